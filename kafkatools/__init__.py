@@ -1,0 +1,1 @@
+"""kafkatools: Apache Kafka's bin/ without the JVM."""

@@ -1,0 +1,1 @@
+# placeholder, compiled in pure-Python mode
