@@ -1,0 +1,56 @@
+# make demo | make test | make lint | make format | make bench | make soak | make fuzz
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?=
+
+.PHONY: demo test test-pure lint format bench clean java setup install-check
+
+setup: $(STAMP)
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kafkatools needs Python 3.11 or later, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --upgrade pip
+	@touch $@
+
+$(STAMP): $(VENV)/.created pyproject.toml setup.py kafkatools/core/records/_kernel.py
+	$(BIN)/pip install -q -e '.[dev]'
+	@touch $@
+
+$(VENV)/.clients: $(STAMP)
+	$(BIN)/pip install -q -e '.[clients]'
+	@touch $@
+
+demo: setup
+	@$(BIN)/python -m tests.demo || (status=$$?; echo "demo failed" >&2; exit $$status)
+
+java:
+	@sh .ci/ensure-java
+
+test: $(VENV)/.clients java
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-pure: $(STAMP)
+	KT_PURE_PYTHON=1 $(BIN)/python -m pytest tests/unit tests/cli -m "not real_kafka and not clients" $(PYTEST_ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+install-check:
+	sh .ci/install-check $(PYTHON)
+
+bench: $(STAMP) java
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -f kafkatools/core/records/_kernel.c kafkatools/core/records/_kernel.*.so

@@ -1,0 +1,67 @@
+"""Fixtures that every part of the suite shares: a real Apache Kafka and its tools."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+from support import apache_kafka  # noqa: E402
+
+Tool = Callable[..., subprocess.CompletedProcess[bytes]]
+
+
+def require(reason: str) -> None:
+    """Ends a test that lacks what it needs: a failure where everything must be there, a skip elsewhere."""
+    if os.environ.get("KT_REQUIRE_ALL") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> str:
+    """The class path of Apache Kafka; skips (or fails) when Java or Maven is missing."""
+    try:
+        apache_kafka.java_executable()
+        return apache_kafka.jars()
+    except apache_kafka.Unavailable as missing:
+        require(str(missing))
+        raise
+
+
+@pytest.fixture(scope="session")
+def kafka_tool(kafka_jars: str) -> Tool:
+    """Runs one of Apache Kafka's tools: kafka_tool("dump-log", "--files", path) -> CompletedProcess of bytes."""
+    assert kafka_jars
+    return apache_kafka.run_tool
+
+
+@pytest.fixture(scope="session")
+def real_kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[apache_kafka.ApacheKafka]:
+    """One Apache Kafka node for the whole run: `.bootstrap`, `.tool(name, *args)`. Use topic names of your own."""
+    assert kafka_jars
+    cluster = apache_kafka.ApacheKafka(tmp_path_factory.mktemp("apache-kafka"))
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def new_kafka(kafka_jars: str, tmp_path: pathlib.Path) -> Iterator[Callable[..., apache_kafka.ApacheKafka]]:
+    """Makes clusters of a test's own: new_kafka(nodes=1, settings={...}), not yet started; stopped at the end."""
+    assert kafka_jars
+    made: list[apache_kafka.ApacheKafka] = []
+
+    def make(nodes: int = 1, settings: dict[str, str] | None = None) -> apache_kafka.ApacheKafka:
+        made.append(apache_kafka.ApacheKafka(tmp_path / f"cluster{len(made)}", nodes, settings))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.stop()

@@ -1,0 +1,225 @@
+"""A real Apache Kafka for the tests: its jars through Maven, its tools, and clusters of one or three brokers.
+
+Jars are kept in the user's cache (KT_TEST_CACHE overrides). Without Java 17+ or Maven the tests that need them are skipped, or fail when
+KT_REQUIRE_ALL=1 (as in CI).
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+VERSION = "4.3.1"
+CACHE = pathlib.Path(os.environ.get("KT_TEST_CACHE") or pathlib.Path.home() / ".cache" / "kafkatools" / "tests")
+_TOOLS = "org.apache.kafka.tools."
+MAIN_CLASSES = {
+    "topics": _TOOLS + "TopicCommand",
+    "configs": "kafka.admin.ConfigCommand",
+    "console-producer": _TOOLS + "ConsoleProducer",
+    "console-consumer": _TOOLS + "consumer.ConsoleConsumer",
+    "dump-log": _TOOLS + "DumpLogSegments",
+    "get-offsets": _TOOLS + "GetOffsetShell",
+    "delete-records": _TOOLS + "DeleteRecordsCommand",
+    "metadata-quorum": _TOOLS + "MetadataQuorumCommand",
+    "storage": "kafka.tools.StorageTool",
+    "producer-perf-test": _TOOLS + "ProducerPerformance",
+    "consumer-perf-test": _TOOLS + "ConsumerPerformance",
+    "verifiable-producer": _TOOLS + "VerifiableProducer",
+    "verifiable-consumer": _TOOLS + "VerifiableConsumer",
+    "transactional-message-copier": _TOOLS + "TransactionalMessageCopier",
+    "server": "kafka.Kafka",
+}
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+
+
+class Unavailable(Exception):
+    """Java, Maven or the jars are missing."""
+
+
+def java_executable() -> str:
+    """The path of a Java 17 or later; raises Unavailable when there is none."""
+    candidates = [os.environ.get("JAVA_HOME", "") + "/bin/java", shutil.which("java") or ""]
+    candidates += sorted(str(path) for path in pathlib.Path("/usr/lib/jvm").glob("*/bin/java"))
+    for candidate in candidates:
+        if candidate and os.access(candidate, os.X_OK) and _java_major(candidate) >= 17:
+            return candidate
+    raise Unavailable("Java 17 or later was not found: install a JDK (Debian: apt-get install openjdk-17-jdk-headless)")
+
+
+def _java_major(executable: str) -> int:
+    text = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+    version = text.split('"')[1] if '"' in text else "0"
+    return int(version.split(".")[0] or 0)
+
+
+def jars() -> str:
+    """The class path of Apache Kafka's tools and server; fetched once with Maven."""
+    given = os.environ.get("KT_KAFKA_CLASSPATH")
+    if given:
+        return given
+    lib = CACHE / f"kafka-{VERSION}"
+    if not (lib / ".complete").exists():
+        maven = shutil.which("mvn")
+        if maven is None:
+            raise Unavailable("Maven was not found: install it (Debian: apt-get install maven)")
+        lib.mkdir(parents=True, exist_ok=True)
+        pom = lib / "pom.xml"
+        pom.write_text(_pom())
+        command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={lib}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Unavailable(f"Maven could not fetch Apache Kafka {VERSION}: {done.stdout[-500:]}")
+        (lib / ".complete").touch()
+    return f"{lib}/*"
+
+
+def _pom() -> str:
+    wanted = [
+        ("org.apache.kafka", "kafka_2.13", VERSION),
+        ("org.apache.kafka", "kafka-tools", VERSION),
+        ("org.slf4j", "slf4j-nop", "1.7.36"),
+    ]
+    dependencies = "".join(
+        f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version></dependency>"
+        for g, a, v in wanted
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>tests</groupId>'
+        f"<artifactId>apache-kafka</artifactId><version>1</version><dependencies>{dependencies}</dependencies></project>"
+    )
+
+
+def command(tool: str, *args: str, heap: str = "512m") -> list[str]:
+    """The command line that runs one of Apache Kafka's tools without its shell script."""
+    flags = [f"-Xmx{heap}", "-XX:TieredStopAtLevel=1", "-Xshare:auto"] if tool != "server" else [f"-Xmx{heap}"]
+    return [java_executable(), *flags, "-cp", jars(), MAIN_CLASSES[tool], *args]
+
+
+def run_tool(
+    tool: str, *args: str, stdin: bytes = b"", timeout: float = 90, cwd: pathlib.Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs a tool to its end and returns what it printed, as bytes."""
+    return subprocess.run(command(tool, *args), input=stdin, capture_output=True, timeout=timeout, cwd=cwd, check=False)
+
+
+def free_port() -> int:
+    """A loopback port that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+class ApacheKafka:
+    """Combined KRaft nodes on loopback, one process each, in a directory of their own."""
+
+    def __init__(self, home: pathlib.Path, nodes: int = 1, settings: dict[str, str] | None = None) -> None:
+        self.home = home
+        self.settings = settings or {}
+        self.ports = [free_port() for _ in range(nodes)]
+        self.controller_ports = [free_port() for _ in range(nodes)]
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port of every node, joined by commas."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    def log_dir(self, node: int = 1) -> pathlib.Path:
+        """The data directory of a node."""
+        return self.home / f"node{node}" / "data"
+
+    def _properties(self, node: int) -> pathlib.Path:
+        factor = str(min(3, len(self.ports)))
+        voters = ",".join(f"{i}@127.0.0.1:{port}" for i, port in enumerate(self.controller_ports, 1))
+        port, controller = self.ports[node - 1], self.controller_ports[node - 1]
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": str(node),
+            "controller.quorum.voters": voters,
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "log.dirs": str(self.log_dir(node)),
+            "offsets.topic.replication.factor": factor,
+            "offsets.topic.num.partitions": "4",
+            "transaction.state.log.replication.factor": factor,
+            "transaction.state.log.num.partitions": "4",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **self.settings,
+        }
+        path = self.home / f"node{node}" / "server.properties"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
+    def format(self, node: int = 1) -> None:
+        """Formats a node's data directory with the real storage tool."""
+        done = run_tool("storage", "format", "-t", CLUSTER_ID, "-c", str(self._properties(node)))
+        assert done.returncode == 0, done.stderr.decode()
+
+    def start(self, *, format_first: bool = True) -> None:
+        """Starts every node and waits until all of them answer."""
+        for node in range(1, len(self.ports) + 1):
+            if format_first:
+                self.format(node)
+            self.start_node(node, wait=False)
+        for node in range(1, len(self.ports) + 1):
+            self.wait_for_node(node)
+
+    def start_node(self, node: int = 1, *, wait: bool = True) -> None:
+        """Starts one node on its directory as it is."""
+        properties = self._properties(node)
+        with (self.home / f"node{node}" / "server.log").open("ab") as log:
+            self.processes[node] = subprocess.Popen(
+                command("server", str(properties)), stdout=log, stderr=log, start_new_session=True
+            )
+        if wait:
+            self.wait_for_node(node)
+
+    def wait_for_node(self, node: int = 1, timeout: float = 90) -> None:
+        """Waits until a node takes connections and knows its cluster."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            if self.processes[node].poll() is not None:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", self.ports[node - 1]), 1).close()
+                return
+            except OSError:
+                time.sleep(0.1)
+        log = (self.home / f"node{node}" / "server.log").read_text(errors="replace")
+        raise AssertionError(f"Apache Kafka node {node} did not start: {log[-2000:]}")
+
+    def kill(self, node: int = 1) -> None:
+        """SIGKILL: the node gets no chance to close its log."""
+        self.processes[node].kill()
+        self.processes.pop(node).wait()
+
+    def stop_node(self, node: int = 1) -> None:
+        """SIGTERM, as the stop script does, and waits for the end."""
+        process = self.processes.pop(node)
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def stop(self) -> None:
+        """Stops every node that runs."""
+        for process in self.processes.values():
+            process.send_signal(signal.SIGTERM)
+        for node in list(self.processes):
+            self.stop_node(node)
+
+    def tool(self, tool: str, *args: str, stdin: bytes = b"", timeout: float = 90) -> str:
+        """Runs a tool against this cluster and returns its stdout; a failure is an assertion error."""
+        done = run_tool(tool, *args, "--bootstrap-server", self.bootstrap, stdin=stdin, timeout=timeout)
+        assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+        return done.stdout.decode()
