@@ -1,0 +1,20 @@
+"""`python -m benchmarks [startup console dump_log codec broker memory]`: every workload, or those named."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+WORKLOADS = ("startup", "codec", "dump_log", "console", "broker", "memory")
+
+
+def main(names: list[str]) -> None:
+    """Runs the workloads in turn."""
+    unknown = sorted(set(names) - set(WORKLOADS))
+    if unknown:
+        raise SystemExit(f"benchmarks: no workload {', '.join(unknown)}; there are {', '.join(WORKLOADS)}")
+    for name in names or WORKLOADS:
+        importlib.import_module(f"benchmarks.{name}").main()
+
+
+main(sys.argv[1:])

@@ -1,0 +1,51 @@
+"""console-producer and console-consumer with 1 M lines of 100 B, against kcat and the real tools, on the same broker."""
+
+from __future__ import annotations
+
+import pathlib
+
+from benchmarks import measure, peers
+
+COUNT = 1_000_000
+
+
+def main() -> None:
+    """Prints the produce and consume ratios against the embedded broker and Apache Kafka."""
+    with peers.scratch() as directory:
+        lines = peers.lines_file(directory)
+        with peers.embedded_broker(directory) as bootstrap:
+            produce("embedded broker", bootstrap, lines)
+            consume("embedded broker", bootstrap, lines)
+        with peers.real_broker(directory) as bootstrap:
+            produce("Apache Kafka", bootstrap, lines)
+            consume("Apache Kafka", bootstrap, lines)
+
+
+def produce(broker: str, bootstrap: str, lines: pathlib.Path) -> None:
+    """1 M lines from a file into one partition."""
+    for topic in ("kt-in", "kcat-in", "java-in"):
+        peers.create_topic(bootstrap, topic)
+    ours = measure.Work([*peers.KT, "console-producer", "--topic", "kt-in", "--bootstrap-server", bootstrap], stdin=lines)
+    if peers.kcat():
+        kcat = measure.Work(["kcat", "-P", "-b", bootstrap, "-t", "kcat-in"], stdin=lines)
+        measure.compare(f"console-producer 1 M lines to {broker}", ours, kcat, "kcat", target=1.2)
+    java = measure.Work(peers.java("console-producer", "--topic", "java-in", "--bootstrap-server", bootstrap), stdin=lines)
+    measure.compare(f"console-producer 1 M lines to {broker}", ours, java, "kafka-console-producer", target=5, rounds=3)
+
+
+def consume(broker: str, bootstrap: str, lines: pathlib.Path) -> None:
+    """1 M records of one partition, values to a file."""
+    peers.create_topic(bootstrap, "out")
+    measure.run(measure.Work([*peers.KT, "console-producer", "--topic", "out", "--bootstrap-server", bootstrap], stdin=lines))
+    result = lines.with_name("consumed.txt")
+    arguments = ["--topic", "out", "--from-beginning", "--max-messages", str(COUNT), "--bootstrap-server", bootstrap]
+    ours = measure.Work([*peers.KT, "console-consumer", *arguments], stdout=result)
+    if peers.kcat():
+        kcat = measure.Work(["kcat", "-C", "-q", "-b", bootstrap, "-t", "out", "-o", "beginning", "-c", str(COUNT)], stdout=result)
+        measure.compare(f"console-consumer 1 M records from {broker}", ours, kcat, "kcat", target=1.0)
+    java = measure.Work(peers.java("console-consumer", *arguments), stdout=result)
+    measure.compare(f"console-consumer 1 M records from {broker}", ours, java, "kafka-console-consumer", target=5, rounds=3)
+
+
+if __name__ == "__main__":
+    main()
