@@ -1,0 +1,75 @@
+"""Entities as Kafka's JSON (the generated `*JsonConverter` classes).
+
+Names are in camelCase; tagged fields appear only when they differ from their default; bytes are base64, uuids are
+Kafka's 22 characters. `to_json` gives plain dicts and lists; `json_text` is Jackson's compact text of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from typing import Any
+
+_ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
+    ord('"'): '\\"',
+    ord("\\"): "\\\\",
+    8: "\\b",
+    9: "\\t",
+    10: "\\n",
+    12: "\\f",
+    13: "\\r",
+}
+
+
+def uuid_text(value: uuid.UUID | None) -> str:
+    """Kafka's text of a uuid: url-safe base64 without padding; None is the zero uuid."""
+    raw = bytes(16) if value is None else value.bytes
+    return base64.urlsafe_b64encode(raw)[:22].decode()
+
+
+def to_json(entity: Any) -> dict[str, Any]:
+    """The JSON object of an entity made from a Schema."""
+    version = entity.__version__
+    members: dict[str, Any] = {}
+    for item in entity.__fields_table__:
+        if not item.is_in(version):
+            continue
+        value = getattr(entity, item.attribute)
+        if item.is_tagged(version) and value == entity.__dataclass_fields__[item.attribute].default:
+            continue
+        members[item.name] = _value(item, value)
+    return members
+
+
+def _value(item: Any, value: Any) -> Any:
+    if item.is_array:
+        return None if value is None else [_element(item, each) for each in value]
+    return _element(item, value)
+
+
+def _element(item: Any, value: Any) -> Any:
+    kind = item.element_type
+    if kind == "uuid":
+        return uuid_text(value)
+    if value is None:
+        return None
+    if kind == "bytes":
+        return base64.b64encode(value).decode()
+    if item.fields:
+        return to_json(value)
+    return value
+
+
+def json_text(value: Any) -> str:
+    """A JSON value as Jackson prints it: no spaces, `\\u001B` in upper case, everything above 0x1f as it is."""
+    if isinstance(value, str):
+        return '"' + value.translate(_ESCAPES) + '"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json_text(name)}:{json_text(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(json_text, value)) + "]"
+    return str(value)

@@ -1,0 +1,135 @@
+"""Control records of a KRaft log and its snapshots: leader change, snapshot header and footer, quorum version, voters.
+
+And the end marker of a transaction. Source: clients/src/main/resources/common/message of Apache Kafka 4.3 and
+ControlRecordUtils: the key is version and type (two int16), the value begins with the version of its schema, which is
+a field of it, not a frame.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkatools.core.protocol.schemas.definition import Field, Schema, write_entity
+from kafkatools.core.protocol.schemas.errors import UnknownRecordType
+
+ControlRecordTypeSchema = Schema(
+    "ControlRecordTypeSchema",
+    -1,
+    "0",
+    "none",
+    (Field("type", "int16"),),
+)
+
+EndTxnMarker = Schema(
+    "EndTxnMarker",
+    -1,
+    "0",
+    "none",
+    (Field("coordinatorEpoch", "int32"),),
+)
+
+_LEADER_CHANGE_MESSAGE_VOTER = (
+    Field("voterId", "int32"),
+    Field("voterDirectoryId", "uuid", versions="1+"),
+)
+LeaderChangeMessage = Schema(
+    "LeaderChangeMessage",
+    -1,
+    "0-1",
+    "0+",
+    (
+        Field("version", "int16"),
+        Field("leaderId", "int32"),
+        Field("voters", "[]Voter", fields=_LEADER_CHANGE_MESSAGE_VOTER),
+        Field("grantingVoters", "[]Voter", fields=_LEADER_CHANGE_MESSAGE_VOTER),
+    ),
+)
+
+SnapshotHeaderRecord = Schema(
+    "SnapshotHeaderRecord",
+    -1,
+    "0",
+    "0+",
+    (
+        Field("version", "int16"),
+        Field("lastContainedLogTimestamp", "int64"),
+    ),
+)
+
+SnapshotFooterRecord = Schema(
+    "SnapshotFooterRecord",
+    -1,
+    "0",
+    "0+",
+    (Field("version", "int16"),),
+)
+
+KRaftVersionRecord = Schema(
+    "KRaftVersionRecord",
+    -1,
+    "0",
+    "0+",
+    (
+        Field("version", "int16"),
+        Field("kRaftVersion", "int16"),
+    ),
+)
+
+VotersRecord = Schema(
+    "VotersRecord",
+    -1,
+    "0",
+    "0+",
+    (
+        Field("version", "int16"),
+        Field(
+            "voters",
+            "[]Voter",
+            fields=(
+                Field("voterId", "int32"),
+                Field("voterDirectoryId", "uuid"),
+                Field(
+                    "endpoints",
+                    "[]Endpoint",
+                    fields=(
+                        Field("name", "string"),
+                        Field("host", "string"),
+                        Field("port", "uint16"),
+                    ),
+                ),
+                Field(
+                    "kRaftVersionFeature",
+                    "KRaftVersionFeature",
+                    fields=(
+                        Field("minSupportedVersion", "int16"),
+                        Field("maxSupportedVersion", "int16"),
+                    ),
+                ),
+            ),
+        ),
+    ),
+)
+
+CONTROL_RECORDS: dict[int, Schema] = {
+    2: LeaderChangeMessage,
+    3: SnapshotHeaderRecord,
+    4: SnapshotFooterRecord,
+    5: KRaftVersionRecord,
+    6: VotersRecord,
+}
+
+
+def decode_record(type_id: int, value: bytes | memoryview) -> Any:
+    """The entity of a control record's value; `type_id` is that of the key. Raises RecordFormatError,
+    UnknownRecordType."""
+    if type_id not in CONTROL_RECORDS:
+        raise UnknownRecordType(type_id)
+    schema = CONTROL_RECORDS[type_id]
+    version = int.from_bytes(value[:2], "big", signed=True)
+    return schema.read(min(max(version, 0), schema.highest_version), value)[0]
+
+
+def encode_record(entity: Any) -> tuple[bytes, bytes]:
+    """Key and value of the control record that carries this entity."""
+    type_id = next(number for number, schema in CONTROL_RECORDS.items() if schema is entity.__schema__)
+    return bytes((0, 0, 0, type_id)), write_entity(entity)
