@@ -1,0 +1,146 @@
+"""BufferPool: the producer's memory, shared out fairly (Kafka's org.apache.kafka.clients.producer.internals.BufferPool).
+
+Strategy: buffers of one size (batch.size) are kept in a free list and used again; any other size comes from memory that is only counted.
+Who finds too little waits in line; the thread that has waited longest is served first and gathers what is given back piece by piece, so a
+large request cannot starve. A buffer goes back to the pool only when no request in flight can still read it: the caller's duty, see
+ProducerBatch.is_inflight.
+
+`_lock` guards every field.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import BufferExhausted, KafkaError, ProducerClosed
+
+
+class BufferPool:
+    """Hands out bytearrays of at most `total_bytes` together."""
+
+    def __init__(self, total_bytes: int, poolable_size_bytes: int, clock: Clock) -> None:
+        self.total_bytes = total_bytes
+        self.poolable_size_bytes = poolable_size_bytes
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._free: deque[bytearray] = deque()
+        self._waiters: deque[threading.Condition] = deque()
+        self._non_pooled_bytes = total_bytes
+        self._closed = False
+        self.wait_time_ms = 0
+        self.exhausted_count = 0
+
+    def allocate(self, size_bytes: int, max_block_ms: int) -> bytearray:
+        """A buffer of exactly `size_bytes`, waiting at most `max_block_ms` for memory.
+
+        Raises BufferExhausted when time is up or when the size can never be had.
+        """
+        if size_bytes > self.total_bytes:
+            raise BufferExhausted(
+                f"Attempt to allocate {size_bytes} bytes, but there is a hard limit of {self.total_bytes} on memory allocations."
+            )
+        buffer: bytearray | None = None
+        with self._lock:
+            if self._closed:
+                raise ProducerClosed("Producer closed while allocating memory")
+            try:
+                if size_bytes == self.poolable_size_bytes and self._free:
+                    return self._free.popleft()
+                if self._non_pooled_bytes + len(self._free) * self.poolable_size_bytes >= size_bytes:
+                    self._free_up_locked(size_bytes)
+                    self._non_pooled_bytes -= size_bytes
+                else:
+                    buffer = self._wait_for_memory_locked(size_bytes, max_block_ms)
+            finally:
+                self._wake_first_locked()
+        return bytearray(size_bytes) if buffer is None else buffer
+
+    def _wait_for_memory_locked(self, size_bytes: int, max_block_ms: int) -> bytearray | None:
+        """Waits in line; gives a pooled buffer, or None when the memory was taken from what is only counted."""
+        condition = threading.Condition(self._lock)
+        self._waiters.append(condition)
+        gathered = 0
+        start_ms = self._clock.now_ms()
+        try:
+            while gathered < size_bytes:
+                remaining_ms = max_block_ms - (self._clock.now_ms() - start_ms)
+                woken = remaining_ms > 0 and condition.wait(remaining_ms / 1000)
+                if self._closed:
+                    raise ProducerClosed("Producer closed while allocating memory")
+                if not woken:
+                    raise self._exhausted(size_bytes, max_block_ms)
+                if gathered == 0 and size_bytes == self.poolable_size_bytes and self._free:
+                    gathered = size_bytes
+                    buffer = self._free.popleft()
+                    gathered = 0
+                    return buffer
+                self._free_up_locked(size_bytes - gathered)
+                got = min(size_bytes - gathered, self._non_pooled_bytes)
+                self._non_pooled_bytes -= got
+                gathered += got
+            gathered = 0
+            return None
+        finally:
+            self._non_pooled_bytes += gathered
+            self._waiters.remove(condition)
+            self.wait_time_ms += self._clock.now_ms() - start_ms
+
+    def _exhausted(self, size_bytes: int, max_block_ms: int) -> KafkaError:
+        self.exhausted_count += 1
+        available = self._non_pooled_bytes + len(self._free) * self.poolable_size_bytes
+        return BufferExhausted(
+            f"Failed to allocate {size_bytes} bytes within the configured max blocking time {max_block_ms} ms. "
+            f"Total memory: {self.total_bytes} bytes. Available memory: {available} bytes. "
+            f"Poolable size: {self.poolable_size_bytes} bytes"
+        )
+
+    def _free_up_locked(self, size_bytes: int) -> None:
+        """Gives up pooled buffers until `size_bytes` of counted memory are there."""
+        while self._free and self._non_pooled_bytes < size_bytes:
+            self._non_pooled_bytes += len(self._free.pop())
+
+    def _wake_first_locked(self) -> None:
+        if self._waiters and (self._non_pooled_bytes > 0 or self._free):
+            self._waiters[0].notify()
+
+    def deallocate(self, buffer: bytearray) -> None:
+        """Takes a buffer back. No request in flight may hold it: its bytes will be written over."""
+        size_bytes = len(buffer)
+        with self._lock:
+            if size_bytes == self.poolable_size_bytes and not self._closed:
+                self._free.append(buffer)
+            else:
+                self._non_pooled_bytes += size_bytes
+            if self._waiters:
+                self._waiters[0].notify()
+
+    def deallocate_size(self, size_bytes: int) -> None:
+        """Takes back the memory of a buffer that is itself let go (somebody may still be reading it)."""
+        with self._lock:
+            self._non_pooled_bytes += size_bytes
+            if self._waiters:
+                self._waiters[0].notify()
+
+    def close(self) -> None:
+        """Lets every waiter go with an error. Buffers may still be given back."""
+        with self._lock:
+            self._closed = True
+            for condition in self._waiters:
+                condition.notify()
+
+    @property
+    def available_bytes(self) -> int:
+        with self._lock:
+            return self._non_pooled_bytes + len(self._free) * self.poolable_size_bytes
+
+    @property
+    def unallocated_bytes(self) -> int:
+        with self._lock:
+            return self._non_pooled_bytes
+
+    @property
+    def queued(self) -> int:
+        """How many threads wait for memory."""
+        return len(self._waiters)

@@ -1,0 +1,191 @@
+"""What a caller holds while its records are on their way: RecordFuture for one record, ColumnsFuture for many rows.
+
+Rules: a ProduceRequestResult belongs to one batch and is set once, by the sender's thread; when a batch is split the records' futures are
+chained to the results of the smaller batches, so that a future ends with the fate of the batch that really carried its record
+(Kafka's FutureRecordMetadata and ProduceRequestResult). Waiting is done on a threading.Event; nothing here reads a clock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kafkatools.core.errors import DeliveryTimeout
+
+NO_OFFSET = -1
+NO_TIMESTAMP = -1
+
+
+class TopicPartition(NamedTuple):
+    """A topic's name and a partition's number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record ended up: offset and timestamp are -1 when unknown (acks=0, or an error). Sizes in bytes, -1 for null."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    serialized_key_size: int
+    serialized_value_size: int
+
+    @property
+    def has_offset(self) -> bool:
+        return self.offset != NO_OFFSET
+
+
+class RowsRun(NamedTuple):
+    """The fate of a run of rows: which rows (numbers in what was sent), their partition, the offset of the first, or the error."""
+
+    topic: str
+    partition: int
+    rows: Sequence[int]
+    base_offset: int
+    timestamp: int
+    error: Exception | None
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+
+class ProduceRequestResult:
+    """The outcome of one batch; set exactly once. `error_at(i)` is the error of the i-th record or None."""
+
+    __slots__ = ("topic_partition", "base_offset", "log_append_time", "_error_at", "_event")
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.base_offset = NO_OFFSET
+        self.log_append_time = NO_TIMESTAMP
+        self._error_at: Callable[[int], Exception] | None = None
+        self._event = threading.Event()
+
+    def set(self, base_offset: int, log_append_time: int, error_at: Callable[[int], Exception] | None) -> None:
+        """Stores the outcome; waiters are woken by `done`, after the callbacks have run."""
+        self.base_offset = base_offset
+        self.log_append_time = log_append_time
+        self._error_at = error_at
+
+    def done(self) -> None:
+        self._event.set()
+
+    @property
+    def is_done(self) -> bool:
+        return self._event.is_set()
+
+    def error_at(self, index: int) -> Exception | None:
+        return None if self._error_at is None else self._error_at(index)
+
+    def wait(self, timeout_ms: int | None) -> bool:
+        return self._event.wait(None if timeout_ms is None else timeout_ms / 1000)
+
+
+class RecordFuture:
+    """The future of one record: `get(timeout_ms)` gives RecordMetadata or raises what went wrong."""
+
+    __slots__ = ("_result", "_index", "_timestamp", "_key_size", "_value_size", "_next")
+
+    def __init__(self, result: ProduceRequestResult, index: int, timestamp: int, key_size: int, value_size: int) -> None:
+        self._result = result
+        self._index = index
+        self._timestamp = timestamp
+        self._key_size = key_size
+        self._value_size = value_size
+        self._next: RecordFuture | None = None
+
+    def chain(self, result: ProduceRequestResult, index: int) -> RecordFuture:
+        """Makes this future follow a record that moved into a smaller batch; gives the future at the end of the chain."""
+        if self._next is not None:
+            return self._next.chain(result, index)
+        self._next = RecordFuture(result, index, self._timestamp, self._key_size, self._value_size)
+        return self._next
+
+    def done(self) -> bool:
+        if self._next is not None:
+            return self._next.done()
+        return self._result.is_done
+
+    def get(self, timeout_ms: int | None = None) -> RecordMetadata:
+        """Waits for the acknowledgement. Raises DeliveryTimeout when it did not come in time, or the record's own error."""
+        if not self._result.wait(timeout_ms):
+            raise DeliveryTimeout(f"Timeout after waiting for {timeout_ms} ms.")
+        if self._next is not None:
+            return self._next.get(timeout_ms)
+        error = self._result.error_at(self._index)
+        if error is not None:
+            raise error
+        return self.metadata()
+
+    def exception(self) -> Exception | None:
+        """The error of a future that is done; None when the record was acknowledged."""
+        if self._next is not None:
+            return self._next.exception()
+        return self._result.error_at(self._index)
+
+    def metadata(self) -> RecordMetadata:
+        """The record's place as known now; offset -1 when it failed or is not known."""
+        result = self._result
+        offset = NO_OFFSET if result.base_offset == NO_OFFSET else result.base_offset + self._index
+        timestamp = result.log_append_time if result.log_append_time != NO_TIMESTAMP else self._timestamp
+        return RecordMetadata(*result.topic_partition, offset, timestamp, self._key_size, self._value_size)
+
+
+class FailedFuture(RecordFuture):
+    """The future of a record that never reached the accumulator (Kafka's FutureFailure)."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, topic_partition: TopicPartition, error: Exception, timestamp: int = NO_TIMESTAMP) -> None:
+        result = ProduceRequestResult(topic_partition)
+        result.set(NO_OFFSET, NO_TIMESTAMP, lambda index: error)
+        result.done()
+        super().__init__(result, 0, timestamp, -1, -1)
+        self._error = error
+
+
+class ColumnsFuture:
+    """The future of rows sent as columns. Runs are added by the sender's thread as batches complete; each row is in exactly one run."""
+
+    __slots__ = ("count", "_runs", "_pending", "_lock", "_event")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._runs: list[RowsRun] = []
+        self._pending = count
+        self._lock = threading.Lock()
+        self._event = threading.Event()
+        if count == 0:
+            self._event.set()
+
+    def add(self, run: RowsRun) -> None:
+        """Reports rows as acknowledged or failed."""
+        with self._lock:
+            self._runs.append(run)
+            self._pending -= len(run.rows)
+            finished = self._pending == 0
+        if finished:
+            self._event.set()
+
+    def done(self) -> bool:
+        return self._event.is_set()
+
+    def get(self, timeout_ms: int | None = None) -> list[RowsRun]:
+        """Waits until every row has its fate. Errors are in the runs; raises DeliveryTimeout only when time is up."""
+        if not self._event.wait(None if timeout_ms is None else timeout_ms / 1000):
+            raise DeliveryTimeout(f"Timeout after waiting for {timeout_ms} ms.")
+        return self._runs
+
+    @property
+    def failed_count(self) -> int:
+        """How many of the rows reported so far failed."""
+        with self._lock:
+            return sum(len(run.rows) for run in self._runs if run.error is not None)

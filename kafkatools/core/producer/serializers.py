@@ -1,0 +1,94 @@
+"""Serializers: from values to the bytes of a key or value. A closed list by name; any callable may be passed in Python.
+
+A serializer is `callable(topic, value) -> bytes | None`; None (null) in gives None out. Names are those of Kafka's classes
+(org.apache.kafka.common.serialization), long or short; nothing is ever imported by name.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from kafkatools.core.errors import ConfigError, SerializationError
+
+Serializer = Callable[[str, Any], "bytes | None"]
+
+_PACKAGE = "org.apache.kafka.common.serialization."
+
+
+def serialize_bytes(topic: str, value: Any) -> bytes | None:
+    """bytes, bytearray or memoryview as they are (ByteArraySerializer)."""
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise SerializationError(f"Can't convert value of class {type(value).__name__} to bytes for topic {topic}")
+
+
+def serialize_string(topic: str, value: Any) -> bytes | None:
+    """str as UTF-8 (StringSerializer); what came in with surrogateescape goes out as the bytes it was."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    raise SerializationError(f"Can't convert value of class {type(value).__name__} to a string for topic {topic}")
+
+
+def _packer(name: str, layout: str) -> Serializer:
+    pack = struct.Struct(layout).pack
+
+    def serialize(topic: str, value: Any) -> bytes | None:
+        if value is None:
+            return None
+        try:
+            return pack(value)
+        except struct.error as error:
+            raise SerializationError(f"Can't serialize {value!r} as {name} for topic {topic}: {error}") from None
+
+    return serialize
+
+
+def _serialize_uuid(topic: str, value: Any) -> bytes | None:
+    return None if value is None else str(value).encode()
+
+
+def _serialize_boolean(topic: str, value: Any) -> bytes | None:
+    return None if value is None else b"\x01" if value else b"\x00"
+
+
+def _serialize_void(topic: str, value: Any) -> bytes | None:
+    if value is not None:
+        raise SerializationError(f"Data should be null for topic {topic} with the void serializer")
+    return None
+
+
+SERIALIZERS: dict[str, Serializer] = {
+    "ByteArraySerializer": serialize_bytes,
+    "BytesSerializer": serialize_bytes,
+    "ByteBufferSerializer": serialize_bytes,
+    "StringSerializer": serialize_string,
+    "ShortSerializer": _packer("a 16-bit integer", ">h"),
+    "IntegerSerializer": _packer("a 32-bit integer", ">i"),
+    "LongSerializer": _packer("a 64-bit integer", ">q"),
+    "FloatSerializer": _packer("a 32-bit float", ">f"),
+    "DoubleSerializer": _packer("a 64-bit float", ">d"),
+    "BooleanSerializer": _serialize_boolean,
+    "UUIDSerializer": _serialize_uuid,
+    "VoidSerializer": _serialize_void,
+}
+
+
+def serializer_for(setting: str, serializer: str | Serializer | None) -> Serializer:
+    """The serializer a setting asks for: a name of the closed list, a callable, or bytes when nothing was given."""
+    if serializer is None or serializer == "":
+        return serialize_bytes
+    if callable(serializer):
+        return serializer
+    found = SERIALIZERS.get(serializer.removeprefix(_PACKAGE))
+    if found is None:
+        raise ConfigError(
+            f"Invalid value {serializer} for configuration {setting}: Class {serializer} could not be found. "
+            f"Known here: {', '.join(SERIALIZERS)}"
+        )
+    return found
