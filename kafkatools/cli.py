@@ -1,0 +1,211 @@
+"""From a command line to an exit status: finds the command, parses, runs it, and turns every exception into a line
+and a status.
+
+Rules: a known command goes straight from the table to its module, so that nothing else is imported; the Typer
+application exists only for `kt`, `kt --help` and commands that do not exist. This is one of the two places with a
+broad `except` (the other is the top of a thread).
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options.parser import Args, parse
+from kafkatools.options.table import Command
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+
+KAFKA_VERSION = "4.3.1"
+"""The version of Apache Kafka whose tools these are: what `kt topics --version` prints."""
+
+COMMANDS = {
+    "topics": "topics",
+    "console-producer": "console_producer",
+    "console-consumer": "console_consumer",
+    "get-offsets": "get_offsets",
+    "dump-log": "dump_log",
+    "storage": "storage",
+    "sandbox": "sandbox",
+    "server-start": "server_start",
+    "server-stop": "server_stop",
+    "completion": "completion",
+}
+"""Name of a command -> its module in kafkatools.commands, in the order of `kt --help`."""
+
+ALIASES = {"dump-log-segments": "dump-log"}
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came: the same way out as Ctrl-C."""
+
+
+def load(name: str) -> Command:
+    """The command of that name; its module is imported now."""
+    module = import_module(f"kafkatools.commands.{COMMANDS[ALIASES.get(name, name)]}")
+    command: Command = module.COMMAND
+    return command
+
+
+def main(arguments: Sequence[str], console: Console) -> ExitStatus:
+    """Runs `kt` with these arguments (without the program's name) and says how it ended. Never raises, never exits."""
+    name = arguments[0] if arguments else ""
+    try:
+        if name in COMMANDS or name in ALIASES:
+            status = run_command(load(name), arguments[1:], console)
+        else:
+            status = _application(arguments, console)
+        console.flush()
+        return status
+    except BrokenPipeError:
+        console.abandon_stdout()
+        return ExitStatus.OK
+    except KeyboardInterrupt:
+        return _interrupted(console)
+    except OSError as error:
+        console.abandon_stdout()
+        console.error(f"kt: {describe(error)}")
+        return ExitStatus.FAILED
+
+
+def run_command(command: Command, arguments: Sequence[str], console: Console) -> ExitStatus:
+    """Parses and runs one command; BrokenPipeError and KeyboardInterrupt go on to the caller."""
+    as_json = "--json" in arguments
+    parent = "kt"
+    try:
+        if not arguments and command.needs_arguments:
+            console.error(_help(command, parent, console).rstrip("\n"))
+            return ExitStatus.USAGE
+        chosen, args = parse(command, arguments)
+        if chosen.name != command.name:
+            parent = f"kt {command.name}"
+        if args.help:
+            console.write(_help(chosen, parent, console).encode())
+            return ExitStatus.OK
+        if args.given("version"):
+            console.print(KAFKA_VERSION)
+            return ExitStatus.OK
+        return _run(chosen, args, console)
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise
+    except Exception as error:  # noqa: BLE001 - the boundary of the program: whatever is left becomes one line
+        return _report(command, error, console, as_json)
+
+
+def _run(command: Command, args: Args, console: Console) -> ExitStatus:
+    run: Callable[[Any, Any], ExitStatus] | None = command.run
+    if run is None:
+        raise UsageError(f"kt {command.name} needs a subcommand")
+    return run(console, args)
+
+
+def _help(command: Command, parent: str, console: Console) -> str:
+    from kafkatools.options.usage import help_text
+
+    return help_text(command, console.width, parent)
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line of plain words: what the system said and about which file."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    text = str(error)
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def _report(command: Command, error: Exception, console: Console, as_json: bool) -> ExitStatus:
+    """Says what went wrong (one line; with --json one object) and chooses the exit status."""
+    kind, message, hint, status = _judge(command, error)
+    if as_json:
+        from kafkatools.output import json_error
+
+        console.error(json_error(kind, message, exit=int(status)))
+    else:
+        console.error(message)
+        if hint:
+            console.error(hint)
+    if console.is_debug:
+        import traceback
+
+        console.error("".join(traceback.format_exception(error)).rstrip("\n"))
+    return status
+
+
+def _judge(command: Command, error: Exception) -> tuple[str, str, str, ExitStatus]:
+    """Kind (for JSON), message, hint and status of an exception."""
+    from kafkatools.core.errors import KafkaError
+
+    if isinstance(error, UsageError):
+        hint = f"{error.hint} See kt {command.name} --help.".strip()
+        return "USAGE", str(error), hint, ExitStatus.USAGE
+    if isinstance(error, CommandError):
+        return "FAILED", command.error_prefix + str(error), error.hint, error.status
+    if isinstance(error, KafkaError):
+        return error.name, command.error_prefix + str(error), "", ExitStatus.FAILED
+    if isinstance(error, OSError):
+        return "SYSTEM", command.error_prefix + describe(error), "", ExitStatus.FAILED
+    message = f"{command.error_prefix}internal error: {type(error).__name__}: {describe(error)}"
+    return "INTERNAL", message, "Set KT_DEBUG=1 to see where.", ExitStatus.FAILED
+
+
+def _interrupted(console: Console) -> ExitStatus:
+    """Ctrl-C: what was printed so far goes out, nothing else is said."""
+    try:
+        console.flush()
+    except OSError:
+        console.abandon_stdout()
+    return ExitStatus.INTERRUPTED
+
+
+def terminate_politely() -> None:
+    """Makes SIGTERM take the way of Ctrl-C, so that commands flush and report."""
+
+    def handle(signum: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, handle)
+
+
+def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
+    """`kt` without a command of the table: version, help, or a complaint about an unknown command; all by Typer."""
+    if arguments and arguments[0] == "--version":
+        from importlib.metadata import version
+
+        console.print(f"kafkatools {version('kafkatools')} (Apache Kafka {KAFKA_VERSION} tools)")
+        return ExitStatus.OK
+    import typer
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Apache Kafka's bin/ without the JVM.")
+    app.callback()(_group_options)
+    for name in COMMANDS:
+        app.command(name, help=load(name).summary)(_nothing)
+    group = typer.main.get_command(app)
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
+        context = group.make_context("kt", [], resilient_parsing=True, max_content_width=console.width)
+        console.write((group.get_help(context) + "\n").encode())
+        return ExitStatus.OK if arguments else ExitStatus.USAGE
+    _unknown_command(arguments[0], console)
+    return ExitStatus.USAGE
+
+
+def _unknown_command(name: str, console: Console) -> None:
+    import difflib
+
+    kind = "option" if name.startswith("-") else "command"
+    console.error(f"kt has no {kind} '{name}'")
+    short = name.removeprefix("kafka-").removesuffix(".sh")
+    near = difflib.get_close_matches(short, [*COMMANDS, *ALIASES], n=1, cutoff=0.5)
+    console.error(f"Did you mean kt {near[0]}? See kt --help." if near else "See kt --help.")
+
+
+def _group_options(version: bool = False) -> None:
+    """Options of `kt` itself."""
+
+
+def _nothing() -> None:
+    """Stands for a command in the help; commands of the table never come here."""

@@ -1,0 +1,162 @@
+"""The world as a command sees it: three byte streams, the environment, the clock. A test replaces all of it.
+
+Rules: everything a command says goes through here; stdout is bytes and buffered (cli.main flushes it), stderr is
+written line by line after what stdout holds. Nothing here decides an exit status. `console.py` is the only place of
+the program that touches sys.stdin, sys.stdout and os.environ.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from kafkatools.exit_status import UsageError
+
+if TYPE_CHECKING:
+    from kafkatools.core.clock import Clock
+
+_BUFFER_BYTES = 1 << 18
+_DEFAULT_WIDTH = 100
+
+
+class Console:
+    """Streams, environment and clock of one run of `kt`.
+
+    `stdin`, `stdout`, `stderr` are binary. `width` is the terminal's, 100 when there is none.
+    """
+
+    def __init__(
+        self,
+        stdin: BinaryIO,
+        stdout: BinaryIO,
+        stderr: BinaryIO,
+        environ: Mapping[str, str],
+        clock: Clock | None = None,
+    ) -> None:
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+        self.environ = environ
+        self._clock = clock
+        self._is_process = False
+
+    @classmethod
+    def of_process(cls) -> Console:
+        """The console of this process; a stream that was closed by the caller becomes an empty one."""
+        console = cls(
+            sys.stdin.buffer if sys.stdin is not None else io.BytesIO(),
+            _buffered(1) if sys.stdout is not None else io.BytesIO(),
+            sys.stderr.buffer if sys.stderr is not None else io.BytesIO(),
+            os.environ,
+        )
+        console._is_process = sys.stdout is not None
+        return console
+
+    @property
+    def clock(self) -> Clock:
+        """The clock for timers and record timestamps; the system's unless a test gave one."""
+        if self._clock is None:
+            from kafkatools.core.clock import SystemClock
+
+            self._clock = SystemClock()
+        return self._clock
+
+    @property
+    def is_terminal(self) -> bool:
+        """Does stdout go to a terminal?"""
+        return self.stdout.isatty()
+
+    @property
+    def is_error_terminal(self) -> bool:
+        """Does stderr go to a terminal? (Progress bars are drawn there.)"""
+        return self.stderr.isatty()
+
+    @property
+    def is_input_terminal(self) -> bool:
+        """Does stdin come from a terminal? (Prompts make sense then.)"""
+        return self.stdin.isatty()
+
+    @property
+    def has_colour(self) -> bool:
+        """May stdout be coloured: a terminal, and NO_COLOR is not set (https://no-color.org)."""
+        return self.is_terminal and not self.environ.get("NO_COLOR")
+
+    @property
+    def is_debug(self) -> bool:
+        """KT_DEBUG=1: errors come with a stack trace."""
+        return self.environ.get("KT_DEBUG", "") not in ("", "0")
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        columns = self.environ.get("COLUMNS", "")
+        if columns.isdigit() and int(columns) > 0:
+            return int(columns)
+        try:
+            return os.get_terminal_size(self.stdout.fileno()).columns or _DEFAULT_WIDTH
+        except (OSError, ValueError):
+            return _DEFAULT_WIDTH
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Bytes to stdout, buffered."""
+        self.stdout.write(data)
+
+    def print(self, line: str = "") -> None:
+        """A line of text to stdout."""
+        self.stdout.write(_encode(line) + b"\n")
+
+    def error(self, line: str) -> None:
+        """A line of text to stderr, at once, after what stdout holds. A closed stderr is no reason to fail."""
+        self.flush()
+        try:
+            self.stderr.write(_encode(line) + b"\n")
+            self.stderr.flush()
+        except (OSError, ValueError):
+            return
+
+    def flush(self) -> None:
+        """Hands on what stdout holds; BrokenPipeError when nobody reads it."""
+        self.stdout.flush()
+
+    def abandon_stdout(self) -> None:
+        """Nobody reads stdout any more: what it still holds must not be tried again, not at exit either."""
+        if self._is_process:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        self.stdout = io.BytesIO()
+
+    @property
+    def home(self) -> str:
+        """The directory of kt's own files: KT_HOME, else `kafkatools` in the user's data home."""
+        given = self.environ.get("KT_HOME")
+        if given:
+            return given
+        user = self.environ.get("HOME") or os.path.expanduser("~")
+        return os.path.join(self.environ.get("XDG_DATA_HOME") or os.path.join(user, ".local", "share"), "kafkatools")
+
+    def connect(self, args: Any) -> str:
+        """The brokers to start from: --bootstrap-server or, without it, the sandbox, started when it does not run.
+
+        With KT_SANDBOX=off a missing --bootstrap-server is Kafka's usage error (`missing_bootstrap` of the command).
+        """
+        given: str | None = args.bootstrap_server
+        if given is not None:
+            return given
+        if self.environ.get("KT_SANDBOX", "").lower() in ("off", "0", "false", "no"):
+            raise UsageError(args.command.missing_bootstrap)
+        from kafkatools.core.broker.sandbox import ensure_started
+
+        bootstrap: str = ensure_started(self.home, self.error)
+        return bootstrap
+
+
+def _buffered(descriptor: int) -> BinaryIO:
+    """Stdout with a buffer large enough for bulk output, flushed by cli.main."""
+    return open(descriptor, "wb", buffering=_BUFFER_BYTES, closefd=False)
+
+
+def _encode(text: str) -> bytes:
+    """UTF-8; names that came in as undecodable bytes of a command line go out as they came."""
+    return text.encode("utf-8", "surrogateescape")

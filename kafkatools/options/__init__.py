@@ -1,0 +1,51 @@
+"""Options of the commands: tables of options, the two ways Kafka's tools parse them, help texts, and Java properties
+files.
+
+What a command module needs is exported here; it must stay light, since it is imported before a `--help` can be shown.
+"""
+
+from kafkatools.options.common import (
+    BOOTSTRAP_SERVER,
+    JSON,
+    client_settings,
+    command_config,
+    config_entries,
+    property_pairs,
+)
+from kafkatools.options.parser import Args, parse
+from kafkatools.options.properties import parse_properties, read_properties
+from kafkatools.options.table import (
+    ARGPARSE4J,
+    JOPTSIMPLE,
+    Command,
+    ExactlyOne,
+    Option,
+    Refusal,
+    Requirement,
+    Rule,
+    java_int,
+    java_long,
+)
+
+__all__ = [
+    "ARGPARSE4J",
+    "BOOTSTRAP_SERVER",
+    "JOPTSIMPLE",
+    "JSON",
+    "Args",
+    "Command",
+    "ExactlyOne",
+    "Option",
+    "Refusal",
+    "Requirement",
+    "Rule",
+    "client_settings",
+    "command_config",
+    "config_entries",
+    "java_int",
+    "java_long",
+    "parse",
+    "parse_properties",
+    "property_pairs",
+    "read_properties",
+]

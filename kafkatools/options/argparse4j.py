@@ -1,0 +1,110 @@
+"""Parsing as argparse4j does it: subcommands, unique prefixes, the last value wins, messages of its kind.
+
+Source of the wording: argparse4j's MessageLocalization and ArgumentParserImpl, as Kafka's storage, features, cluster,
+metadata-quorum, transactions and perf tools show it. The synopsis that argparse4j prints before the message is left
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkatools.exit_status import UsageError
+from kafkatools.options.parser import Args, did_you_mean
+from kafkatools.options.table import Command, Option, all_options
+
+
+def parse_argparse4j(command: Command, arguments: Sequence[str]) -> tuple[Command, Args]:
+    """Reads options of the command, then its subcommand with its own; UsageError in argparse4j's words."""
+    args = Args(command)
+    position = 0
+    while position < len(arguments):
+        argument = arguments[position]
+        if argument == "--" or argument == "-" or not argument.startswith("-"):
+            if not command.subcommands:
+                raise _error(command, f"unrecognized arguments: '{argument}'")
+            return _parse_subcommand(command, argument, arguments[position + 1 :])
+        position = _take_option(command, args, arguments, position)
+        if args.help:
+            return command, args
+    if command.subcommands:
+        raise _error(command, "too few arguments")
+    _check(command, args)
+    return command, args
+
+
+def _parse_subcommand(command: Command, name: str, rest: Sequence[str]) -> tuple[Command, Args]:
+    found = command.subcommand(name)
+    if found is None:
+        import difflib
+
+        names = [one.name for one in command.subcommands]
+        choices = ", ".join(f"'{one}'" for one in names)
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"Did you mean: {near[0]}" if near else ""
+        raise _error(command, f"invalid choice: '{name}' (choose from {choices})", hint)
+    return parse_argparse4j(found._replace(program=command.program), rest)
+
+
+def _error(command: Command, message: str, hint: str = "") -> UsageError:
+    return UsageError(f"{command.program or 'kt ' + command.name}: error: {message}", hint)
+
+
+def spelled(option: Option) -> str:
+    """All spellings, as argparse4j names an argument: `--cluster-id/-t`."""
+    return "/".join((option.name, *option.aliases))
+
+
+def _take_option(command: Command, args: Args, arguments: Sequence[str], position: int) -> int:
+    """Reads the option at `position`; returns the position after it and its value."""
+    argument = arguments[position]
+    name, equals, attached = argument.partition("=")
+    option = _find(command, name)
+    if option is None and not argument.startswith("--"):
+        option, attached = _find(command, argument[:2]), argument[2:]
+        equals = attached
+    if option is None:
+        raise _error(command, f"unrecognized arguments: '{argument}'", did_you_mean(command, name.lstrip("-")))
+    if not option.value:
+        if equals:
+            raise _error(command, f"argument {spelled(option)}: ignored explicit argument '{attached}'")
+        args.set(option, None)
+        return position + 1
+    position += 1
+    if not equals:
+        if position >= len(arguments) or arguments[position].startswith("-"):
+            raise _error(command, f"argument {spelled(option)}: expected one argument")
+        attached = arguments[position]
+        position += 1
+    try:
+        args.set(option, attached)
+    except ValueError:
+        raise _error(command, f"argument {spelled(option)}: could not convert '{attached}' to a number") from None
+    return position
+
+
+def _find(command: Command, name: str) -> Option | None:
+    """The option of that spelling or, for long ones, of that unique prefix."""
+    options = all_options(command)
+    for option in options:
+        if name == option.name or name in option.aliases:
+            return option
+    if not name.startswith("--"):
+        return None
+    matches = [option for option in options if option.name.startswith(name)]
+    if len(matches) > 1:
+        names = ", ".join(option.name for option in matches)
+        raise _error(command, f"ambiguous option: {name} could match {names}")
+    return matches[0] if matches else None
+
+
+def _check(command: Command, args: Args) -> None:
+    """Required options and rules; a rule's message is completed with the program's name."""
+    given = set(args.given_names())
+    for option in command.options:
+        if option.required and option.long not in given:
+            raise _error(command, f"argument {spelled(option)} is required")
+    for rule in command.rules:
+        message = rule.broken(given)
+        if message is not None:
+            raise _error(command, message)

@@ -1,0 +1,59 @@
+"""Options that many commands share, and how their values become settings of a client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafkatools.exit_status import UsageError
+from kafkatools.options.properties import read_properties
+from kafkatools.options.table import JSON, Option
+
+__all__ = ["BOOTSTRAP_SERVER", "JSON", "client_settings", "command_config", "config_entries", "property_pairs"]
+
+_NOT_KEY_VALUE = 'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
+
+BOOTSTRAP_SERVER = Option(
+    "--bootstrap-server",
+    "Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).",
+    value="HOST:PORT,...",
+)
+
+
+def command_config(about: str = "Properties file with settings of the client.") -> Option:
+    """--command-config with words of the command's own."""
+    return Option("--command-config", about, value="FILE")
+
+
+def property_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
+    """`key=value` texts of a repeatable option as a mapping.
+
+    What has no `=` is a usage error (Kafka's tools ignore it).
+    """
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"--{option} takes key=value, not '{text}'")
+        pairs[key.strip()] = value
+    return pairs
+
+
+def config_entries(texts: Iterable[str]) -> dict[str, str]:
+    """Topic configuration given as `key=value`; whitespace around both is dropped.
+
+    ValueError in Kafka's words when there is no `=`.
+    """
+    entries: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(_NOT_KEY_VALUE)
+        entries[key.strip()] = value.strip()
+    return entries
+
+
+def client_settings(args: Any, file_option: str = "command_config") -> dict[str, str]:
+    """The settings of --command-config as they stand in the file; empty without the option."""
+    path = getattr(args, file_option)
+    return read_properties(path) if path else {}

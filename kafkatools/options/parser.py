@@ -1,0 +1,173 @@
+"""The two ways in which Kafka's tools read a command line.
+
+joptsimple (without abbreviations): `--opt value`, `--opt=value`, `-opt value`; an option that wants a value takes the
+next argument whatever it looks like; `--` ends the options; a single-valued option given twice is an error. What
+joptsimple would ignore (arguments that are not options, a value for an option that has none) is an error here.
+argparse4j: subcommands, unique prefixes of long options, `-t value`, `-tvalue`; the last of several values wins. Both
+end in `Args`; every complaint is a UsageError with Kafka's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kafkatools.exit_status import UsageError
+from kafkatools.options.table import ARGPARSE4J, Command, Option, all_options, attribute_name
+
+
+class Args:
+    """The values of one command line, by the option's long name with `-` and `.` turned into `_`.
+
+    An option that was not given has its default (an empty list when it is repeatable, False when it takes no value).
+    """
+
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self._given: list[str] = []
+        self._values: dict[str, Any] = {}
+        for option in all_options(command):
+            if not option.value:
+                self._values[option.key] = False
+            elif option.repeatable:
+                self._values[option.key] = []
+            else:
+                self._values[option.key] = option.default
+
+    def __getattr__(self, name: str) -> Any:
+        values: dict[str, Any] = self.__dict__.get("_values", {})
+        if name in values:
+            return values[name]
+        raise AttributeError(f"the command has no option --{name.replace('_', '-')}")
+
+    def given(self, name: str) -> bool:
+        """Was the option on the command line? Long name, with or without dashes in front."""
+        return attribute_name(name) in {attribute_name(one) for one in self._given}
+
+    def given_names(self) -> list[str]:
+        """Long names of the options on the command line, in order."""
+        return list(self._given)
+
+    def set(self, option: Option, text: str | None) -> None:
+        """Notes one occurrence of an option; the value is converted. ValueError when it cannot be."""
+        value: Any = True
+        if option.value:
+            value = option.implied if text is None else option.type(text)
+        self._given.append(option.long)
+        if option.value and option.repeatable:
+            self._values[option.key].append(value)
+        else:
+            self._values[option.key] = value
+
+
+def parse(command: Command, arguments: Sequence[str]) -> tuple[Command, Args]:
+    """Reads the arguments; returns the command to run (the subcommand if there is one) and its values.
+
+    UsageError in Kafka's words.
+    """
+    if command.style == ARGPARSE4J:
+        from kafkatools.options.argparse4j import parse_argparse4j
+
+        return parse_argparse4j(command, arguments)
+    args = _parse_joptsimple(command, arguments)
+    if not (args.help or args.version):
+        check_rules(command, args)
+    return command, args
+
+
+def check_rules(command: Command, args: Args) -> None:
+    """Required options first when the command lists no rule of its own for them, then the rules in order."""
+    given = set(args.given_names())
+    for option in command.options:
+        if option.required and option.long not in given:
+            raise UsageError(f'Missing required argument "[{option.long}]"')
+    for rule in command.rules:
+        message = rule.broken(given)
+        if message is not None:
+            raise UsageError(message)
+
+
+def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
+    args = Args(command)
+    table = {option.long: option for option in all_options(command)}
+    table.update({alias.lstrip("-"): option for option in all_options(command) for alias in option.aliases})
+    rest = _Peekable(arguments)
+    for argument in rest:
+        if argument == "--":
+            leftover = next(rest, None)
+            if leftover is None:
+                break
+            raise _unexpected(leftover)
+        if not _looks_like_option(argument):
+            raise _unexpected(argument)
+        name, equals, text = argument.lstrip("-").partition("=")
+        option = table.get(name)
+        if option is None:
+            raise UsageError(command.usage_prefix + f"{name} is not a recognized option", did_you_mean(command, name))
+        _set_once(command, args, option, _value(command, option, text if equals else None, rest))
+    return args
+
+
+class _Peekable:
+    """An iterator that can be looked at one ahead."""
+
+    def __init__(self, items: Sequence[str]) -> None:
+        self._items = items
+        self._next = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if self._next >= len(self._items):
+            raise StopIteration
+        self._next += 1
+        return self._items[self._next - 1]
+
+    def peek(self) -> str | None:
+        """The next item, or None at the end."""
+        return self._items[self._next] if self._next < len(self._items) else None
+
+
+def _looks_like_option(argument: str) -> bool:
+    return argument.startswith("-") and argument != "-"
+
+
+def _unexpected(argument: str) -> UsageError:
+    return UsageError(f"Unexpected argument '{argument}': every value belongs behind an option")
+
+
+def _value(command: Command, option: Option, attached: str | None, rest: _Peekable) -> str | None:
+    """The value of one occurrence (None when left out), as joptsimple's detectOptionArgument takes it."""
+    if not option.value:
+        if attached is not None:
+            raise UsageError(f"Option {option.long} takes no value, but '{attached}' was given")
+        return None
+    if attached is not None:
+        return attached
+    following = rest.peek()
+    if option.optional_value and (following is None or _looks_like_option(following)):
+        return None
+    if following is None:
+        raise UsageError(command.usage_prefix + f"Option {option.long} requires an argument")
+    return next(rest)
+
+
+def _set_once(command: Command, args: Args, option: Option, text: str | None) -> None:
+    if option.value and not option.repeatable and args.given(option.name):
+        message = f"Found multiple arguments for option {option.long}, but you asked for only one"
+        raise UsageError(command.error_prefix + message)
+    try:
+        args.set(option, text)
+    except ValueError:
+        raise UsageError(command.error_prefix + f"Cannot parse argument '{text}' of option {option.long}") from None
+
+
+def did_you_mean(command: Command, name: str) -> str:
+    """A hint that names the nearest option, or nothing."""
+    import difflib
+
+    names = [option.long for option in all_options(command)]
+    starts = [one for one in names if len(name) >= 3 and one.startswith(name)]
+    near = starts or difflib.get_close_matches(name.lstrip("-"), names, n=1, cutoff=0.6)
+    return f"Did you mean --{near[0]}?" if near else ""

@@ -1,0 +1,95 @@
+"""Java's .properties files, as java.util.Properties.load reads them.
+
+Rules: comments with # or !; `key=value`, `key:value` or `key value`; white space in front of a key and around the
+separator does not count, behind the value it does; an odd number of backslashes at the end of a line joins the next
+one; \\t \\n \\r \\f \\uXXXX, and a backslash before anything else is dropped. The file is read as UTF-8, as Kafka's
+Utils.loadProps does not: it takes ISO-8859-1, and bytes that are not UTF-8 are read so here too.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+from kafkatools.exit_status import CommandError
+
+_BLANK = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def read_properties(path: str) -> dict[str, str]:
+    """The settings of a file; CommandError in one line when it cannot be read."""
+    try:
+        data = pathlib.Path(path).read_bytes()
+    except FileNotFoundError:
+        raise CommandError(f"{path}: no such properties file") from None
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("iso-8859-1")
+    return parse_properties(text, path)
+
+
+def parse_properties(text: str, path: str = "properties") -> dict[str, str]:
+    """The settings of a text; a later line with the same key wins. CommandError for a malformed \\u escape."""
+    settings: dict[str, str] = {}
+    for line in _logical_lines(text):
+        key, value = _split(line)
+        settings[_unescape(key, path)] = _unescape(value, path)
+    return settings
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    joined = ""
+    continues = False
+    for raw in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        line = raw.lstrip(_BLANK)
+        if not continues and (not line or line[0] in "#!"):
+            continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        continues = backslashes % 2 == 1
+        joined += line[:-1] if continues else line
+        if not continues:
+            yield joined
+            joined = ""
+    if joined:
+        yield joined
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Key and value, still escaped: the key ends at the first =, : or blank that no backslash stands before."""
+    end = 0
+    while end < len(line) and line[end] not in "=:" + _BLANK:
+        end += 2 if line[end] == "\\" else 1
+    value = line[end:].lstrip(_BLANK)
+    if value[:1] in ("=", ":"):
+        value = value[1:].lstrip(_BLANK)
+    return line[:end], value
+
+
+def _unescape(text: str, path: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        char = text[position]
+        position += 1
+        if char != "\\":
+            out.append(char)
+            continue
+        char = text[position : position + 1]
+        position += 1
+        if char == "u":
+            digits = text[position : position + 4]
+            try:
+                out.append(chr(int(digits, 16) if len(digits) == 4 else int("")))
+            except ValueError:
+                raise CommandError(f"{path}: malformed \\uxxxx escape '\\u{digits}'") from None
+            position += 4
+        else:
+            out.append(_ESCAPES.get(char, char))
+    joined = "".join(out)
+    return joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if "\\u" in text else joined

@@ -1,0 +1,170 @@
+"""The tables a command is described with: its options, its rules on combinations, its words.
+
+Help, completions and parsing are all derived from them. A rule looks at the set of long names given and returns
+Kafka's message when it is broken; rules are checked in the order of the table, so the order is the order in which
+Kafka's own tool complains.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from kafkatools.exit_status import ExitStatus
+
+JOPTSIMPLE = "joptsimple"
+ARGPARSE4J = "argparse4j"
+
+_NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+
+def _java_number(text: str, bits: int) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(text)
+    number = int(text)
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise ValueError(text)
+    return number
+
+
+def java_int(text: str) -> int:
+    """A number as Java's Integer.valueOf reads it: a sign, digits, 32 bits; ValueError otherwise."""
+    return _java_number(text, 32)
+
+
+def java_long(text: str) -> int:
+    """A number as Java's Long.valueOf reads it: 64 bits; ValueError otherwise."""
+    return _java_number(text, 64)
+
+
+class Option(NamedTuple):
+    """One option. `value` is the placeholder of its value in the help; empty for an option without a value.
+
+    `optional_value`: the value may be left out, then it is `implied`. `aliases`: other spellings, dashes included.
+    `replacement`: the option is deprecated, and this is what to use instead. `choices` are for help and completion;
+    commands check them where Kafka does. `ours`: Kafka's tool does not have it.
+    """
+
+    name: str
+    about: str
+    value: str = ""
+    type: Callable[[str], Any] = str
+    optional_value: bool = False
+    implied: Any = None
+    repeatable: bool = False
+    required: bool = False
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    replacement: str = ""
+    ours: bool = False
+
+    @property
+    def long(self) -> str:
+        """The long name without its dashes, as messages and rules use it: `bootstrap-server`."""
+        return self.name.lstrip("-")
+
+    @property
+    def key(self) -> str:
+        """The attribute of Args: `bootstrap_server`."""
+        return attribute_name(self.name)
+
+
+def attribute_name(name: str) -> str:
+    """`--producer.config` -> `producer_config`."""
+    return name.lstrip("-").replace("-", "_").replace(".", "_")
+
+
+class Rule(Protocol):
+    """A rule on combinations of options."""
+
+    def broken(self, given: Collection[str]) -> str | None:
+        """Kafka's message when the options given (long names) break the rule, else None."""
+
+
+class Refusal(NamedTuple):
+    """`option` may not be used together with any of `others` (CommandLineUtils.checkInvalidArgs)."""
+
+    option: str
+    others: tuple[str, ...]
+    message: str = 'Option "[{option}]" can\'t be used with option "[{other}]"'
+
+    def broken(self, given: Collection[str]) -> str | None:
+        """The message, with {option} and {other} filled in."""
+        if self.option not in given:
+            return None
+        for other in self.others:
+            if other in given:
+                return self.message.format(option=self.option, other=other)
+        return None
+
+
+class Requirement(NamedTuple):
+    """When all of `when` and none of `unless` are given, one of `any_of` has to be given too."""
+
+    any_of: tuple[str, ...]
+    when: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    message: str = 'Missing required argument "[{option}]"'
+
+    def broken(self, given: Collection[str]) -> str | None:
+        """The message, with {option} = the first of `any_of`."""
+        applies = all(name in given for name in self.when) and not any(name in given for name in self.unless)
+        if not applies or any(name in given for name in self.any_of):
+            return None
+        return self.message.format(option=self.any_of[0])
+
+
+class ExactlyOne(NamedTuple):
+    """One and only one of `options` has to be given."""
+
+    options: tuple[str, ...]
+    message: str
+
+    def broken(self, given: Collection[str]) -> str | None:
+        """The message unless exactly one is given."""
+        return None if sum(name in given for name in self.options) == 1 else self.message
+
+
+class Command(NamedTuple):
+    """A command of `kt`, or one of its subcommands.
+
+    `options` leaves out --help, --version and --json: every command has them (--version only in joptsimple style).
+    `run(console, args)` does the work and returns the exit status. `error_prefix` stands in front of every message of
+    a failure, `usage_prefix` in front of complaints about the options themselves; both are Kafka's. `program` is the
+    name of Kafka's script (argparse4j puts it into messages). `needs_arguments`: without any argument the help is
+    shown and the exit status is 2, as Kafka's tools do. `missing_bootstrap`: what Kafka's tool says without
+    --bootstrap-server, used when the sandbox is turned off.
+    """
+
+    name: str
+    summary: str
+    options: tuple[Option, ...] = ()
+    run: Callable[[Any, Any], ExitStatus] | None = None
+    style: str = JOPTSIMPLE
+    subcommands: tuple[Command, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    error_prefix: str = ""
+    usage_prefix: str = ""
+    program: str = ""
+    needs_arguments: bool = True
+    missing_bootstrap: str = 'Missing required argument "[bootstrap-server]"'
+    examples: tuple[str, ...] = ()
+
+    def subcommand(self, name: str) -> Command | None:
+        """The subcommand of that name."""
+        return next((one for one in self.subcommands if one.name == name), None)
+
+
+HELP = Option("--help", "Show this text and stop.", aliases=("-h",))
+VERSION = Option("--version", "Show the version of Apache Kafka whose tool this is, and stop.")
+JSON = Option("--json", "Write JSON, one object a line; errors too.", ours=True)
+
+
+def all_options(command: Command) -> tuple[Option, ...]:
+    """The options of a command with those that every command has; its own come first and win."""
+    taken = {option.name for option in command.options}
+    common = (JSON, HELP, VERSION) if command.style == JOPTSIMPLE else (JSON, HELP)
+    return command.options + tuple(option for option in common if option.name not in taken)

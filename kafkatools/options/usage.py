@@ -1,0 +1,71 @@
+"""Help texts, made from the tables. Text only; the caller writes it."""
+
+from __future__ import annotations
+
+import textwrap
+
+from kafkatools.options.table import ARGPARSE4J, Command, Option, all_options
+
+_INDENT = 34
+
+
+def synopsis(command: Command, parent: str = "kt") -> str:
+    """One line: `usage: kt topics [OPTION]...`."""
+    tail = " SUBCOMMAND" if command.subcommands else ""
+    required = "".join(f" {option.name} {option.value}" for option in command.options if option.required)
+    return f"usage: {parent} {command.name}{tail}{required} [OPTION]..."
+
+
+def help_text(command: Command, width: int, parent: str = "kt") -> str:
+    """The whole help of a command, wrapped to the width."""
+    parts = [synopsis(command, parent), "", *_wrap(command.summary, width, "")]
+    if command.subcommands:
+        parts += ["", "subcommands:"]
+        for one in command.subcommands:
+            parts += _entry(one.name, one.summary, width)
+    own = [option for option in all_options(command) if not option.replacement]
+    old = [option for option in command.options if option.replacement]
+    parts += ["", "options:"]
+    for option in own:
+        parts += _entry(_spelling(option, command), _about(option), width)
+    if old:
+        parts += ["", "deprecated options:"]
+        for option in old:
+            parts += _entry(_spelling(option, command), f"{option.about} Use {option.replacement} instead.", width)
+    if command.examples:
+        parts += ["", "examples:", *(f"  {example}" for example in command.examples)]
+    return "\n".join(parts) + "\n"
+
+
+def _spelling(option: Option, command: Command) -> str:
+    short = "".join(f"{alias}, " for alias in option.aliases) if command.style == ARGPARSE4J or option.aliases else ""
+    if not option.value:
+        return short + option.name
+    return short + option.name + (f" [{option.value}]" if option.optional_value else f" {option.value}")
+
+
+def _about(option: Option) -> str:
+    notes = []
+    if option.required:
+        notes.append("required")
+    if option.repeatable:
+        notes.append("can be repeated")
+    if option.choices:
+        notes.append("one of: " + ", ".join(option.choices))
+    if option.default is not None:
+        notes.append(f"default: {option.default}")
+    if option.ours:
+        notes.append("not in Kafka's tool")
+    return option.about + (f" ({'; '.join(notes)})" if notes else "")
+
+
+def _entry(left: str, about: str, width: int) -> list[str]:
+    lines = _wrap(about, width, " " * _INDENT)
+    start = f"  {left}"
+    if len(start) + 2 > _INDENT:
+        return [start, *lines]
+    return [start.ljust(_INDENT) + lines[0][_INDENT:], *lines[1:]]
+
+
+def _wrap(text: str, width: int, indent: str) -> list[str]:
+    return textwrap.wrap(text, max(width, _INDENT + 20), initial_indent=indent, subsequent_indent=indent) or [indent]

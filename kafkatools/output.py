@@ -1,0 +1,102 @@
+"""Rows turned into JSON lines, Kafka's text or an aligned table. Makes text, writes nothing.
+
+JSON rules (docs/json/README.md): one object a line, keys in the order given, no spaces; bytes that are UTF-8 are a
+string, other bytes are {"b64": "..."}, null stays null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+_CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), 127, *range(128, 160)]} | {9: "\\t", 10: "\\n", 13: "\\r"}
+
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+
+def json_bytes(data: bytes | memoryview | None) -> str | dict[str, str] | None:
+    """What stands for bytes in JSON: the text when it is UTF-8, else its base64; None stays None. Lossless."""
+    if data is None:
+        return None
+    data = bytes(data)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        import binascii
+
+        return {"b64": binascii.b2a_base64(data, newline=False).decode("ascii")}
+
+
+def bytes_of_json(value: object) -> bytes | None:
+    """The inverse of json_bytes; ValueError for anything else."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode("utf-8")
+    if isinstance(value, dict) and set(value) == {"b64"} and isinstance(value["b64"], str):
+        import base64
+
+        return base64.b64decode(value["b64"], validate=True)
+    raise ValueError('neither a string, null nor {"b64": ...}')
+
+
+def json_line(row: Mapping[str, Any]) -> str:
+    """One object as one line without its newline; bytes inside are turned by json_bytes."""
+    return _dumps(_plain(row))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return json_bytes(bytes(value))
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return value
+
+
+def json_error(kind: str, message: str, **more: Any) -> str:
+    """The line that stands for an error on stderr: {"error": {"kind": ..., "message": ...}}."""
+    return json_line({"error": {"kind": kind, "message": message, **more}})
+
+
+def visible(text: str) -> str:
+    """The text with control characters escaped, for a terminal."""
+    return text.translate(_CONTROL)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, terminal: bool = False, width: int = 100) -> str:
+    """Aligned columns.
+
+    On a terminal drawn by rich and coloured, elsewhere plain text with two spaces between columns.
+    """
+    texts = [[str(cell) for cell in row] for row in rows]
+    if terminal:
+        return _rich_table(headers, texts, width)
+    widths = [max(map(len, column)) for column in zip(headers, *texts, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(size) for cell, size in zip(line, widths, strict=True)).rstrip()
+        for line in [headers, *texts]
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
+    import io
+
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console as RichConsole
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for header in headers:
+        drawn.add_column(header, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(visible(cell)) for cell in row))
+    out = io.StringIO()
+    RichConsole(file=out, force_terminal=True, width=width).print(drawn)
+    return out.getvalue()

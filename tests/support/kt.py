@@ -1,0 +1,70 @@
+"""Runs the real `kt` in this process, on byte streams.
+
+What every test of a command uses (the model is HTTPie's harness).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kafkatools.cli import main
+from kafkatools.console import Console
+from kafkatools.exit_status import ExitStatus
+
+
+class Ran(NamedTuple):
+    """How a run of `kt` ended and what it printed."""
+
+    status: ExitStatus
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def out(self) -> str:
+        """Stdout as text."""
+        return self.stdout.decode()
+
+    @property
+    def err(self) -> str:
+        """Stderr as text."""
+        return self.stderr.decode()
+
+
+class _Terminal(io.BytesIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def run_kt(
+    *arguments: str,
+    stdin: bytes | Any = b"",
+    environ: Mapping[str, str] | None = None,
+    cwd: str | pathlib.Path | None = None,
+    terminal: bool = False,
+) -> Ran:
+    """Runs `kt ARGUMENTS`. `stdin`: bytes, or an open binary stream.
+
+    The environment holds only what is given, with the sandbox off.
+    """
+    stdout, stderr = (_Terminal(), _Terminal()) if terminal else (io.BytesIO(), io.BytesIO())
+    source = io.BufferedReader(io.BytesIO(stdin)) if isinstance(stdin, bytes) else stdin  # type: ignore[arg-type]
+    console = Console(source, stdout, stderr, {"KT_SANDBOX": "off", **(environ or {})})
+    with _directory(cwd):
+        status = main(arguments, console)
+    return Ran(status, stdout.getvalue(), stderr.getvalue())
+
+
+@contextlib.contextmanager
+def _directory(path: str | pathlib.Path | None) -> Iterator[None]:
+    before = os.getcwd()
+    if path is not None:
+        os.chdir(path)
+    try:
+        yield
+    finally:
+        os.chdir(before)
