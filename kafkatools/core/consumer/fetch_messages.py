@@ -1,8 +1,9 @@
 """Fetch requests and responses, framed by hand for versions 4 to 18.
 
-Rules: a response is read straight from the receive buffer and the records of a partition stay a slice of it, so a record is copied for
-the first time when somebody asks for its bytes. Every length is checked against the bytes that are left before it is used. The layout is
-Kafka's FetchRequest.json and FetchResponse.json; a test holds both against a generated codec, version by version.
+Rules: a response is read straight from the receive buffer and the records of a partition stay a slice of it, so a
+record is copied for the first time when somebody asks for its bytes. Every length is checked against the bytes that are
+left before it is used. The layout is Kafka's FetchRequest.json and FetchResponse.json; a test holds both against a
+generated codec, version by version.
 """
 
 from __future__ import annotations
@@ -189,7 +190,8 @@ class _Reader:
 def decode_fetch_response(buffer: memoryview, version: int, position: int = 0) -> FetchResponse:
     """Decodes the body of a Fetch response (the response header already passed).
 
-    Topics have a name before version 13 and an id from then on. Raises CorruptRecord for bytes that cannot be a response.
+    Topics have a name before version 13 and an id from then on. Raises CorruptRecord for bytes that cannot be a
+    response.
     """
     reader = _Reader(buffer, position, version >= FLEXIBLE_VERSION)
     throttle_time_ms = reader.unpack(_INT32)[0]

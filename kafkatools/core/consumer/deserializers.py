@@ -1,0 +1,126 @@
+"""Kafka's built-in deserializers by class name, as functions from bytes to the text that Java's toString gives.
+
+Rules: a closed list; a name from outside is never imported. A null never reaches a deserializer. Errors carry Kafka's
+wording. Two differ from Java on purpose: ByteArrayDeserializer and ByteBufferDeserializer give the bytes themselves,
+where Java prints an object's identity. Source: org.apache.kafka.common.serialization.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from kafkatools.core.errors import ConfigError, SerializationError
+
+Deserializer = Callable[[bytes], bytes]
+
+_PACKAGE = "org.apache.kafka.common.serialization."
+
+
+def _sized(layout: str, name: str, text: Callable[[float], str] = str) -> Deserializer:
+    packed = struct.Struct(layout)
+
+    def deserialize(data: bytes) -> bytes:
+        if len(data) != packed.size:
+            raise SerializationError(f"Size of data received by {name} is not {packed.size}")
+        return text(packed.unpack(data)[0]).encode()
+
+    return deserialize
+
+
+def java_double(value: float) -> str:
+    """Java's Double.toString: the shortest digits, with an exponent outside of 1e-3 .. 1e7."""
+    return _java_digits(value, repr(value))
+
+
+def java_float(value: float) -> str:
+    """Java's Float.toString: the shortest digits that give the same 32-bit number back."""
+    shortest = next(
+        (text for text in (f"{value:.{digits}g}" for digits in range(1, 9)) if _as_float(text) == value), None
+    )
+    return _java_digits(value, shortest or f"{value:.9g}")
+
+
+def _as_float(text: str) -> float | None:
+    """The 32-bit number a text stands for, None when there is none so large."""
+    try:
+        result: float = struct.unpack(">f", struct.pack(">f", float(text)))[0]
+    except OverflowError:
+        return None
+    return result
+
+
+def _java_digits(value: float, text: str) -> str:
+    if value != value:
+        return "NaN"
+    sign = "-" if text.startswith("-") else ""
+    mantissa, _, exponent = text.lstrip("-").partition("e")
+    if mantissa == "inf":
+        return sign + "Infinity"
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    if not digits:
+        return sign + "0.0"
+    # The number is 0.<digits> * 10^point.
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    if 1e-3 <= abs(value) < 1e7:
+        if point <= 0:
+            return f"{sign}0.{'0' * -point}{digits}"
+        return f"{sign}{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
+
+
+def _string(data: bytes) -> bytes:
+    return data.decode("utf-8", "replace").encode()
+
+
+def _boolean(data: bytes) -> bytes:
+    if len(data) != 1:
+        raise SerializationError("Size of data received by BooleanDeserializer is not 1")
+    if data not in (b"\x00", b"\x01"):
+        raise SerializationError(f"Unexpected byte received by BooleanDeserializer: {data[0]}")
+    return b"true" if data == b"\x01" else b"false"
+
+
+def _uuid(data: bytes) -> bytes:
+    import uuid
+
+    try:
+        return str(uuid.UUID(data.decode("utf-8", "replace"))).encode()
+    except ValueError as error:
+        raise SerializationError("Error parsing data into UUID") from error
+
+
+def _bytes(data: bytes) -> bytes:
+    return "".join(chr(b) if 32 <= b <= 126 and b != 92 else f"\\x{b:02X}" for b in data).encode()
+
+
+def _void(data: bytes) -> bytes:
+    raise SerializationError("Data should be null for a VoidDeserializer.")
+
+
+_BUILT_IN: Final[dict[str, Deserializer]] = {
+    "StringDeserializer": _string,
+    "LongDeserializer": _sized(">q", "LongDeserializer"),
+    "IntegerDeserializer": _sized(">i", "IntegerDeserializer"),
+    "ShortDeserializer": _sized(">h", "ShortDeserializer"),
+    "FloatDeserializer": _sized(">f", "Deserializer", java_float),
+    "DoubleDeserializer": _sized(">d", "Deserializer", java_double),
+    "BooleanDeserializer": _boolean,
+    "UUIDDeserializer": _uuid,
+    "BytesDeserializer": _bytes,
+    "ByteArrayDeserializer": bytes,
+    "ByteBufferDeserializer": bytes,
+    "VoidDeserializer": _void,
+}
+
+
+def deserializer(name: str) -> Deserializer:
+    """The deserializer of a class name, with Kafka's package or without; raises ConfigError for a name not on the list."""
+    found = _BUILT_IN.get(name.removeprefix(_PACKAGE))
+    if found is None:
+        known = ", ".join(sorted(_BUILT_IN))
+        raise ConfigError(f"Unknown deserializer {name}. Known ones, all of {_PACKAGE[:-1]}: {known}")
+    return found

@@ -1,0 +1,59 @@
+"""Errors of the consumer that no broker sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkatools.core.errors import CorruptRecord, KafkaError, OffsetOutOfRange
+
+
+class NoOffsetForPartition(KafkaError, name="NO_OFFSET_FOR_PARTITION"):
+    """A partition has neither a position nor a policy to find one (auto.offset.reset=none)."""
+
+    def __init__(self, partitions: Iterable[tuple[str, int]]) -> None:
+        self.partitions = tuple(partitions)
+        names = ", ".join(f"{topic}-{partition}" for topic, partition in self.partitions)
+        super().__init__(f"Undefined offset with no reset policy for partitions: [{names}]")
+
+
+class FetchOffsetOutOfRange(OffsetOutOfRange):
+    """A position outside of the log, and no policy that says where to go (Kafka's OffsetOutOfRangeException)."""
+
+    def __init__(self, positions: Iterable[tuple[str, int, int]]) -> None:
+        self.positions = tuple(positions)
+        names = ", ".join(f"{topic}-{partition}={offset}" for topic, partition, offset in self.positions)
+        super().__init__(f"Fetch position {{{names}}} is out of range, and no reset policy is configured.")
+
+
+class LogTruncation(KafkaError, name="LOG_TRUNCATION"):
+    """Records that were read are no longer in the log (KIP-320): the log ends before the position."""
+
+    def __init__(self, topic: str, partition: int, offset: int, diverging_offset: int | None) -> None:
+        self.topic, self.partition, self.offset, self.diverging_offset = topic, partition, offset, diverging_offset
+        where = "unknown" if diverging_offset is None else str(diverging_offset)
+        super().__init__(
+            f"Detected log truncation of partition {topic}-{partition} at position {offset}: "
+            f"the logs diverge at offset {where}"
+        )
+
+
+class CorruptBatch(CorruptRecord):
+    """A batch that cannot be trusted; the position stays in front of it. Offsets are those its header states."""
+
+    def __init__(self, topic: str, partition: int, offsets: tuple[int, int], position: int, cause: str) -> None:
+        self.topic, self.partition, self.position = topic, partition, position
+        self.first_offset, self.last_offset = offsets
+        self.cause = cause
+        super().__init__(
+            f"Record batch for partition {topic}-{partition} at offset {self.first_offset} is invalid, cause: {cause} "
+            f"(offsets {self.first_offset} to {self.last_offset}; seek to {self.next_offset} to go past it)"
+        )
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset after the damage: behind the batch when its header makes sense, else one further."""
+        return max(self.last_offset, self.position) + 1
+
+
+class FetchFailed(KafkaError, name="FETCH_FAILED"):
+    """A fetch that can never succeed: the broker's answer for the partition, in words."""

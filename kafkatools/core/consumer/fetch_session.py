@@ -1,0 +1,148 @@
+"""Incremental fetch sessions of one node (KIP-227), as Kafka's FetchSessionHandler.
+
+Rules: a full request names every partition and asks for a session; later requests name only what changed. Any doubt
+about what the broker remembers (an error, an answer that does not fit, a lost connection) ends the session: the next
+request is full again. From version 13 on topics travel as ids, so the handler keeps the names of the topics in the
+session.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kafkatools.core.consumer.fetch_messages import (
+    TOPIC_ID_VERSION,
+    ZERO_UUID,
+    FetchPartition,
+    FetchResponse,
+    ForgottenPartition,
+)
+from kafkatools.core.consumer.subscription import TopicPartition
+
+INVALID_SESSION_ID = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+_MAX_EPOCH = 2**31 - 1
+_FETCH_SESSION_ID_NOT_FOUND = 70
+
+
+class FetchMetadata(NamedTuple):
+    """Session id and epoch of the next request."""
+
+    session_id: int = INVALID_SESSION_ID
+    epoch: int = INITIAL_EPOCH
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next request names every partition."""
+        return self.epoch in (INITIAL_EPOCH, FINAL_EPOCH)
+
+    def next_incremental(self) -> FetchMetadata:
+        """The request after this one in the same session; the epoch wraps to 1."""
+        return FetchMetadata(self.session_id, 1 if self.epoch == _MAX_EPOCH else self.epoch + 1)
+
+    def next_close_existing(self) -> FetchMetadata:
+        """Ends the session on the broker with the next full request, which asks for a new one."""
+        return FetchMetadata(self.session_id, INITIAL_EPOCH)
+
+
+class FetchRequestData(NamedTuple):
+    """What the next request of a session has to say."""
+
+    to_send: list[FetchPartition]
+    to_forget: list[ForgottenPartition]
+    metadata: FetchMetadata
+
+
+class FetchSessionHandler:
+    """The consumer's side of one node's fetch session."""
+
+    def __init__(self, node: int) -> None:
+        self.node = node
+        self.next_metadata = FetchMetadata()
+        self.session_partitions: dict[TopicPartition, FetchPartition] = {}
+
+    def build(self, wanted: Mapping[TopicPartition, FetchPartition]) -> FetchRequestData:
+        """The next request for `wanted` (in that order), and the session as it will be once the broker has it."""
+        if self.next_metadata.is_full:
+            self.session_partitions = dict(wanted)
+            return FetchRequestData(list(wanted.values()), [], self.next_metadata)
+        to_send: list[FetchPartition] = []
+        to_forget: list[ForgottenPartition] = []
+        for key, known in list(self.session_partitions.items()):
+            new = wanted.get(key)
+            if new is None:
+                to_forget.append(_forgotten(known))
+                del self.session_partitions[key]
+            elif _is_replaced(known, new):
+                # The topic was made again under its name: the broker knows the session's entry by the old id.
+                to_forget.append(_forgotten(known))
+                del self.session_partitions[key]
+        for key, new in wanted.items():
+            if self.session_partitions.get(key) != new:
+                self.session_partitions[key] = new
+                to_send.append(new)
+        return FetchRequestData(to_send, to_forget, self.next_metadata)
+
+    def handle_response(self, response: FetchResponse, version: int) -> bool:
+        """Takes over what an answer says about the session; False when its partitions are not to be used."""
+        if response.error_code:
+            lost = response.error_code == _FETCH_SESSION_ID_NOT_FOUND
+            self.next_metadata = FetchMetadata() if lost else self.next_metadata.next_close_existing()
+            return False
+        if version >= TOPIC_ID_VERSION and not self._name_topics(response):
+            self.next_metadata = self.next_metadata.next_close_existing()
+            return False
+        answered = {TopicPartition(data.topic, data.partition) for data in response.partitions}
+        if self.next_metadata.is_full:
+            return self._handle_full(response, answered)
+        if not answered <= self.session_partitions.keys():
+            self.next_metadata = self.next_metadata.next_close_existing()
+            return False
+        ended = response.session_id == INVALID_SESSION_ID
+        self.next_metadata = FetchMetadata() if ended else self.next_metadata.next_incremental()
+        return True
+
+    def _handle_full(self, response: FetchResponse, answered: set[TopicPartition]) -> bool:
+        throttled = not answered and response.throttle_time_ms > 0
+        if throttled or answered != self.session_partitions.keys():
+            self.next_metadata = FetchMetadata()
+            return False
+        if response.session_id == INVALID_SESSION_ID:
+            self.next_metadata = FetchMetadata()
+        else:
+            self.next_metadata = FetchMetadata(response.session_id, INITIAL_EPOCH + 1)
+        return True
+
+    def handle_error(self) -> None:
+        """The request failed without an answer: nobody knows what the broker remembers."""
+        self.next_metadata = self.next_metadata.next_close_existing()
+
+    def close_request(self) -> FetchRequestData | None:
+        """A request that ends the session on the broker; None when there is no session."""
+        if self.next_metadata.session_id == INVALID_SESSION_ID:
+            return None
+        metadata = FetchMetadata(self.next_metadata.session_id, FINAL_EPOCH)
+        self.session_partitions = {}
+        self.next_metadata = FetchMetadata()
+        return FetchRequestData([], [], metadata)
+
+    def _name_topics(self, response: FetchResponse) -> bool:
+        """Puts the session's topic names in the place of ids; False when an id is not one of the session."""
+        names: dict[uuid.UUID, str] = {part.topic_id: part.topic for part in self.session_partitions.values()}
+        for data in response.partitions:
+            name = names.get(data.topic_id)
+            if name is None:
+                return False
+            data.topic = name
+        return True
+
+
+def _forgotten(part: FetchPartition) -> ForgottenPartition:
+    return ForgottenPartition(part.topic, part.topic_id, part.partition)
+
+
+def _is_replaced(known: FetchPartition, new: FetchPartition) -> bool:
+    return known.topic_id != new.topic_id and ZERO_UUID not in (known.topic_id, new.topic_id)
