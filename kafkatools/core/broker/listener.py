@@ -1,0 +1,416 @@
+"""The broker's sockets: accept, read frames, write responses; one thread, one selector (Kafka's SocketServer and Selector).
+
+Rules:
+- Requests of a connection are handled one after the other and answered in that order. While one is delayed, or its answer does not fit into the socket,
+  the connection is muted: nothing more is read or handled. So a slow reader costs one response, and order needs no bookkeeping.
+- Memory grows with the bytes that arrived, never with the size a frame announces. A frame above `max_request_bytes` closes the connection; so does one that
+  would take the receive buffers of all connections together above `max_buffered_bytes`.
+- A frame is handed on as a writable view on the receive buffer, valid until the handler returns.
+- A queued file region keeps its own descriptor (dup) once the socket is full, so that a deleted segment cannot be replaced by another file under it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import Final
+
+from kafkatools.core.broker.requests import DELAYED, CloseConnection, FileRegion, Request, Response
+
+_INT32 = Struct(">i")
+_HEADER = Struct(">hhi")
+
+INITIAL_BUFFER_BYTES = 16 * 1024
+READ_BUFFER_BYTES = 256 * 1024
+MAX_REQUEST_BYTES = 100 * 1024 * 1024
+MAX_BUFFERED_BYTES = 256 * 1024 * 1024
+FLUSH_BYTES = 64 * 1024
+BACKLOG = 50
+ACCEPT_PAUSE_MS = 1000
+IDLE_CHECK_MS = 1000
+SENDFILE_CHUNK = 1 << 20
+MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
+READ = selectors.EVENT_READ
+WRITE = selectors.EVENT_WRITE
+
+Dispatch = Callable[[Request], Response]
+
+
+class Connection:
+    """One client. State: receive buffer with `start..end` unread bytes, output queue, muted while a request is delayed."""
+
+    def __init__(self, listener: Listener, sock: socket.socket, now_ms: int) -> None:
+        self.listener = listener
+        self.socket = sock
+        self.last_active_ms = now_ms
+        self.is_muted = False
+        self.is_closed = False
+        self.throttled_until_ms = 0
+        self._buffer = bytearray(INITIAL_BUFFER_BYTES)
+        self._view = memoryview(self._buffer)
+        self._start = 0
+        self._end = 0
+        self._output: deque[bytes | memoryview | FileRegion] = deque()
+        self._queued_bytes = 0
+        self._events = READ
+        self._is_handling = False
+        listener.buffered_bytes += len(self._buffer)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+    def handle_readable(self) -> None:
+        """Read what is there and handle every whole frame."""
+        try:
+            received = self.socket.recv_into(self._view[self._end :])
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.close()
+            return
+        if not received:
+            self.close()
+            return
+        self._end += received
+        self.handle_frames()
+
+    def handle_frames(self) -> None:
+        """Handle buffered frames until one is delayed, the socket is full or no whole frame is left."""
+        if self._is_handling:
+            return  # a request completed by the handler of another one of this very connection
+        self._is_handling = True
+        try:
+            while not self.is_muted and not self.is_closed and not self._is_blocked():
+                frame = self._next_frame()
+                if frame is None:
+                    break
+                self._handle_frame(frame)
+            self._flush()
+        except CloseConnection:
+            self._flush()
+            self.close()
+        finally:
+            self._is_handling = False
+        self._compact()
+        self._update_events()
+
+    def _is_blocked(self) -> bool:
+        if self._queued_bytes < FLUSH_BYTES:
+            return False
+        self._flush()
+        return bool(self._output)
+
+    def _next_frame(self) -> memoryview | None:
+        start, available = self._start, self._end - self._start
+        if available < 4:
+            return None
+        (size,) = _INT32.unpack_from(self._buffer, start)
+        if size < 8 or size > self.listener.max_request_bytes:
+            raise CloseConnection(f"invalid frame size {size}")
+        if available < size + 4:
+            return None
+        self._start = start + 4 + size
+        return self._view[start + 4 : self._start]
+
+    def _handle_frame(self, frame: memoryview) -> None:
+        request = Request(self, frame, _HEADER.unpack_from(frame))
+        response = self.listener.dispatch(request)
+        if response is DELAYED:
+            if not self.is_closed:
+                self.is_muted = True
+            return
+        self._queue(response)
+
+    def _compact(self) -> None:
+        """Make room: move the partial frame to the front, double the buffer when it is full of one frame."""
+        if self.is_closed:
+            return
+        pending = self._end - self._start
+        capacity = len(self._buffer)
+        if pending == 0 and capacity > READ_BUFFER_BYTES:
+            self._replace_buffer(READ_BUFFER_BYTES)
+        elif self._end == capacity and (pending == capacity or capacity < READ_BUFFER_BYTES):
+            self._replace_buffer(min(capacity * 2, max(READ_BUFFER_BYTES, self.listener.max_request_bytes + 4)))
+        elif self._start and (pending == 0 or self._end == capacity):
+            self._view[:pending] = self._view[self._start : self._end]
+            self._start, self._end = 0, pending
+
+    def _replace_buffer(self, capacity: int) -> None:
+        if self.listener.buffered_bytes + capacity > self.listener.max_buffered_bytes:
+            self.close()
+            return
+        pending = self._end - self._start
+        buffer = bytearray(capacity)
+        buffer[:pending] = self._view[self._start : self._end]
+        self.listener.buffered_bytes += capacity - len(self._buffer)
+        self._buffer, self._view = buffer, memoryview(buffer)
+        self._start, self._end = 0, pending
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+    def complete(self, response: Response) -> None:
+        """The delayed request of this connection is answered; go on with what it has sent since."""
+        if self.is_closed:
+            return
+        self.is_muted = False
+        self._queue(response)
+        self.handle_frames()
+
+    def _queue(self, response: Response) -> None:
+        for part in response:
+            if isinstance(part, FileRegion):
+                if part.size_bytes:
+                    self._output.append(part)
+                    self._queued_bytes += part.size_bytes
+            else:
+                self._output.append(part if isinstance(part, bytes) else memoryview(part))
+                self._queued_bytes += len(part)
+
+    def _flush(self) -> None:
+        """Send until the queue is empty or the socket is full."""
+        output = self._output
+        try:
+            while output and not self.is_closed:
+                if isinstance(output[0], FileRegion):
+                    if not self._send_file(output[0]):
+                        break
+                elif not self._send_bytes():
+                    break
+        except (BlockingIOError, InterruptedError):
+            self._own_queued_files()
+        except OSError:
+            self.close()
+
+    def _send_bytes(self) -> bool:
+        output = self._output
+        if len(output) == 1:
+            first = output[0]
+            assert not isinstance(first, FileRegion)
+            size, sent, flags = len(first), self.socket.send(first), 0
+        else:
+            parts: list[bytes | memoryview] = []
+            size = flags = 0
+            for part in output:
+                if isinstance(part, FileRegion) or len(parts) == 64:
+                    flags = MSG_MORE
+                    break
+                parts.append(part)
+                size += len(part)
+            sent = self.socket.sendmsg(parts, (), flags)
+        self._queued_bytes -= sent
+        if sent == size and len(output) == 1:
+            output.clear()
+            return True
+        is_complete = sent == size
+        while sent:
+            part = output.popleft()
+            assert not isinstance(part, FileRegion)
+            if len(part) > sent:
+                output.appendleft(memoryview(part)[sent:])
+                break
+            sent -= len(part)
+        return is_complete
+
+    def _send_file(self, region: FileRegion) -> bool:
+        sent = os.sendfile(self.socket.fileno(), region.fd, region.position, min(region.size_bytes, SENDFILE_CHUNK))
+        if sent == 0:  # the file is shorter than the response promised: the frame cannot be finished
+            self.close()
+            return False
+        region.position += sent
+        region.size_bytes -= sent
+        self._queued_bytes -= sent
+        if region.size_bytes == 0:
+            self._output.popleft()
+            release_region(region)
+        return True
+
+    def _own_queued_files(self) -> None:
+        for part in self._output:
+            if isinstance(part, FileRegion) and not isinstance(part.owner, OwnedDescriptor):
+                part.owner = OwnedDescriptor(os.dup(part.fd))
+                part.fd = part.owner.fd
+
+    def handle_writable(self) -> None:
+        """The socket takes bytes again; when all is out, handle the frames that waited."""
+        self._flush()
+        if not self._output and not self.is_closed:
+            self.handle_frames()
+        self._update_events()
+
+    def _update_events(self) -> None:
+        if self.is_closed:
+            return
+        events = WRITE if self._output else 0 if self.is_muted else READ
+        if events != self._events:
+            self.listener.change_events(self, self._events, events)
+            self._events = events
+
+    def close(self) -> None:
+        """Drop the connection and everything queued for it."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        for part in self._output:
+            if isinstance(part, FileRegion):
+                release_region(part)
+        self._output.clear()
+        self.listener.forget(self, self._events)
+        self.listener.buffered_bytes -= len(self._buffer)
+        with contextlib.suppress(OSError):
+            self.socket.close()
+
+
+class OwnedDescriptor:
+    """A duplicate of a segment's descriptor, closed when the region has been sent."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+
+def release_region(region: FileRegion) -> None:
+    """Close the region's own descriptor, if it has one."""
+    if isinstance(region.owner, OwnedDescriptor):
+        os.close(region.owner.fd)
+        region.owner = None
+
+
+class Listener:
+    """Accepts connections and runs their input and output; `poll` is one turn."""
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        dispatch: Dispatch,
+        *,
+        max_request_bytes: int = MAX_REQUEST_BYTES,
+        max_buffered_bytes: int = MAX_BUFFERED_BYTES,
+        max_idle_ms: int = 600_000,
+    ) -> None:
+        self.dispatch = dispatch
+        self.max_request_bytes = max_request_bytes
+        self.max_buffered_bytes = max_buffered_bytes
+        self.max_idle_ms = max_idle_ms
+        self.buffered_bytes = 0
+        self.connections: set[Connection] = set()
+        self.last_request_ms = 0
+        self._now_ms = 0
+        self._next_idle_check_ms = 0
+        self._accept_again_ms: int | None = None
+        self._selector = selectors.DefaultSelector()
+        self._acceptor = open_acceptor(address)
+        self.host, self.port = self._acceptor.getsockname()[:2]
+        self._selector.register(self._acceptor, READ, self)
+        self._wake_receiver, self._wake_sender = socket.socketpair()
+        self._wake_receiver.setblocking(False)
+        self._wake_sender.setblocking(False)
+        self._selector.register(self._wake_receiver, READ, None)
+
+    def poll(self, timeout_ms: int | None, now_ms: int) -> int:
+        """Wait for events at most `timeout_ms` (None: for ever) and handle them; gives how many there were."""
+        self._now_ms = now_ms
+        if self._accept_again_ms is not None:
+            timeout_ms = min(ACCEPT_PAUSE_MS, timeout_ms if timeout_ms is not None else ACCEPT_PAUSE_MS)
+        events = self._selector.select(None if timeout_ms is None else timeout_ms / 1000)
+        for key, mask in events:
+            owner = key.data
+            if isinstance(owner, Connection):
+                self._run_connection(owner, mask)
+            elif owner is self:
+                self._accept()
+            else:
+                self._drain_wakeups()
+        return len(events)
+
+    def maintain(self, now_ms: int) -> None:
+        """Idle connections and a paused acceptor; called by the node between polls."""
+        self._now_ms = now_ms
+        if self._accept_again_ms is not None and now_ms >= self._accept_again_ms:
+            self._accept_again_ms = None
+            self._selector.register(self._acceptor, READ, self)
+        if now_ms >= self._next_idle_check_ms:
+            self._next_idle_check_ms = now_ms + IDLE_CHECK_MS
+            oldest = now_ms - self.max_idle_ms
+            for connection in [c for c in self.connections if c.last_active_ms < oldest and not c.is_muted]:
+                connection.close()
+
+    def _run_connection(self, connection: Connection, mask: int) -> None:
+        if connection.is_closed:
+            return
+        connection.last_active_ms = self.last_request_ms = self._now_ms
+        if mask & WRITE:
+            connection.handle_writable()
+        if mask & READ and not connection.is_closed:
+            connection.handle_readable()
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._acceptor.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                raise
+            self._selector.unregister(self._acceptor)
+            self._accept_again_ms = self._now_ms + ACCEPT_PAUSE_MS
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(self, sock, self._now_ms)
+        self.connections.add(connection)
+        self._selector.register(sock, READ, connection)
+
+    def _drain_wakeups(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._wake_receiver.recv(4096):
+                pass
+
+    def change_events(self, connection: Connection, before: int, after: int) -> None:
+        """Register what the connection waits for now; 0 while it is muted."""
+        if not before:
+            self._selector.register(connection.socket, after, connection)
+        elif not after:
+            self._selector.unregister(connection.socket)
+        else:
+            self._selector.modify(connection.socket, after, connection)
+
+    def forget(self, connection: Connection, events: int) -> None:
+        """The connection closes itself."""
+        if events:
+            self._selector.unregister(connection.socket)
+        self.connections.discard(connection)
+
+    def wakeup(self) -> None:
+        """Make `poll` return; safe from signal handlers and other threads."""
+        with contextlib.suppress(BlockingIOError, OSError):
+            self._wake_sender.send(b"\0")
+
+    def close(self) -> None:
+        """Close all sockets."""
+        for connection in list(self.connections):
+            connection.close()
+        if self._accept_again_ms is None:
+            self._selector.unregister(self._acceptor)
+        self._acceptor.close()
+        self._wake_receiver.close()
+        self._wake_sender.close()
+        self._selector.close()
+
+
+def open_acceptor(address: tuple[str, int]) -> socket.socket:
+    """A listening socket; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    acceptor = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        acceptor.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        acceptor.bind(address)
+        acceptor.listen(BACKLOG)
+    except OSError:
+        acceptor.close()
+        raise
+    acceptor.setblocking(False)
+    return acceptor

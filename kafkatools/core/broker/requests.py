@@ -1,0 +1,79 @@
+"""What travels between the listener and the handlers: requests in, responses out.
+
+A response is a list of parts. A part is bytes, or a `FileRegion` that goes from the log to the socket with sendfile. The size prefix counts all of them.
+A handler returns the parts; or `DELAYED` when it answers later with `request.complete(parts)`; or `()` when nothing is to be sent (acks=0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.listener import Connection
+
+_SIZE_AND_CORRELATION = Struct(">ii")
+
+
+class CloseConnection(Exception):
+    """The connection is to be closed without an answer: malformed or unsupported request, failed produce with acks=0."""
+
+
+class FileRegion:
+    """Bytes of an open file that are sent without being copied. `owner` keeps the file open while the region is queued."""
+
+    __slots__ = ("fd", "owner", "position", "size_bytes")
+
+    def __init__(self, fd: int, position: int, size_bytes: int, owner: object) -> None:
+        self.fd = fd
+        self.position = position
+        self.size_bytes = size_bytes
+        self.owner = owner
+
+
+Part = bytes | bytearray | memoryview | FileRegion
+Response = Sequence[Part]
+DELAYED: Final[Response] = (b"delayed",)
+NO_RESPONSE: Final[Response] = ()
+
+
+class Request:
+    """One request frame. `frame` is a writable view on the connection's receive buffer: valid only until the handler returns."""
+
+    __slots__ = ("api_key", "body_offset", "client_id", "connection", "correlation_id", "frame", "is_flexible", "version")
+
+    def __init__(self, connection: Connection, frame: memoryview, header: tuple[int, int, int]) -> None:
+        self.connection = connection
+        self.frame = frame
+        self.api_key, self.version, self.correlation_id = header
+        self.client_id: str | None = None
+        self.body_offset = 0
+        self.is_flexible = False
+
+    def decode(self) -> Any:
+        """The body as kio's entity; raises CloseConnection when it cannot be read."""
+        from kafkatools.core.protocol import messages
+
+        try:
+            entity, _ = messages.decode(messages.request_type(self.api_key, self.version), self.frame, self.body_offset)
+        except Exception as error:  # noqa: BLE001 - boundary: whatever a decoder raises over hostile bytes ends this connection only
+            raise CloseConnection(f"malformed request (api key {self.api_key}, version {self.version}): {error}") from error
+        return entity
+
+    def respond(self, fields: dict[str, Any]) -> Response:
+        """A response of this request's API and version from its fields."""
+        from kafkatools.core.protocol import messages
+
+        entity = messages.build(messages.response_type(self.api_key, self.version), fields)
+        return [self.frame_response(messages.encode(entity))]
+
+    def frame_response(self, body: bytes | bytearray, following_bytes: int = 0) -> bytes:
+        """Size prefix, response header and body; `following_bytes` is what other parts add to the frame."""
+        if self.is_flexible:
+            return _SIZE_AND_CORRELATION.pack(len(body) + 5 + following_bytes, self.correlation_id) + b"\0" + body
+        return _SIZE_AND_CORRELATION.pack(len(body) + 4 + following_bytes, self.correlation_id) + body
+
+    def complete(self, response: Response) -> None:
+        """Answer a request that was delayed; the connection is read again from here on."""
+        self.connection.complete(response)
