@@ -14,7 +14,7 @@ import threading
 from collections import deque
 
 from kafkatools.core.clock import Clock
-from kafkatools.core.errors import BufferExhausted, KafkaError, ProducerClosed
+from kafkatools.core.errors import BufferExhausted, IllegalState, KafkaError
 
 
 class BufferPool:
@@ -44,7 +44,7 @@ class BufferPool:
         buffer: bytearray | None = None
         with self._lock:
             if self._closed:
-                raise ProducerClosed("Producer closed while allocating memory")
+                raise IllegalState("Producer closed while allocating memory")
             try:
                 if size_bytes == self.poolable_size_bytes and self._free:
                     return self._free.popleft()
@@ -68,7 +68,7 @@ class BufferPool:
                 remaining_ms = max_block_ms - (self._clock.now_ms() - start_ms)
                 woken = remaining_ms > 0 and condition.wait(remaining_ms / 1000)
                 if self._closed:
-                    raise ProducerClosed("Producer closed while allocating memory")
+                    raise IllegalState("Producer closed while allocating memory")
                 if not woken:
                     raise self._exhausted(size_bytes, max_block_ms)
                 if gathered == 0 and size_bytes == self.poolable_size_bytes and self._free:

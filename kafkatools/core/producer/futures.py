@@ -8,10 +8,10 @@ chained to the results of the smaller batches, so that a future ends with the fa
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kafkatools.core.errors import DeliveryTimeout
+from kafkatools.core.errors import Timeout
 
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
@@ -57,23 +57,37 @@ class RowsRun(NamedTuple):
         return len(self.rows)
 
 
+class BatchError:
+    """Why a batch failed: one error for all its records, or one of its own for some (KIP-467)."""
+
+    __slots__ = ("error", "by_index", "_others")
+
+    def __init__(self, error: Exception, by_index: Mapping[int, Exception] | None = None, others: Exception | None = None) -> None:
+        self.error = error
+        self.by_index = by_index or {}
+        self._others = others or error
+
+    def error_at(self, index: int) -> Exception:
+        return self.by_index.get(index, self._others)
+
+
 class ProduceRequestResult:
     """The outcome of one batch; set exactly once. `error_at(i)` is the error of the i-th record or None."""
 
-    __slots__ = ("topic_partition", "base_offset", "log_append_time", "_error_at", "_event")
+    __slots__ = ("topic_partition", "base_offset", "log_append_time", "error", "_event")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
         self.base_offset = NO_OFFSET
         self.log_append_time = NO_TIMESTAMP
-        self._error_at: Callable[[int], Exception] | None = None
+        self.error: BatchError | None = None
         self._event = threading.Event()
 
-    def set(self, base_offset: int, log_append_time: int, error_at: Callable[[int], Exception] | None) -> None:
+    def set(self, base_offset: int, log_append_time: int, error: BatchError | None) -> None:
         """Stores the outcome; waiters are woken by `done`, after the callbacks have run."""
         self.base_offset = base_offset
         self.log_append_time = log_append_time
-        self._error_at = error_at
+        self.error = error
 
     def done(self) -> None:
         self._event.set()
@@ -83,7 +97,7 @@ class ProduceRequestResult:
         return self._event.is_set()
 
     def error_at(self, index: int) -> Exception | None:
-        return None if self._error_at is None else self._error_at(index)
+        return None if self.error is None else self.error.error_at(index)
 
     def wait(self, timeout_ms: int | None) -> bool:
         return self._event.wait(None if timeout_ms is None else timeout_ms / 1000)
@@ -115,9 +129,9 @@ class RecordFuture:
         return self._result.is_done
 
     def get(self, timeout_ms: int | None = None) -> RecordMetadata:
-        """Waits for the acknowledgement. Raises DeliveryTimeout when it did not come in time, or the record's own error."""
+        """Waits for the acknowledgement. Raises Timeout when it did not come in time, or the record's own error."""
         if not self._result.wait(timeout_ms):
-            raise DeliveryTimeout(f"Timeout after waiting for {timeout_ms} ms.")
+            raise Timeout(f"Timeout after waiting for {timeout_ms} ms.")
         if self._next is not None:
             return self._next.get(timeout_ms)
         error = self._result.error_at(self._index)
@@ -146,7 +160,7 @@ class FailedFuture(RecordFuture):
 
     def __init__(self, topic_partition: TopicPartition, error: Exception, timestamp: int = NO_TIMESTAMP) -> None:
         result = ProduceRequestResult(topic_partition)
-        result.set(NO_OFFSET, NO_TIMESTAMP, lambda index: error)
+        result.set(NO_OFFSET, NO_TIMESTAMP, BatchError(error))
         result.done()
         super().__init__(result, 0, timestamp, -1, -1)
         self._error = error
@@ -179,9 +193,9 @@ class ColumnsFuture:
         return self._event.is_set()
 
     def get(self, timeout_ms: int | None = None) -> list[RowsRun]:
-        """Waits until every row has its fate. Errors are in the runs; raises DeliveryTimeout only when time is up."""
+        """Waits until every row has its fate. Errors are in the runs; raises Timeout only when time is up."""
         if not self._event.wait(None if timeout_ms is None else timeout_ms / 1000):
-            raise DeliveryTimeout(f"Timeout after waiting for {timeout_ms} ms.")
+            raise Timeout(f"Timeout after waiting for {timeout_ms} ms.")
         return self._runs
 
     @property

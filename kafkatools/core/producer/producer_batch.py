@@ -1,0 +1,412 @@
+"""ProducerBatch: records on their way to one partition, and everybody who waits for them.
+
+Rules (Kafka's ProducerBatch):
+- the final state is reached exactly once: ABORTED, FAILED or SUCCEEDED; a late answer for a batch that was given up is logged, no more;
+- a thunk per record (or per run of rows) holds the callback and the future; they are called by the sender's thread, outside all locks;
+- while `is_inflight` a request in the network client may read the batch's memory: it must not go back to the pool, also when the batch has
+  expired meanwhile (otherwise other records would be sent in its place);
+- a batch that was split hands its thunks to the smaller batches, in order; sequences stay continuous.
+
+Appending is guarded by the accumulator's lock; the rest belongs to the sender's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.core.errors import IllegalState, RecordTooLarge
+from kafkatools.core.producer.futures import (
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    BatchError,
+    ColumnsFuture,
+    ProduceRequestResult,
+    RecordFuture,
+    RecordMetadata,
+    RowsRun,
+    TopicPartition,
+)
+from kafkatools.core.records.batch import RecordBatch
+from kafkatools.core.records.builder import BatchBuilder
+
+if TYPE_CHECKING:
+    from kafkatools.core.producer.producer_record import Headers
+    from kafkatools.core.records.builder import RowColumns
+
+_log = logging.getLogger(__name__)
+
+NO_SEQUENCE = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+
+Callback = Callable[[RecordMetadata, "Exception | None"], None]
+RowsCallback = Callable[[RowsRun], None]
+
+
+class FinalState(Enum):
+    """How a batch ended."""
+
+    ABORTED = "aborted"
+    FAILED = "failed"
+    SUCCEEDED = "succeeded"
+
+
+class Payload(NamedTuple):
+    """A serialized record without its place."""
+
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class RowsSink(NamedTuple):
+    """Where the fate of rows is told; `rows` are the numbers that the caller knows the rows by."""
+
+    future: ColumnsFuture
+    callback: RowsCallback | None
+    rows: Sequence[int]
+
+
+class RecordThunk:
+    """One record's future and callback."""
+
+    __slots__ = ("future", "callback")
+    count = 1
+
+    def __init__(self, future: RecordFuture, callback: Callback | None) -> None:
+        self.future = future
+        self.callback = callback
+
+    def complete(self, result: ProduceRequestResult, first_index: int) -> None:
+        if self.callback is not None:
+            self.callback(self.future.metadata(), result.error_at(first_index))
+
+    def move(self, result: ProduceRequestResult, start: int, stop: int, index: int) -> RecordThunk:
+        """The thunk in the batch that carries the record from now on."""
+        return RecordThunk(self.future.chain(result, index), self.callback)
+
+
+class RowsThunk:
+    """A run of rows and where to tell their fate."""
+
+    __slots__ = ("sink", "count")
+
+    def __init__(self, sink: RowsSink) -> None:
+        self.sink = sink
+        self.count = len(sink.rows)
+
+    def complete(self, result: ProduceRequestResult, first_index: int) -> None:
+        if result.error is None or not result.error.by_index:
+            self._tell(result, 0, self.count, first_index)
+            return
+        for row in range(self.count):
+            self._tell(result, row, row + 1, first_index + row)
+
+    def _tell(self, result: ProduceRequestResult, start: int, stop: int, index: int) -> None:
+        base_offset = NO_OFFSET if result.base_offset == NO_OFFSET else result.base_offset + index
+        run = RowsRun(
+            *result.topic_partition, self.sink.rows[start:stop], base_offset, result.log_append_time, result.error_at(index)
+        )
+        try:
+            if self.sink.callback is not None:
+                self.sink.callback(run)
+        finally:
+            self.sink.future.add(run)
+
+    def move(self, result: ProduceRequestResult, start: int, stop: int, index: int) -> RowsThunk:
+        """The part of the thunk that goes to a smaller batch."""
+        return RowsThunk(self.sink._replace(rows=self.sink.rows[start:stop]))
+
+
+Thunk = RecordThunk | RowsThunk
+
+
+class ProducerBatch:
+    """A batch under construction, queued, in flight, or done."""
+
+    def __init__(
+        self, topic_partition: TopicPartition, builder: BatchBuilder, now_ms: int, buffer: bytearray | None = None, is_split: bool = False
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.builder = builder
+        self.buffer = buffer
+        self.is_split = is_split
+        self.created_ms = now_ms
+        self.last_append_ms = now_ms
+        self.last_attempt_ms = now_ms
+        self.drained_ms = 0
+        self.attempts = 0
+        self.in_retry = False
+        self.is_inflight = False
+        self.is_deallocated = False
+        self.max_record_bytes = 0
+        self.final_state: FinalState | None = None
+        self.produce_future = ProduceRequestResult(topic_partition)
+        self.thunks: list[Thunk] = []
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self.base_sequence = NO_SEQUENCE
+        self.sequence_has_been_reset = False
+        self._reopened = False
+        self._records: memoryview | bytes | None = None
+        self._closed_for_appends = False
+        self._leader_epoch: int | None = None
+        self._attempts_when_leader_changed = -1
+
+    def __repr__(self) -> str:
+        return f"ProducerBatch({self.topic_partition}, {self.record_count} records, sequence {self.base_sequence})"
+
+    # -- appending (under the accumulator's lock) --
+
+    @property
+    def record_count(self) -> int:
+        return self.builder.record_count
+
+    def try_append(self, payload: Payload, callback: Callback | None, now_ms: int) -> RecordFuture | None:
+        """Adds a record if there is room; its future, or None."""
+        timestamp, key, value, headers = payload
+        size = record_size_upper_bound(payload)
+        builder = self.builder
+        if self._closed_for_appends or not builder.has_room_for(size):
+            return None
+        index = builder.append(timestamp, key, value, headers)
+        self.max_record_bytes = max(self.max_record_bytes, size)
+        self.last_append_ms = now_ms
+        future = RecordFuture(
+            self.produce_future, index, timestamp, -1 if key is None else len(key), -1 if value is None else len(value)
+        )
+        self.thunks.append(RecordThunk(future, callback))
+        return future
+
+    def try_append_rows(self, columns: RowColumns, start: int, sink: RowsSink, now_ms: int, wall_ms: int) -> int:
+        """Adds as many rows from `start` on as there is room for; how many that were."""
+        if self._closed_for_appends:
+            return 0
+        taken = self.builder.append_columns(columns, start, columns.count, wall_ms)
+        if taken > 0:
+            self.last_append_ms = now_ms
+            self.thunks.append(RowsThunk(sink._replace(rows=sink.rows[start : start + taken])))
+        return taken
+
+    def close_for_appends(self) -> None:
+        """No more records: the batch counts as full from now on."""
+        self._closed_for_appends = True
+
+    @property
+    def is_full(self) -> bool:
+        return self._closed_for_appends or self.builder.is_full
+
+    @property
+    def estimated_size_bytes(self) -> int:
+        return len(self._records) if self._records is not None else self.builder.estimated_size_bytes
+
+    # -- producer state --
+
+    @property
+    def has_sequence(self) -> bool:
+        return self.base_sequence != NO_SEQUENCE
+
+    @property
+    def last_sequence(self) -> int:
+        return (self.base_sequence + self.record_count - 1) & 0x7FFFFFFF
+
+    def set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool) -> None:
+        """Gives the batch its first sequence; before it is closed."""
+        self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
+        self.builder.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
+
+    def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """Gives a batch that was sent already another sequence; its header is written anew when it is drained the next time."""
+        self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
+        self.sequence_has_been_reset = True
+        self._reopened = True
+
+    # -- sending --
+
+    def close(self, is_transactional: bool = False) -> None:
+        """Writes the header, compresses, computes the CRC; again after the producer state was reset."""
+        if self._records is not None and not self._reopened:
+            return
+        if self._reopened and self._records is not None:
+            self.builder.reopen_and_rewrite_producer_state(
+                self.producer_id, self.producer_epoch, self.base_sequence, is_transactional
+            )
+        self._reopened = False
+        self._closed_for_appends = True
+        self._records = self.builder.close()
+
+    def records(self) -> memoryview | bytes:
+        """The batch as it goes on the wire; after `close`."""
+        if self._records is None:
+            raise IllegalState(f"{self} is not closed")
+        return self._records
+
+    def drained(self, now_ms: int) -> None:
+        self.drained_ms = max(self.drained_ms, now_ms)
+
+    def reenqueued(self, now_ms: int) -> None:
+        """Counts a try that failed."""
+        self.attempts += 1
+        self.last_attempt_ms = max(self.last_append_ms, now_ms)
+        self.last_append_ms = max(self.last_append_ms, now_ms)
+        self.in_retry = True
+
+    def waited_ms(self, now_ms: int) -> int:
+        return max(0, now_ms - self.last_attempt_ms)
+
+    def has_reached_delivery_timeout(self, delivery_timeout_ms: int, now_ms: int) -> bool:
+        return now_ms - self.created_ms >= delivery_timeout_ms
+
+    def maybe_update_leader_epoch(self, leader_epoch: int | None) -> None:
+        """Notes a newer leader, so that a retry to it need not wait out the back-off (KIP-951)."""
+        if leader_epoch is not None and (self._leader_epoch is None or self._leader_epoch < leader_epoch):
+            self._leader_epoch = leader_epoch
+            self._attempts_when_leader_changed = self.attempts
+
+    @property
+    def has_leader_changed(self) -> bool:
+        """Whether the leader changed since the last try of a batch that is being retried."""
+        return self.attempts >= 1 and self.attempts == self._attempts_when_leader_changed
+
+    # -- the end --
+
+    @property
+    def is_done(self) -> bool:
+        return self.final_state is not None
+
+    def complete(self, base_offset: int, log_append_time: int) -> bool:
+        """Reports success; False when the batch had been given up before."""
+        return self._finish(FinalState.SUCCEEDED, base_offset, log_append_time, None)
+
+    def complete_exceptionally(self, error: BatchError) -> bool:
+        """Reports failure; False when the batch was done already."""
+        return self._finish(FinalState.FAILED, NO_OFFSET, NO_TIMESTAMP, error)
+
+    def abort(self, error: Exception) -> None:
+        """Gives the batch up without an answer. Raises IllegalState when it was done already."""
+        if self.is_done:
+            raise IllegalState(f"Batch has already been completed in final state {self.final_state}")
+        self._finish(FinalState.ABORTED, NO_OFFSET, NO_TIMESTAMP, BatchError(error))
+
+    def _finish(self, state: FinalState, base_offset: int, log_append_time: int, error: BatchError | None) -> bool:
+        if self.final_state is None:
+            self.final_state = state
+            self._complete_future_and_fire_callbacks(base_offset, log_append_time, error)
+            return True
+        if self.final_state is FinalState.SUCCEEDED:
+            raise IllegalState(f"A {self.final_state.value} batch must not attempt another state change to {state.value}")
+        _log.debug("Ignored state transition %s -> %s of %s at offset %d", self.final_state, state, self, base_offset)
+        return False
+
+    def _complete_future_and_fire_callbacks(self, base_offset: int, log_append_time: int, error: BatchError | None) -> None:
+        result = self.produce_future
+        result.set(base_offset, log_append_time, error)
+        index = 0
+        for thunk in self.thunks:
+            try:
+                thunk.complete(result, index)
+            except Exception:  # noqa: BLE001 - a caller's callback must not end the sender's thread
+                _log.error("Error executing user-provided callback on message for topic-partition '%s'", self.topic_partition, exc_info=True)
+            index += thunk.count
+        result.done()
+
+    # -- splitting --
+
+    def split(self, split_batch_bytes: int, make_builder: Callable[[int], BatchBuilder]) -> deque[ProducerBatch]:
+        """Smaller batches with the same records, the thunks moved to them; always at least two when there are two records.
+
+        Kafka splits by size alone and may get the same batch again, for ever; here a split that did not help halves the records.
+        """
+        batches = self._split_records(split_batch_bytes, self.record_count, make_builder)
+        if len(batches) == 1 and self.record_count > 1:
+            batches = self._split_records(split_batch_bytes, (self.record_count + 1) // 2, make_builder)
+        self._hand_over_thunks(batches)
+        self.produce_future.set(NO_OFFSET, NO_TIMESTAMP, BatchError(RecordTooLarge("The batch was split")))
+        self.produce_future.done()
+        if self.has_sequence:
+            sequence = self.base_sequence
+            for batch in batches:
+                batch.set_producer_state(self.producer_id, self.producer_epoch, sequence, self.builder.is_transactional)
+                batch.sequence_has_been_reset = self.sequence_has_been_reset
+                sequence = (sequence + batch.record_count) & 0x7FFFFFFF
+        return batches
+
+    def _split_records(self, size: int, max_records: int, make_builder: Callable[[int], BatchBuilder]) -> deque[ProducerBatch]:
+        batches: deque[ProducerBatch] = deque()
+        for record in RecordBatch(self.records()).records():
+            payload = Payload(record.timestamp, record.key, record.value, record.headers)
+            record_bytes = record_size_upper_bound(payload)
+            current = batches[-1] if batches else None
+            if current is None or current.record_count >= max_records or not current.builder.has_room_for(record_bytes):
+                builder = make_builder(max(size, batch_size_upper_bound(payload)))
+                current = ProducerBatch(self.topic_partition, builder, self.created_ms, is_split=True)
+                batches.append(current)
+            current.builder.append(*payload)
+            current.max_record_bytes = max(current.max_record_bytes, record_bytes)
+        return batches
+
+    def _hand_over_thunks(self, batches: deque[ProducerBatch]) -> None:
+        queue = deque(self.thunks)
+        start = 0
+        for batch in batches:
+            index = 0
+            while index < batch.record_count:
+                thunk = queue[0]
+                stop = min(thunk.count, start + batch.record_count - index)
+                batch.thunks.append(thunk.move(batch.produce_future, start, stop, index))
+                index += stop - start
+                start = stop
+                if start == thunk.count:
+                    queue.popleft()
+                    start = 0
+        self.thunks = []
+
+
+MAX_RECORD_OVERHEAD = 21
+BATCH_OVERHEAD = 61
+
+
+def _varint_size(length: int) -> int:
+    """Bytes of the zig-zag varint of a length."""
+    size = 1
+    limit = 64
+    while length >= limit:
+        limit <<= 7
+        size += 1
+    return size
+
+
+def _field_size(data: bytes | None) -> int:
+    if data is None:
+        return 1
+    length = len(data)
+    return length + (1 if length < 64 else 2 if length < 8192 else _varint_size(length))
+
+
+def record_size_upper_bound(payload: Payload) -> int:
+    """The most a record can take in a batch, whatever its deltas (DefaultRecord.recordSizeUpperBound)."""
+    size = MAX_RECORD_OVERHEAD + _field_size(payload.key) + _field_size(payload.value) + 1
+    return size + _headers_size(payload.headers) if payload.headers else size
+
+
+def _headers_size(headers: Headers) -> int:
+    size = _varint_size(len(headers)) - 1
+    for name, value in headers:
+        size += _field_size(name.encode("utf-8", "surrogateescape")) + _field_size(value)
+    return size
+
+
+def batch_size_upper_bound(payload: Payload) -> int:
+    """The most a batch of this record alone takes (AbstractRecords.estimateSizeInBytesUpperBound for magic 2)."""
+    return BATCH_OVERHEAD + record_size_upper_bound(payload)
+
+
+def rows_size_upper_bound(columns: RowColumns, row: int) -> int:
+    """The same for one row of columns."""
+    size = BATCH_OVERHEAD + MAX_RECORD_OVERHEAD + 1 + 5 + max(0, columns.value_lengths[row])
+    return size + (1 if columns.key_lengths is None else 5 + max(0, columns.key_lengths[row]))

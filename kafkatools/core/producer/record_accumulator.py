@@ -1,0 +1,551 @@
+"""RecordAccumulator: a queue of batches per partition between the threads that send and the sender.
+
+Strategy (Kafka's RecordAccumulator): append tries the partition's last batch; if there is no room, memory is taken from the pool outside the
+lock and everything is tried again, since another thread may have opened a batch meanwhile (then the memory goes back). Rows as columns take
+the same path with as many rows as fit per lock. The sender asks which nodes are ready, drains at most one batch per partition up to a
+request's size, going round so that no partition starves, and gives back what has to be tried again.
+
+`_lock` guards the topics, the queues and appending to batches. Lock order: accumulator, then pool, never the other way; memory is waited for
+and callbacks are called outside both. Muted partitions, drain indexes and expiry belong to the sender's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import IllegalState
+from kafkatools.core.producer.buffer_pool import BufferPool
+from kafkatools.core.producer.compression_ratio import CompressionRatioEstimator
+from kafkatools.core.producer.futures import RecordFuture, TopicPartition
+from kafkatools.core.producer.incomplete_batches import IncompleteBatches
+from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION, Cluster, StickyPartitioner
+from kafkatools.core.producer.producer_batch import (
+    Callback,
+    Payload,
+    ProducerBatch,
+    RowsSink,
+    batch_size_upper_bound,
+    rows_size_upper_bound,
+)
+from kafkatools.core.producer.transaction_manager import TransactionManager, sequence_before
+from kafkatools.core.records.builder import BatchBuilder
+from kafkatools.core.records.compression import CompressionType
+
+if TYPE_CHECKING:
+    from kafkatools.core.records.builder import RowColumns
+
+_log = logging.getLogger(__name__)
+
+FOREVER_MS = 1 << 62
+MIN_LEARNT_BATCH_BYTES = 16384
+
+
+class ClusterLeaders(Cluster, Protocol):
+    """What the accumulator asks of the cluster besides what partitioners ask."""
+
+    def leader_id(self, topic: str, partition: int) -> int | None: ...
+
+    def leader_epoch(self, topic: str, partition: int) -> int | None: ...
+
+
+class AccumulatorSettings(NamedTuple):
+    """The settings that decide when a batch goes out; times in ms, sizes in bytes."""
+
+    batch_size: int
+    linger_ms: int
+    delivery_timeout_ms: int
+    compression: CompressionType
+    compression_level: int | None
+    retry_backoff: Callable[[int], int]
+    adaptive_partitioning: bool = True
+    availability_timeout_ms: int = 0
+
+
+class ReadyCheckResult(NamedTuple):
+    """Nodes that have something to be sent, when to look again, topics whose leader is not known."""
+
+    ready_nodes: set[int]
+    next_ready_check_ms: int
+    unknown_leader_topics: set[str]
+
+
+class AppendResult(NamedTuple):
+    """What an append did: the record's future (or the rows taken), and whether the sender should be woken."""
+
+    future: RecordFuture | None
+    rows: int
+    batch_is_full: bool
+    new_batch: bool
+    partition: int
+
+
+class TopicInfo:
+    """The queues of one topic."""
+
+    __slots__ = ("batches", "sticky", "batch_size")
+
+    def __init__(self, topic: str, batch_size: int) -> None:
+        self.batches: dict[int, deque[ProducerBatch]] = {}
+        self.sticky = StickyPartitioner(topic, max(1, batch_size))
+        self.batch_size = batch_size
+
+
+class NodeLatency:
+    """When a node was last ready and last given a batch (KIP-794: a slow leader gets no new unkeyed records)."""
+
+    __slots__ = ("ready_ms", "drain_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self.ready_ms = now_ms
+        self.drain_ms = now_ms
+
+
+class _RecordAppend:
+    """Appends one record."""
+
+    __slots__ = ("payload", "callback", "future")
+    taken = 1
+
+    def __init__(self, payload: Payload, callback: Callback | None) -> None:
+        self.payload = payload
+        self.callback = callback
+        self.future: RecordFuture | None = None
+
+    def size_upper_bound(self) -> int:
+        return batch_size_upper_bound(self.payload)
+
+    def try_append(self, batch: ProducerBatch, now_ms: int) -> bool:
+        self.future = batch.try_append(self.payload, self.callback, now_ms)
+        return self.future is not None
+
+
+class _RowsAppend:
+    """Appends as many rows as fit."""
+
+    __slots__ = ("columns", "start", "sink", "wall_ms", "taken")
+    future = None
+
+    def __init__(self, columns: RowColumns, start: int, sink: RowsSink, wall_ms: int) -> None:
+        self.columns = columns
+        self.start = start
+        self.sink = sink
+        self.wall_ms = wall_ms
+        self.taken = 0
+
+    def size_upper_bound(self) -> int:
+        return rows_size_upper_bound(self.columns, self.start)
+
+    def try_append(self, batch: ProducerBatch, now_ms: int) -> bool:
+        self.taken = batch.try_append_rows(self.columns, self.start, self.sink, now_ms, self.wall_ms)
+        return self.taken > 0
+
+
+_Append = _RecordAppend | _RowsAppend
+
+
+class RecordAccumulator:
+    """The queues, and the memory that the batches take from the pool."""
+
+    def __init__(
+        self, settings: AccumulatorSettings, pool: BufferPool, clock: Clock, transactions: TransactionManager | None = None
+    ) -> None:
+        self.settings = settings
+        self.pool = pool
+        self._clock = clock
+        self._transactions = transactions
+        self._lock = threading.Lock()
+        self._topics: dict[str, TopicInfo] = {}
+        self._appends_in_progress = 0
+        self._flushes_in_progress = 0
+        self._closed = False
+        self._muted: set[TopicPartition] = set()
+        self._drain_index: dict[int, int] = {}
+        self._latencies: dict[int, NodeLatency] = {}
+        self._next_expiry_ms = FOREVER_MS
+        self._incomplete = IncompleteBatches()
+        self.ratios = CompressionRatioEstimator()
+
+    # -- append --
+
+    def append(
+        self, partition: TopicPartition, payload: Payload, callback: Callback | None, max_block_ms: int, cluster: Cluster
+    ) -> AppendResult:
+        """Adds a record; partition -1 lets the sticky partitioner choose. Raises BufferExhausted, IllegalState when closed."""
+        return self._append(partition, _RecordAppend(payload, callback), max_block_ms, cluster)
+
+    def append_columns(
+        self, partition: TopicPartition, columns: RowColumns, start: int, sink: RowsSink, max_block_ms: int, cluster: Cluster
+    ) -> AppendResult:
+        """Adds as many rows from `start` on as fit into one batch, at least one; `rows` in the result tells how many."""
+        return self._append(partition, _RowsAppend(columns, start, sink, self._clock.wall_ms()), max_block_ms, cluster)
+
+    def _append(self, target: TopicPartition, append: _Append, max_block_ms: int, cluster: Cluster) -> AppendResult:
+        with self._lock:
+            self._appends_in_progress += 1
+        buffer: bytearray | None = None
+        try:
+            while True:
+                with self._lock:
+                    topic = self._topic_locked(target.topic)
+                    result = self._try_append_locked(topic, target, append, cluster)
+                    if result is not None:
+                        return result
+                    if buffer is not None:
+                        result = self._append_new_batch_locked(topic, target, append, buffer, cluster)
+                        buffer = None
+                        return result
+                buffer = self._take_memory(topic, append, max_block_ms)
+        finally:
+            if buffer is not None:
+                self.pool.deallocate(buffer)
+            with self._lock:
+                self._appends_in_progress -= 1
+
+    def _take_memory(self, topic: TopicInfo, append: _Append, max_block_ms: int) -> bytearray:
+        """Memory for a batch: batch.size, or more for a record that is larger. Kafka's batch.size 0 gives one record per batch."""
+        size = max(topic.batch_size, append.size_upper_bound())
+        return self.pool.allocate(size, max_block_ms)
+
+    def _topic_locked(self, name: str) -> TopicInfo:
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = TopicInfo(name, self.settings.batch_size)
+        return topic
+
+    def _try_append_locked(
+        self, topic: TopicInfo, target: TopicPartition, append: _Append, cluster: Cluster
+    ) -> AppendResult | None:
+        if self._closed:
+            raise IllegalState("Producer closed while send in progress")
+        sticky = topic.sticky.peek(cluster) if target.partition == UNKNOWN_PARTITION else None
+        partition = target.partition if sticky is None else sticky.partition
+        queue = topic.batches.get(partition)
+        if not queue:
+            return None
+        batch = queue[-1]
+        before = batch.estimated_size_bytes
+        if not append.try_append(batch, self._clock.now_ms()):
+            batch.close_for_appends()
+            return None
+        topic.sticky.update(sticky, batch.estimated_size_bytes - before, cluster, _all_full(queue))
+        return AppendResult(append.future, append.taken, len(queue) > 1 or batch.is_full, False, partition)
+
+    def _append_new_batch_locked(
+        self, topic: TopicInfo, target: TopicPartition, append: _Append, buffer: bytearray, cluster: Cluster
+    ) -> AppendResult:
+        sticky = topic.sticky.peek(cluster) if target.partition == UNKNOWN_PARTITION else None
+        partition = target.partition if sticky is None else sticky.partition
+        place = TopicPartition(target.topic, partition)
+        now_ms = self._clock.now_ms()
+        batch = ProducerBatch(place, self.make_builder(target.topic, len(buffer), buffer), now_ms, buffer)
+        if not append.try_append(batch, now_ms):
+            self.pool.deallocate(buffer)
+            raise IllegalState(f"A new batch of {len(buffer)} bytes has no room for its first record")
+        queue = topic.batches.setdefault(partition, deque())
+        queue.append(batch)
+        self._incomplete.add(batch)
+        topic.sticky.update(sticky, batch.estimated_size_bytes, cluster, _all_full(queue))
+        return AppendResult(append.future, append.taken, len(queue) > 1 or batch.is_full, True, partition)
+
+    def make_builder(self, topic: str, capacity_bytes: int, buffer: bytearray | None = None) -> BatchBuilder:
+        """A builder with this producer's compression and what has been learnt about the topic's ratio."""
+        settings = self.settings
+        ratio = self.ratios.estimation(topic, settings.compression)
+        return BatchBuilder(
+            capacity_bytes, settings.compression, settings.compression_level, estimated_ratio=ratio, buffer=buffer
+        )
+
+    # -- ready --
+
+    def ready(self, cluster: ClusterLeaders, now_ms: int) -> ReadyCheckResult:
+        """Which nodes have a sendable partition.
+
+        Sendable: a full batch (or more than one), or one that waited linger.ms, or memory exhausted, or closing, or a flush in progress;
+        and not muted, and not backing off before a retry.
+        """
+        result = ReadyCheckResult(set(), FOREVER_MS, set())
+        next_check_ms = FOREVER_MS
+        exhausted = self.pool.queued > 0
+        with self._lock:
+            for name, topic in self._topics.items():
+                next_check_ms = min(next_check_ms, self._topic_ready_locked(name, topic, cluster, now_ms, (exhausted, result)))
+        return result._replace(next_ready_check_ms=next_check_ms)
+
+    def _topic_ready_locked(
+        self, name: str, topic: TopicInfo, cluster: ClusterLeaders, now_ms: int, context: tuple[bool, ReadyCheckResult]
+    ) -> int:
+        exhausted, result = context
+        next_check_ms = FOREVER_MS
+        adaptive = self.settings.adaptive_partitioning and len(topic.batches) >= (cluster.partition_count(name) or 1)
+        queue_sizes: list[int] = []
+        partition_ids: list[int] = []
+        for partition, queue in topic.batches.items():
+            leader = cluster.leader_id(name, partition)
+            if leader is None:
+                if queue:
+                    result.unknown_leader_topics.add(name)
+                continue
+            if adaptive and self._is_available(leader):
+                queue_sizes.append(len(queue))
+                partition_ids.append(partition)
+            if not queue:
+                continue
+            batch = queue[0]
+            batch.maybe_update_leader_epoch(cluster.leader_epoch(name, partition))
+            if leader in result.ready_nodes or batch.topic_partition in self._muted:
+                continue
+            wait_ms = self._wait_before_send_ms(batch, len(queue) > 1 or batch.is_full, exhausted, now_ms)
+            if wait_ms <= 0:
+                result.ready_nodes.add(leader)
+            else:
+                next_check_ms = min(next_check_ms, wait_ms)
+        topic.sticky.update_load_stats(queue_sizes if adaptive else None, partition_ids, len(topic.batches))
+        return next_check_ms
+
+    def _wait_before_send_ms(self, batch: ProducerBatch, full: bool, exhausted: bool, now_ms: int) -> int:
+        waited_ms = batch.waited_ms(now_ms)
+        backoff_ms = self._backoff_ms(batch)
+        if waited_ms < backoff_ms:
+            return backoff_ms - waited_ms
+        if full or exhausted or self._closed or self._flushes_in_progress > 0 or batch.attempts > 0:
+            return 0
+        return self.settings.linger_ms - waited_ms
+
+    def _backoff_ms(self, batch: ProducerBatch) -> int:
+        """How long to wait after a failed try; not at all when the leader changed since (KIP-951)."""
+        if batch.attempts == 0 or batch.has_leader_changed:
+            return 0
+        return self.settings.retry_backoff(batch.attempts - 1)
+
+    def update_node_latency(self, node_id: int, now_ms: int, can_drain: bool) -> None:
+        """Notes that a node had something to be sent, and whether it could be given it."""
+        if self.settings.availability_timeout_ms <= 0:
+            return
+        latency = self._latencies.setdefault(node_id, NodeLatency(now_ms))
+        latency.ready_ms = now_ms
+        if can_drain:
+            latency.drain_ms = now_ms
+
+    def _is_available(self, node_id: int) -> bool:
+        latency = self._latencies.get(node_id)
+        return latency is None or latency.ready_ms - latency.drain_ms <= self.settings.availability_timeout_ms
+
+    # -- drain --
+
+    def drain(
+        self, cluster: ClusterLeaders, nodes: Iterable[int], max_request_bytes: int, now_ms: int
+    ) -> dict[int, list[ProducerBatch]]:
+        """Takes the batches that go out now, closed, at most one per partition and `max_request_bytes` (or one batch) per node."""
+        drained: dict[int, list[ProducerBatch]] = {}
+        for node_id in nodes:
+            with self._lock:
+                batches = self._drain_node_locked(cluster, node_id, max_request_bytes, now_ms)
+            for batch in batches:
+                self._close(batch, now_ms)
+            if batches:
+                drained[node_id] = batches
+        return drained
+
+    def _close(self, batch: ProducerBatch, now_ms: int) -> None:
+        """Compresses outside the lock: nobody appends to a batch that is out of its queue."""
+        batch.close(self._transactions is not None and self._transactions.is_transactional)
+        if self.settings.compression is not CompressionType.NONE and batch.attempts == 0:
+            self.ratios.update(batch.topic_partition.topic, self.settings.compression, batch.builder.compression_ratio)
+        batch.drained(now_ms)
+
+    def _drain_node_locked(
+        self, cluster: ClusterLeaders, node_id: int, max_request_bytes: int, now_ms: int
+    ) -> list[ProducerBatch]:
+        partitions = [
+            (name, partition)
+            for name, topic in self._topics.items()
+            for partition, queue in topic.batches.items()
+            if queue and cluster.leader_id(name, partition) == node_id
+        ]
+        if not partitions:
+            return []
+        batches: list[ProducerBatch] = []
+        size = 0
+        start = self._drain_index.get(node_id, 0) % len(partitions)
+        self._drain_index[node_id] = start + 1
+        for name, partition in partitions[start:] + partitions[:start]:
+            queue = self._topics[name].batches[partition]
+            batch = queue[0]
+            if not self._may_drain(batch, now_ms):
+                continue
+            if batches and size + batch.estimated_size_bytes > max_request_bytes:
+                break
+            if self._transactions is not None and not batch.has_sequence:
+                self._transactions.maybe_update_identity(batch.topic_partition)
+                batch.close_for_appends()
+                self._transactions.assign_sequence(batch)
+            queue.popleft()
+            batch.close_for_appends()
+            size += batch.estimated_size_bytes
+            batches.append(batch)
+        return batches
+
+    def _may_drain(self, batch: ProducerBatch, now_ms: int) -> bool:
+        if batch.topic_partition in self._muted or batch.waited_ms(now_ms) < self._backoff_ms(batch):
+            return False
+        return self._transactions is None or not self._transactions.should_stop_drain(batch)
+
+    def mute_partition(self, partition: TopicPartition) -> None:
+        """Nothing more of this partition goes out until it is unmuted: one request in flight at a time keeps the order."""
+        self._muted.add(partition)
+
+    def unmute_partition(self, partition: TopicPartition) -> None:
+        self._muted.discard(partition)
+
+    # -- expiry --
+
+    def reset_next_expiry(self) -> None:
+        self._next_expiry_ms = FOREVER_MS
+
+    def maybe_update_next_expiry(self, batch: ProducerBatch) -> None:
+        self._next_expiry_ms = min(self._next_expiry_ms, batch.created_ms + self.settings.delivery_timeout_ms)
+
+    @property
+    def next_expiry_ms(self) -> int:
+        return self._next_expiry_ms
+
+    def expired_batches(self, now_ms: int) -> list[ProducerBatch]:
+        """Takes the queued batches whose delivery.timeout.ms is over."""
+        expired: list[ProducerBatch] = []
+        with self._lock:
+            for topic in self._topics.values():
+                for queue in topic.batches.values():
+                    while queue and queue[0].has_reached_delivery_timeout(self.settings.delivery_timeout_ms, now_ms):
+                        batch = queue.popleft()
+                        batch.close_for_appends()
+                        expired.append(batch)
+                    if queue:
+                        self.maybe_update_next_expiry(queue[0])
+        return expired
+
+    # -- trying again --
+
+    def reenqueue(self, batch: ProducerBatch, now_ms: int) -> None:
+        """Puts a batch back, in the order of sequences."""
+        batch.reenqueued(now_ms)
+        with self._lock:
+            self._insert_locked(batch)
+
+    def _insert_locked(self, batch: ProducerBatch) -> None:
+        topic = self._topic_locked(batch.topic_partition.topic)
+        queue = topic.batches.setdefault(batch.topic_partition.partition, deque())
+        if self._transactions is None:
+            queue.appendleft(batch)
+            return
+        if not batch.has_sequence:
+            raise IllegalState("Trying to re-enqueue a batch which doesn't have a sequence even though idempotency is enabled.")
+        place = 0
+        while place < len(queue) and queue[place].has_sequence and sequence_before(queue[place].base_sequence, batch.base_sequence):
+            place += 1
+        queue.insert(place, batch)
+
+    def split_and_reenqueue(self, big_batch: ProducerBatch) -> int:
+        """Replaces a batch that the broker found too large by smaller ones; how many.
+
+        The topic's later batches are made smaller too (not below 16 KiB), so that a limit of the topic is met once and not for every batch.
+        """
+        name = big_batch.topic_partition.topic
+        self.ratios.set(name, self.settings.compression, max(1.0, big_batch.builder.compression_ratio))
+        target = self.settings.batch_size
+        if big_batch.is_split or big_batch.estimated_size_bytes <= target:
+            target = max(big_batch.max_record_bytes, big_batch.estimated_size_bytes // 2)
+        batches = big_batch.split(target, lambda capacity: self.make_builder(name, capacity))
+        with self._lock:
+            topic = self._topic_locked(name)
+            topic.batch_size = min(topic.batch_size, max(MIN_LEARNT_BATCH_BYTES, target))
+            for batch in reversed(batches):
+                self._incomplete.add(batch)
+                if self._transactions is not None and batch.has_sequence:
+                    self._transactions.add_inflight_batch(batch)
+                self._insert_locked(batch)
+        return len(batches)
+
+    # -- memory --
+
+    def deallocate(self, batch: ProducerBatch) -> None:
+        """Lets a finished batch go and gives its memory back; the memory of one in flight stays until its request is over."""
+        self._incomplete.remove(batch)
+        if batch.is_inflight or batch.is_deallocated:
+            return
+        batch.is_deallocated = True
+        if batch.buffer is not None:
+            self.pool.deallocate(batch.buffer)
+            batch.buffer = None
+
+    # -- flush, close --
+
+    def begin_flush(self) -> None:
+        with self._lock:
+            self._flushes_in_progress += 1
+
+    def end_flush(self) -> None:
+        with self._lock:
+            self._flushes_in_progress -= 1
+
+    @property
+    def is_flushing(self) -> bool:
+        return self._flushes_in_progress > 0
+
+    def incomplete_results(self) -> Sequence[ProducerBatch]:
+        """The batches that are not done yet, for a flush to wait on; a split adds its parts before the whole is done."""
+        return self._incomplete.copy()
+
+    @property
+    def has_incomplete(self) -> bool:
+        return bool(self._incomplete)
+
+    @property
+    def has_undrained(self) -> bool:
+        with self._lock:
+            return any(queue for topic in self._topics.values() for queue in topic.batches.values())
+
+    def abort_incomplete(self, error: Exception) -> None:
+        """Fails every batch; for a close that does not wait. Appends in progress are waited out, so that none slips through."""
+        while True:
+            self._abort_batches(error)
+            with self._lock:
+                if self._appends_in_progress == 0:
+                    break
+            self._clock.sleep_ms(1)
+        self._abort_batches(error)
+        with self._lock:
+            self._topics.clear()
+
+    def abort_undrained(self, error: Exception) -> None:
+        """Fails the batches that were never given to a request."""
+        self._abort_batches(error, lambda batch: not batch.is_inflight)
+
+    def _abort_batches(self, error: Exception, which: Callable[[ProducerBatch], bool] = lambda batch: True) -> None:
+        for batch in self._incomplete.copy():
+            if not which(batch):
+                continue
+            with self._lock:
+                batch.close_for_appends()
+                topic = self._topics.get(batch.topic_partition.topic)
+                queue = topic.batches.get(batch.topic_partition.partition) if topic else None
+                if queue and batch in queue:
+                    queue.remove(batch)
+            if not batch.is_done:
+                batch.abort(error)
+            self.deallocate(batch)
+
+    def close(self) -> None:
+        """No more appends; waiters for memory are let go."""
+        with self._lock:
+            self._closed = True
+        self.pool.close()
+
+
+def _all_full(queue: deque[ProducerBatch]) -> bool:
+    """Whether the last batch is full; the earlier ones are by nature."""
+    return queue[-1].is_full

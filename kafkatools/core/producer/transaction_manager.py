@@ -1,0 +1,346 @@
+"""TransactionManager: the producer id, its epoch, and the sequence numbers of idempotent batches (KIP-98, KIP-360, KIP-679).
+
+Rules (Kafka's TransactionManager and TxnPartitionMap):
+- every batch of a partition gets the next sequence when it is drained for the first time, never earlier, and keeps it over retries;
+- in-flight batches of a partition are kept in the order of their sequences; while one is being retried no later one overtakes it;
+- the sequence never goes back within an epoch: when the fate of a sequence is unknown or was refused, the epoch is bumped locally, the
+  in-flight batches of that partition start again at 0 and the other partitions follow when they have nothing in flight;
+- a batch that expired after it had been sent leaves its sequence unresolved: nothing new is drained for the partition until the batches in
+  flight are done.
+
+States and legal transitions are one table, wide enough for transactions; the idempotent producer uses UNINITIALIZED, INITIALIZING, READY and
+FATAL_ERROR. Everything here belongs to the sender's thread, but `last_error` and `has_fatal_error`, which any thread may read.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+from typing import NamedTuple
+
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    IllegalState,
+    OutOfOrderSequenceNumber,
+    ProducerFenced,
+    TransactionalIdAuthorizationFailed,
+    UnknownProducerId,
+    UnsupportedVersion,
+)
+from kafkatools.core.producer.futures import TopicPartition
+from kafkatools.core.producer.producer_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, ProducerBatch
+
+_log = logging.getLogger(__name__)
+
+MAX_EPOCH = 32767
+NO_LAST_ACKED_SEQUENCE = -1
+NO_LAST_ACKED_OFFSET = -1
+
+
+class State(Enum):
+    """Kafka's TransactionManager.State."""
+
+    UNINITIALIZED = "uninitialized"
+    INITIALIZING = "initializing"
+    READY = "ready"
+    IN_TRANSACTION = "in transaction"
+    PREPARED_TRANSACTION = "prepared transaction"
+    COMMITTING_TRANSACTION = "committing transaction"
+    ABORTING_TRANSACTION = "aborting transaction"
+    ABORTABLE_ERROR = "abortable error"
+    FATAL_ERROR = "fatal error"
+
+
+LEGAL_SOURCES: dict[State, frozenset[State]] = {
+    State.UNINITIALIZED: frozenset({State.READY, State.ABORTABLE_ERROR}),
+    State.INITIALIZING: frozenset({State.UNINITIALIZED, State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION}),
+    State.READY: frozenset({State.INITIALIZING, State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION}),
+    State.IN_TRANSACTION: frozenset({State.READY}),
+    State.PREPARED_TRANSACTION: frozenset({State.IN_TRANSACTION, State.INITIALIZING}),
+    State.COMMITTING_TRANSACTION: frozenset({State.IN_TRANSACTION, State.PREPARED_TRANSACTION}),
+    State.ABORTING_TRANSACTION: frozenset({State.IN_TRANSACTION, State.PREPARED_TRANSACTION, State.ABORTABLE_ERROR}),
+    State.ABORTABLE_ERROR: frozenset(
+        {State.IN_TRANSACTION, State.COMMITTING_TRANSACTION, State.ABORTABLE_ERROR, State.INITIALIZING}
+    ),
+    State.FATAL_ERROR: frozenset(State),
+}
+
+_FATAL = (ClusterAuthorizationFailed, TransactionalIdAuthorizationFailed, ProducerFenced, UnsupportedVersion)
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """A producer's identity on the brokers."""
+
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_PRODUCER_EPOCH
+
+    @property
+    def is_valid(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+
+def sequence_before(left: int, right: int) -> bool:
+    """Whether `left` comes before `right`; after 2147483647 comes 0, and in-flight sequences are close together."""
+    return left != right and ((right - left) & 0x7FFFFFFF) < 0x40000000
+
+
+def increment_sequence(sequence: int, count: int) -> int:
+    """The sequence `count` records later (DefaultRecordBatch.incrementSequence)."""
+    return (sequence + count) & 0x7FFFFFFF
+
+
+class TxnPartitionEntry:
+    """What is known of one partition (Kafka's TxnPartitionEntry)."""
+
+    __slots__ = ("identity", "next_sequence", "last_acked_sequence", "last_acked_offset", "inflight")
+
+    def __init__(self, identity: ProducerIdAndEpoch) -> None:
+        self.identity = identity
+        self.next_sequence = 0
+        self.last_acked_sequence = NO_LAST_ACKED_SEQUENCE
+        self.last_acked_offset = NO_LAST_ACKED_OFFSET
+        self.inflight: list[ProducerBatch] = []
+
+    def add(self, batch: ProducerBatch) -> None:
+        """Keeps the batches in the order of their sequences."""
+        place = len(self.inflight)
+        while place > 0 and sequence_before(batch.base_sequence, self.inflight[place - 1].base_sequence):
+            place -= 1
+        self.inflight.insert(place, batch)
+
+    def remove(self, batch: ProducerBatch) -> None:
+        self.inflight = [other for other in self.inflight if other is not batch]
+
+    def start_at_beginning(self, identity: ProducerIdAndEpoch) -> None:
+        """The partition's sequences begin at 0 again, under another epoch; its batches in flight first."""
+        sequence = 0
+        for batch in self.inflight:
+            batch.reset_producer_state(identity.producer_id, identity.epoch, sequence)
+            sequence = increment_sequence(sequence, batch.record_count)
+        self.identity = identity
+        self.next_sequence = sequence
+        self.last_acked_sequence = NO_LAST_ACKED_SEQUENCE
+
+
+class ProduceOutcome(NamedTuple):
+    """What a broker answered for one partition of a produce request; `error` is a KafkaError class or None."""
+
+    error: type[Exception] | None
+    base_offset: int = -1
+    log_append_time: int = -1
+    log_start_offset: int = -1
+    message: str | None = None
+    record_errors: tuple[tuple[int, str | None], ...] = ()
+    leader_id: int = -1
+    leader_epoch: int = -1
+
+
+class TransactionManager:
+    """The sequences of one producer."""
+
+    is_transactional = False
+
+    def __init__(self) -> None:
+        self.state = State.UNINITIALIZED
+        self.identity = ProducerIdAndEpoch()
+        self.last_error: Exception | None = None
+        self._partitions: dict[TopicPartition, TxnPartitionEntry] = {}
+        self._unresolved: dict[TopicPartition, int] = {}
+        self._partitions_to_rewrite: set[TopicPartition] = set()
+        self._epoch_bump_required = False
+
+    # -- state --
+
+    def transition_to(self, target: State, error: Exception | None = None) -> None:
+        """Moves on; raises IllegalState for a transition that the table does not have."""
+        if self.state not in LEGAL_SOURCES[target]:
+            raise IllegalState(f"Invalid transition attempted from state {self.state.name} to state {target.name}")
+        if target in (State.FATAL_ERROR, State.ABORTABLE_ERROR):
+            self.last_error = error
+        self.state = target
+
+    @property
+    def has_fatal_error(self) -> bool:
+        return self.state is State.FATAL_ERROR
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.identity.is_valid
+
+    def bump_epoch_and_reset_id_if_needed(self) -> bool:
+        """Does a bump that was asked for. True when a new producer id must be fetched (state INITIALIZING from then on)."""
+        if self._epoch_bump_required:
+            self._bump_idempotent_epoch()
+        if self.state is not State.INITIALIZING and not self.has_producer_id:
+            self.transition_to(State.INITIALIZING)
+        return self.state is State.INITIALIZING
+
+    def handle_init_producer_id(self, producer_id: int, epoch: int) -> None:
+        """Takes the id a broker gave."""
+        self.identity = ProducerIdAndEpoch(producer_id, epoch)
+        self.transition_to(State.READY)
+        _log.debug("ProducerId set to %d with epoch %d", producer_id, epoch)
+        self._rewrite_partitions()
+
+    def fail(self, error: Exception) -> None:
+        """Ends the producer: every send from now on raises `error`."""
+        self.transition_to(State.FATAL_ERROR, error)
+
+    def _bump_idempotent_epoch(self) -> None:
+        """The idempotent producer bumps by itself: nobody fences it (TransactionManager.bumpIdempotentProducerEpoch)."""
+        self._epoch_bump_required = False
+        if self.identity.epoch == MAX_EPOCH:
+            self.identity = ProducerIdAndEpoch()
+            if self.state is State.READY:
+                self.transition_to(State.UNINITIALIZED)
+            return
+        self.identity = ProducerIdAndEpoch(self.identity.producer_id, self.identity.epoch + 1)
+        _log.info("Bumped the epoch of producer %d to %d", *self.identity)
+        self._rewrite_partitions()
+
+    def _rewrite_partitions(self) -> None:
+        for partition in self._partitions_to_rewrite:
+            self._entry(partition).start_at_beginning(self.identity)
+            self._unresolved.pop(partition, None)
+        self._partitions_to_rewrite.clear()
+
+    def request_epoch_bump_for(self, partition: TopicPartition) -> None:
+        """Asks for a bump before the next drain; the partition's batches in flight start again at 0."""
+        self._epoch_bump_required = True
+        self._partitions_to_rewrite.add(partition)
+
+    # -- sequences --
+
+    def _entry(self, partition: TopicPartition) -> TxnPartitionEntry:
+        entry = self._partitions.get(partition)
+        if entry is None:
+            entry = self._partitions[partition] = TxnPartitionEntry(self.identity)
+        return entry
+
+    def maybe_update_identity(self, partition: TopicPartition) -> None:
+        """A partition left behind by a bump starts at 0 as soon as it has nothing in flight."""
+        entry = self._entry(partition)
+        if entry.identity != self.identity and not entry.inflight:
+            entry.start_at_beginning(self.identity)
+            self._unresolved.pop(partition, None)
+
+    def assign_sequence(self, batch: ProducerBatch) -> None:
+        """Gives a batch that is drained for the first time the partition's next sequence and counts it as in flight."""
+        entry = self._entry(batch.topic_partition)
+        batch.set_producer_state(*entry.identity, entry.next_sequence, self.is_transactional)
+        entry.next_sequence = increment_sequence(entry.next_sequence, batch.record_count)
+        entry.add(batch)
+
+    def add_inflight_batch(self, batch: ProducerBatch) -> None:
+        """For a batch that came out of a split with its sequence."""
+        if not batch.has_sequence:
+            raise IllegalState(f"Can't track batch for partition {batch.topic_partition} when sequence is not set.")
+        self._entry(batch.topic_partition).add(batch)
+
+    def remove_inflight_batch(self, batch: ProducerBatch) -> None:
+        if batch.has_sequence:
+            self._entry(batch.topic_partition).remove(batch)
+
+    def has_inflight_batches(self, partition: TopicPartition) -> bool:
+        return bool(self._entry(partition).inflight)
+
+    def first_inflight_sequence(self, partition: TopicPartition) -> int:
+        inflight = self._entry(partition).inflight
+        return inflight[0].base_sequence if inflight else NO_SEQUENCE
+
+    def should_stop_drain(self, first: ProducerBatch) -> bool:
+        """Whether the partition's first batch must wait (RecordAccumulator.shouldStopDrainBatchesForPartition)."""
+        partition = first.topic_partition
+        if not self.has_producer_id or self.has_fatal_error:
+            return True
+        entry = self._entry(partition)
+        if not first.has_sequence:
+            if entry.inflight and entry.identity != self.identity:
+                # A batch of the new epoch with sequence 0 could be written before the earlier ones.
+                return True
+            if partition in self._unresolved:
+                return True
+            return False
+        # A batch with a sequence is being retried: only the first in line may go.
+        return bool(entry.inflight) and entry.inflight[0].base_sequence != first.base_sequence
+
+    def _is_next_sequence(self, partition: TopicPartition, sequence: int) -> bool:
+        last = self._entry(partition).last_acked_sequence
+        return sequence == (0 if last == NO_LAST_ACKED_SEQUENCE else increment_sequence(last, 1))
+
+    # -- outcomes --
+
+    def handle_completed_batch(self, batch: ProducerBatch, outcome: ProduceOutcome) -> None:
+        """A batch was acknowledged."""
+        if not batch.has_sequence:
+            return
+        entry = self._entry(batch.topic_partition)
+        if batch.producer_epoch == entry.identity.epoch and batch.producer_id == entry.identity.producer_id:
+            last = batch.last_sequence
+            if entry.last_acked_sequence == NO_LAST_ACKED_SEQUENCE or sequence_before(entry.last_acked_sequence, last):
+                entry.last_acked_sequence = last
+        if outcome.base_offset >= 0:
+            entry.last_acked_offset = max(entry.last_acked_offset, outcome.base_offset + batch.record_count - 1)
+        entry.remove(batch)
+
+    def handle_failed_batch(self, batch: ProducerBatch, error: Exception, adjust_sequences: bool) -> None:
+        """A batch was given up; what follows from that for the partition's sequences."""
+        if isinstance(error, _FATAL):
+            self.fail(error)
+        self.remove_inflight_batch(batch)
+        if self.has_fatal_error or not batch.has_sequence:
+            return
+        if isinstance(error, OutOfOrderSequenceNumber):
+            _log.error(
+                "The broker returned %s for topic-partition %s with producerId %d, epoch %d, and sequence number %d",
+                error, batch.topic_partition, batch.producer_id, batch.producer_epoch, batch.base_sequence,
+            )  # fmt: skip
+            self.request_epoch_bump_for(batch.topic_partition)
+        elif isinstance(error, UnknownProducerId) or adjust_sequences:
+            self.request_epoch_bump_for(batch.topic_partition)
+
+    def mark_sequence_unresolved(self, batch: ProducerBatch) -> None:
+        """A batch that had been sent was given up without an answer: whether its sequence was used is not known."""
+        following = increment_sequence(batch.last_sequence, 1)
+        known = self._unresolved.get(batch.topic_partition)
+        if known is None or sequence_before(known, following):
+            self._unresolved[batch.topic_partition] = following
+
+    def maybe_resolve_sequences(self) -> None:
+        """For partitions with nothing left in flight: either the later batches were acknowledged and all is well, or the epoch is bumped."""
+        for partition in list(self._unresolved):
+            entry = self._entry(partition)
+            if entry.inflight:
+                continue
+            if not self._is_next_sequence(partition, entry.next_sequence):
+                _log.info(
+                    "No inflight batches remaining for %s, last ack'd sequence for partition is %d, next sequence is %d. "
+                    "Going to bump epoch and reset sequence numbers.", partition, entry.last_acked_sequence, entry.next_sequence,
+                )  # fmt: skip
+                self.request_epoch_bump_for(partition)
+            del self._unresolved[partition]
+
+    def can_retry(self, outcome: ProduceOutcome, batch: ProducerBatch) -> bool:
+        """Whether an error of an idempotent batch is met with another try (TransactionManager.canRetry)."""
+        error = outcome.error
+        if error is UnknownProducerId:
+            return self._retry_unknown_producer_id(outcome, batch)
+        if error is OutOfOrderSequenceNumber:
+            return self._retry_out_of_order(batch)
+        return bool(getattr(error, "retriable", False))
+
+    def _retry_unknown_producer_id(self, outcome: ProduceOutcome, batch: ProducerBatch) -> bool:
+        """The broker lost our state (its records were deleted): start again at 0 under a new epoch, unless that has been done."""
+        if outcome.log_start_offset != -1 and not batch.sequence_has_been_reset:
+            self.request_epoch_bump_for(batch.topic_partition)
+        return True
+
+    def _retry_out_of_order(self, batch: ProducerBatch) -> bool:
+        """Not the next batch: an earlier one is being retried, so wait. The next one: there is a gap, so bump the epoch."""
+        partition = batch.topic_partition
+        unresolved = self._unresolved.get(partition)
+        if unresolved is None and (batch.sequence_has_been_reset or not self._is_next_sequence(partition, batch.base_sequence)):
+            return True
+        if unresolved is None or unresolved == batch.base_sequence:
+            self.request_epoch_bump_for(partition)
+        return True
