@@ -1,0 +1,81 @@
+"""The settings of one log, as plain numbers: what a topic's configuration means to its partitions on this disk.
+
+Names and defaults are those of Kafka's LogConfig. The broker makes one per topic with `LogConfig.from_values`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+MAX_LONG = 2**63 - 1
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Settings of a log; sizes in bytes, times in ms, -1 where Kafka says -1 for "no limit"."""
+
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    delete_retention_ms: int = DAY_MS
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = MAX_LONG
+    flush_ms: int = MAX_LONG
+    index_interval_bytes: int = 4096
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = HOUR_MS
+    message_timestamp_before_max_ms: int = MAX_LONG
+    message_timestamp_type: str = "CreateTime"
+    preallocate: bool = False
+    producer_id_expiration_ms: int = DAY_MS
+    retention_bytes: int = -1
+    retention_ms: int = 7 * DAY_MS
+    segment_bytes: int = 1024**3
+    segment_index_bytes: int = 10 * 1024**2
+    segment_jitter_ms: int = 0
+    segment_ms: int = 7 * DAY_MS
+    transaction_partition_verification_enable: bool = True
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether cleanup.policy has compact."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether cleanup.policy has delete."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def has_log_append_time(self) -> bool:
+        """Whether the broker's time replaces the producer's."""
+        return self.message_timestamp_type == "LogAppendTime"
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> "LogConfig":
+        """From settings by their dotted names (text or already typed); names that are no business of a log are skipped.
+
+        `internal.segment.bytes` stands for segment.bytes below its lower limit, as in Kafka's own tests.
+        """
+        known = {field.name: field.type for field in fields(cls)}
+        given: dict[str, Any] = {}
+        for name, value in values.items():
+            attribute = name.removeprefix("internal.").replace(".", "_")
+            if attribute in known and value is not None:
+                given[attribute] = _typed(known[attribute], value)
+        if "internal.segment.bytes" in values:
+            given["segment_bytes"] = int(values["internal.segment.bytes"])
+        return cls(**given)
+
+
+def _typed(wanted: Any, value: Any) -> Any:
+    if wanted == frozenset[str]:
+        parts = value.split(",") if isinstance(value, str) else value
+        return frozenset(part.strip() for part in parts)
+    if wanted is bool:
+        return value if isinstance(value, bool) else str(value).lower() == "true"
+    return wanted(value)
