@@ -1,0 +1,195 @@
+"""The cluster's state as replayed from `__cluster_metadata` (Kafka's MetadataImage and its deltas).
+
+Rules: the image changes only by `replay` of a record, in log order; what else wants to know gets a `MetadataDelta` with the topics that changed.
+Records of features that this broker has no use for (ACLs, quotas, SCRAM, tokens) are kept in the log and skipped here.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+NO_LEADER = -1
+NO_LEADER_CHANGE = -2
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+GROUP_RESOURCE = 32
+INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """One partition (Kafka's PartitionRegistration)."""
+
+    partition_id: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    directories: tuple[uuid.UUID | None, ...] = ()
+
+
+@dataclass(slots=True)
+class TopicState:
+    """One topic with its partitions by number."""
+
+    name: str
+    topic_id: uuid.UUID
+    partitions: dict[int, PartitionState] = field(default_factory=dict)
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+@dataclass(slots=True)
+class BrokerState:
+    """One registered broker."""
+
+    broker_id: int
+    epoch: int
+    incarnation_id: uuid.UUID | None
+    endpoints: tuple[tuple[str, str, int], ...]
+    rack: str | None
+    is_fenced: bool
+
+
+@dataclass(slots=True)
+class MetadataDelta:
+    """What a stretch of records changed, for whoever applies it (become leader, drop a replica, new settings)."""
+
+    changed_topics: dict[uuid.UUID, TopicState] = field(default_factory=dict)
+    removed_topics: dict[uuid.UUID, TopicState] = field(default_factory=dict)
+    changed_configs: set[tuple[int, str]] = field(default_factory=set)
+
+
+class MetadataImage:
+    """Brokers, topics, settings, features and the next producer id."""
+
+    def __init__(self) -> None:
+        self.features: dict[str, int] = {}
+        self.brokers: dict[int, BrokerState] = {}
+        self.topics: dict[str, TopicState] = {}
+        self.topics_by_id: dict[uuid.UUID, TopicState] = {}
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.next_producer_id = 0
+        self.version = 0
+        self.skipped: dict[str, int] = {}
+        self.delta = MetadataDelta()
+        self._replay: dict[str, Callable[[Any], None]] = {
+            "RegisterBrokerRecord": self._register_broker,
+            "UnregisterBrokerRecord": lambda r: self._forget_broker(r.broker_id),
+            "BrokerRegistrationChangeRecord": self._change_registration,
+            "FenceBrokerRecord": lambda r: self._fence(r.id, True),
+            "UnfenceBrokerRecord": lambda r: self._fence(r.id, False),
+            "TopicRecord": self._add_topic,
+            "RemoveTopicRecord": self._remove_topic,
+            "PartitionRecord": self._add_partition,
+            "PartitionChangeRecord": self._change_partition,
+            "ConfigRecord": self._set_config,
+            "FeatureLevelRecord": self._set_feature,
+            "ProducerIdsRecord": self._set_producer_ids,
+        }
+
+    def replay(self, record: Any) -> None:
+        """Apply one record."""
+        self.version += 1
+        name = type(record).__schema__.name
+        apply = self._replay.get(name)
+        if apply is None:
+            self.skipped[name] = self.skipped.get(name, 0) + 1
+        else:
+            apply(record)
+
+    def take_delta(self) -> MetadataDelta:
+        """The changes since the last call."""
+        delta, self.delta = self.delta, MetadataDelta()
+        return delta
+
+    def topic_configs(self, topic: str) -> dict[str, str]:
+        """The overrides of a topic."""
+        return self.configs.get((TOPIC_RESOURCE, topic), {})
+
+    def _register_broker(self, record: Any) -> None:
+        endpoints = tuple((point.name, point.host, point.port) for point in record.end_points)
+        self.brokers[record.broker_id] = BrokerState(
+            record.broker_id, record.broker_epoch, record.incarnation_id, endpoints, record.rack, record.fenced
+        )
+
+    def _forget_broker(self, broker_id: int) -> None:
+        self.brokers.pop(broker_id, None)
+
+    def _change_registration(self, record: Any) -> None:
+        if record.fenced:
+            self._fence(record.broker_id, record.fenced > 0)
+
+    def _fence(self, broker_id: int, is_fenced: bool) -> None:
+        if broker_id in self.brokers:
+            self.brokers[broker_id].is_fenced = is_fenced
+
+    def _add_topic(self, record: Any) -> None:
+        topic = TopicState(record.name, record.topic_id)
+        self.topics[topic.name] = self.topics_by_id[topic.topic_id] = topic
+        self.delta.changed_topics[topic.topic_id] = topic
+
+    def _remove_topic(self, record: Any) -> None:
+        topic = self.topics_by_id.pop(record.topic_id, None)
+        if topic is None:
+            return
+        self.topics.pop(topic.name, None)
+        self.configs.pop((TOPIC_RESOURCE, topic.name), None)
+        self.delta.changed_topics.pop(topic.topic_id, None)
+        self.delta.removed_topics[topic.topic_id] = topic
+
+    def _add_partition(self, record: Any) -> None:
+        topic = self.topics_by_id.get(record.topic_id)
+        if topic is None:
+            return
+        topic.partitions[record.partition_id] = PartitionState(
+            record.partition_id,
+            tuple(record.replicas),
+            tuple(record.isr),
+            record.leader,
+            record.leader_epoch,
+            record.partition_epoch,
+            tuple(getattr(record, "directories", ())),
+        )
+        self.delta.changed_topics[topic.topic_id] = topic
+
+    def _change_partition(self, record: Any) -> None:
+        """PartitionRegistration.merge: the leader epoch rises with a new leader, the partition epoch with every change."""
+        topic = self.topics_by_id.get(record.topic_id)
+        if topic is None or record.partition_id not in topic.partitions:
+            return
+        partition = topic.partitions[record.partition_id]
+        if record.isr is not None:
+            partition.isr = tuple(record.isr)
+        if record.replicas is not None:
+            partition.replicas = tuple(record.replicas)
+        if getattr(record, "directories", None) is not None:
+            partition.directories = tuple(record.directories)
+        if record.leader != NO_LEADER_CHANGE:
+            partition.leader = record.leader
+            partition.leader_epoch += 1
+        partition.partition_epoch += 1
+        self.delta.changed_topics[topic.topic_id] = topic
+
+    def _set_config(self, record: Any) -> None:
+        key = (record.resource_type, record.resource_name)
+        values = self.configs.setdefault(key, {})
+        if record.value is None:
+            values.pop(record.name, None)
+            if not values:
+                del self.configs[key]
+        else:
+            values[record.name] = record.value
+        self.delta.changed_configs.add(key)
+
+    def _set_feature(self, record: Any) -> None:
+        self.features[record.name] = record.feature_level
+
+    def _set_producer_ids(self, record: Any) -> None:
+        self.next_producer_id = record.next_producer_id
