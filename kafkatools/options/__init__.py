@@ -13,6 +13,7 @@ from kafkatools.options.common import (
     property_pairs,
 )
 from kafkatools.options.parser import Args, parse
+from kafkatools.options.patterns import INTERNAL_TOPICS, TopicFilter, java_pattern
 from kafkatools.options.properties import parse_properties, read_properties
 from kafkatools.options.table import (
     ARGPARSE4J,
@@ -30,6 +31,7 @@ from kafkatools.options.table import (
 __all__ = [
     "ARGPARSE4J",
     "BOOTSTRAP_SERVER",
+    "INTERNAL_TOPICS",
     "JOPTSIMPLE",
     "JSON",
     "Args",
@@ -39,11 +41,13 @@ __all__ = [
     "Refusal",
     "Requirement",
     "Rule",
+    "TopicFilter",
     "client_settings",
     "command_config",
     "config_entries",
     "java_int",
     "java_long",
+    "java_pattern",
     "parse",
     "parse_properties",
     "property_pairs",

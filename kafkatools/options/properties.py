@@ -8,7 +8,6 @@ Utils.loadProps does not: it takes ISO-8859-1, and bytes that are not UTF-8 are 
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Iterator
 
 from kafkatools.exit_status import CommandError
@@ -20,7 +19,8 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 def read_properties(path: str) -> dict[str, str]:
     """The settings of a file; CommandError in one line when it cannot be read."""
     try:
-        data = pathlib.Path(path).read_bytes()
+        with open(path, "rb") as file:
+            data = file.read()
     except FileNotFoundError:
         raise CommandError(f"{path}: no such properties file") from None
     except OSError as error:

@@ -85,15 +85,19 @@ class Rule(Protocol):
 
 
 class Refusal(NamedTuple):
-    """`option` may not be used together with any of `others` (CommandLineUtils.checkInvalidArgs)."""
+    """`option` may not be used together with any of `others` (CommandLineUtils.checkInvalidArgs).
+
+    With `when` the rule holds only if all of these are given too.
+    """
 
     option: str
     others: tuple[str, ...]
     message: str = 'Option "[{option}]" can\'t be used with option "[{other}]"'
+    when: tuple[str, ...] = ()
 
     def broken(self, given: Collection[str]) -> str | None:
         """The message, with {option} and {other} filled in."""
-        if self.option not in given:
+        if self.option not in given or not all(name in given for name in self.when):
             return None
         for other in self.others:
             if other in given:

@@ -1,0 +1,497 @@
+"""kt topics: what kafka-topics.sh does (org.apache.kafka.tools.TopicCommand).
+
+The rules of the options are TopicCommandOptions.checkArgs in its order. Topics are described in the order
+of Kafka's hash maps, so that the text is the same; JSON is sorted. Before topics are changed or deleted, --topic that
+is the exact name of a topic means this topic alone, and what any other pattern matched is listed on stderr.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    INTERNAL_TOPICS,
+    Args,
+    Command,
+    ExactlyOne,
+    Option,
+    Refusal,
+    Requirement,
+    TopicFilter,
+    client_settings,
+    command_config,
+    java_int,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.topics import PartitionDescription, TopicDescription
+
+_ACTIONS = ("create", "list", "alter", "describe", "delete")
+_REPORTS = (
+    "under-replicated-partitions",
+    "unavailable-partitions",
+    "under-min-isr-partitions",
+    "at-min-isr-partitions",
+)
+_COLLISION = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
+    "To avoid issues it is best to use either, but not both."
+)
+_DELETE_CONFIG = (
+    "delete-config option is no longer supported and deprecated since version 4.0. "
+    "The config will be fully removed in future releases."
+)
+_ALTER_CONFIG = (
+    'Option combination "[[bootstrap-server], [config]]" can\'t be used with option "[alter]" '
+    "(To alter topic configurations, the kafka-configs tool can be used.)"
+)
+_NOT_KEY_VALUE = 'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
+_MAX_REPLICATION_FACTOR = 32767
+
+OPTIONS = (
+    Option("--create", "Make a topic."),
+    Option("--list", "Print the names of topics."),
+    Option("--describe", "Show layout and configuration of topics."),
+    Option("--alter", "Add partitions to topics."),
+    Option("--delete", "Delete topics."),
+    BOOTSTRAP_SERVER,
+    Option("--topic", "The topic; a regular expression except with --create.", value="TOPIC"),
+    Option("--topic-id", "Describe the topic with this id.", value="ID"),
+    Option("--partitions", "How many partitions the topic is to have.", value="COUNT", type=java_int),
+    Option("--replication-factor", "How many copies of each partition.", value="COUNT", type=java_int),
+    Option(
+        "--replica-assignment",
+        "The brokers of each partition, the first one preferred: 1:2,2:3 is two partitions with two copies each.",
+        value="BROKER:BROKER,...",
+    ),
+    Option("--config", "Configuration of the new topic.", value="NAME=VALUE", repeatable=True),
+    Option("--if-not-exists", "With --create: do nothing when the topic exists."),
+    Option("--if-exists", "With --alter, --delete, --describe: do nothing when the topic does not exist."),
+    Option("--exclude-internal", "With --list and --describe: leave out the topics of the brokers themselves."),
+    Option("--topics-with-overrides", "With --describe: only topics with configuration of their own."),
+    Option("--under-replicated-partitions", "With --describe: only partitions with copies that lag."),
+    Option("--unavailable-partitions", "With --describe: only partitions without a live leader."),
+    Option("--under-min-isr-partitions", "With --describe: only partitions with too few copies in sync."),
+    Option("--at-min-isr-partitions", "With --describe: only partitions with just enough copies in sync."),
+    Option(
+        "--partition-size-limit-per-response",
+        "With --describe: how many partitions to ask for at a time.",
+        value="COUNT",
+        type=java_int,
+    ),
+    command_config(),
+    Option(
+        "--delete-config",
+        "Has no effect.",
+        value="NAME",
+        repeatable=True,
+        replacement="kafka-configs --alter --delete-config",
+    ),
+)
+
+
+def _others(*allowed: str) -> tuple[str, ...]:
+    return tuple(action for action in ("alter", "create", "delete", "describe", "list") if action not in allowed)
+
+
+RULES = (
+    ExactlyOne(_ACTIONS, "Command must include exactly one action: --list, --describe, --create, --alter or --delete"),
+    Requirement(
+        ("topic", "topic-id"),
+        when=("describe", "if-exists"),
+        message="--topic or --topic-id is required to describe a topic",
+    ),
+    Requirement(("topic",), unless=("list", "describe")),
+    Refusal("config", ("alter",), _ALTER_CONFIG),
+    Requirement(("partitions",), when=("alter",)),
+    Refusal("config", _others("create")),
+    Refusal("partitions", _others("alter", "create")),
+    Refusal("replication-factor", _others("create")),
+    Refusal("replica-assignment", _others("alter", "create")),
+    Refusal("replica-assignment", ("partitions", "replication-factor"), when=("create",)),
+    *(Refusal(report, (*_others("describe"), "topics-with-overrides")) for report in _REPORTS),
+    Refusal("topics-with-overrides", _others("describe")),
+    Refusal("if-exists", ("create", "list")),
+    Refusal("if-not-exists", _others("create")),
+    Refusal("exclude-internal", _others("describe", "list")),
+)
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Carries out the one action given."""
+    settings = client_settings(args)
+    if args.given("delete-config"):
+        console.error(_DELETE_CONFIG)
+    from kafkatools.core.admin.client import AdminClient
+
+    action = next(action for action in _ACTIONS if args.given(action))
+    with AdminClient(console.connect(args), settings, console.clock) as admin:
+        return _RUN[action](console, args, admin)
+
+
+def _create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    """Order of the checks: TopicService.createTopic."""
+    from kafkatools.core.admin.topics import NewTopic, create_topics
+
+    configs = _topic_configs(args.config)
+    assignment = replica_assignment(args.replica_assignment) if args.replica_assignment is not None else None
+    if "." in args.topic or "_" in args.topic:
+        console.error(_COLLISION)
+    factor, partitions = args.replication_factor, args.partitions
+    if factor is not None and not 1 <= factor <= _MAX_REPLICATION_FACTOR:
+        raise CommandError(f"The replication factor must be between 1 and {_MAX_REPLICATION_FACTOR} inclusive")
+    if partitions is not None and partitions < 1:
+        raise CommandError("The partitions must be greater than 0")
+    topic = NewTopic(args.topic, partitions or -1, factor or -1, replicas_assignments=assignment, configs=configs)
+    error = create_topics(admin, [topic])[args.topic].error
+    exists = error is not None and error.name == "TOPIC_ALREADY_EXISTS"
+    if error is not None and not (exists and args.if_not_exists):
+        raise error
+    if args.json:
+        _print_json(console, {"topic": args.topic, "created": error is None})
+    elif error is None:
+        console.print(f"Created topic {args.topic}.")
+    return ExitStatus.OK
+
+
+def _topic_configs(texts: Sequence[str]) -> dict[str, str]:
+    """TopicCommand.parseTopicConfigsToBeAdded; the values are checked by the broker, which knows its own settings."""
+    configs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not value.strip():
+            raise CommandError(_NOT_KEY_VALUE)
+        configs[name.strip()] = value.strip()
+    return configs
+
+
+def replica_assignment(text: str) -> dict[int, list[int]]:
+    """`1:2,2:3` -> {0: [1, 2], 1: [2, 3]} (TopicCommand.parseReplicaAssignment, with its messages)."""
+    assignment: dict[int, list[int]] = {}
+    for partition, brokers_text in enumerate(text.split(",")):
+        brokers = [_broker_id(one) for one in brokers_text.split(":")]
+        twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
+        if twice:
+            names = ",".join(map(str, twice))
+            raise CommandError(f"Partition replica lists may not contain duplicate entries: {names}")
+        assignment[partition] = brokers
+        if len(brokers) != len(assignment[0]):
+            raise CommandError(f"Partition {partition} has different replication factor: {brokers}")
+    return assignment
+
+
+def _broker_id(text: str) -> int:
+    try:
+        return java_int(text.strip())
+    except ValueError:
+        raise CommandError(f'For input string: "{text.strip()}"') from None
+
+
+def _names(admin: AdminClient, args: Args, *, exclude_internal: bool) -> list[str]:
+    """Names of the topics that --topic takes in, sorted; all without --topic (TopicService.getTopics)."""
+    from kafkatools.core.admin.topics import list_topics
+
+    wanted = None
+    if args.topic:
+        try:
+            wanted = TopicFilter(args.topic)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+    names = sorted(listing.name for listing in list_topics(admin))
+    if wanted is None:
+        return [name for name in names if not (exclude_internal and name in INTERNAL_TOPICS)]
+    return [name for name in names if wanted.takes(name, exclude_internal=exclude_internal)]
+
+
+def _ensure_found(found: Sequence[object], args: Args) -> None:
+    if args.topic and not found and not args.if_exists:
+        raise CommandError(f"Topic '{args.topic}' does not exist as expected")
+
+
+def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    for name in _names(admin, args, exclude_internal=args.exclude_internal):
+        if args.json:
+            _print_json(console, {"topic": name, "internal": name in INTERNAL_TOPICS})
+        else:
+            console.print(name)
+    return ExitStatus.OK
+
+
+def _print_json(console: Console, row: Mapping[str, Any]) -> None:
+    from kafkatools.output import json_line
+
+    console.print(json_line(row))
+
+
+def _targets(console: Console, args: Args, admin: AdminClient) -> list[str]:
+    """The topics that a change is for. What a pattern matched is said before anything happens.
+
+    A topic of exactly this name is meant alone, and internal topics have to be named exactly.
+    """
+    names = _names(admin, args, exclude_internal=False)
+    _ensure_found(names, args)
+    if args.topic in names:
+        if len(names) > 1:
+            others = ", ".join(name for name in names if name != args.topic)
+            console.error(f"Only topic {args.topic} is meant; as a regular expression the name also matches {others}.")
+        return [args.topic]
+    spared = [name for name in names if name in INTERNAL_TOPICS]
+    names = [name for name in names if name not in INTERNAL_TOPICS]
+    if spared:
+        console.error(f"Left alone, since internal topics have to be named exactly: {', '.join(spared)}.")
+    if names:
+        console.error(f"'{args.topic}' matches {len(names)} topic{'s' * (len(names) > 1)}: {', '.join(names)}.")
+    return names
+
+
+def _delete(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    from kafkatools.core.admin.topics import delete_topics
+
+    names = _targets(console, args, admin)
+    results = delete_topics(admin, names) if names else {}
+    return _report(console, args, {name: results[name].error for name in names}, "deleted")
+
+
+def _alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    """New partitions; with --replica-assignment those behind the topic's present ones are used (alterTopic)."""
+    from kafkatools.core.admin.topics import NewPartitions, create_partitions, describe_topics
+
+    assignment = replica_assignment(args.replica_assignment) if args.replica_assignment is not None else None
+    names = _targets(console, args, admin)
+    if not names:
+        return ExitStatus.OK
+    wanted = []
+    described = describe_topics(admin, names=names) if assignment is not None else {}
+    for name in names:
+        brokers = None
+        if assignment is not None:
+            topic = described[name]
+            if topic.error is not None:
+                raise topic.error
+            brokers = list(assignment.values())[len(topic.partitions) :]
+        wanted.append(NewPartitions(name, args.partitions, brokers))
+    results = create_partitions(admin, wanted)
+    return _report(console, args, {name: results[name].error for name in names}, "altered")
+
+
+def _report(console: Console, args: Args, errors: Mapping[str, Exception | None], done: str) -> ExitStatus:
+    """Every topic's outcome: nothing for success as in Kafka's tool, a line on stderr for each failure."""
+    for name, error in errors.items():
+        if args.json:
+            _print_json(console, {"topic": name, done: error is None, "error": None if error is None else str(error)})
+        elif error is not None:
+            console.error(args.command.error_prefix + str(error))
+    return ExitStatus.FAILED if any(errors.values()) else ExitStatus.OK
+
+
+def _describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    """TopicService.describeTopic: layout, configuration and reassignments of the topics asked for."""
+    from kafkatools.core.admin.cluster import describe_cluster
+    from kafkatools.core.admin.configs import TOPIC, describe_configs
+    from kafkatools.core.admin.reassignments import list_reassignments
+
+    topics = _described(args, admin)
+    if not topics:
+        return ExitStatus.OK
+    configs = describe_configs(admin, [(TOPIC, topic.name) for topic in topics])
+    view = _View(
+        args,
+        live_brokers={node.id for node in describe_cluster(admin).nodes},
+        reassignments=list_reassignments(admin),
+    )
+    if args.json:
+        topics.sort(key=lambda topic: topic.name)
+    failed = False
+    for topic in topics:
+        entries = configs[TOPIC, topic.name]
+        error = topic.error or entries.error
+        if error is not None:
+            console.error(f"{args.command.error_prefix}{error}")
+            failed = True
+            continue
+        view.show(console, topic, {entry.name: entry for entry in entries.entries})
+    return ExitStatus.FAILED if failed else ExitStatus.OK
+
+
+def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
+    """The topics to show, in Kafka's order. An id goes before a name; the id 0 counts as none."""
+    from kafkatools.core.admin.topics import describe_topics
+
+    if args.topic_id is not None:
+        topic_id = uuid_bytes(args.topic_id)
+        if any(topic_id):
+            found = describe_topics(admin, ids=[args.topic_id])
+            topics = [topic for topic in found.values() if topic.error is None]
+            if not topics and not args.if_exists:
+                raise CommandError(f"TopicId '{args.topic_id}' does not exist as expected")
+            return topics
+    names = _names(admin, args, exclude_internal=args.exclude_internal)
+    _ensure_found(names, args)
+    if not names:
+        return []
+    limit = args.partition_size_limit_per_response
+    found = describe_topics(admin, names=names, **({} if limit is None else {"partition_limit": limit}))
+    from kafkatools.options.patterns import java_map_order
+
+    futures = java_map_order(names, len(names))
+    return [found[name] for name in java_map_order(futures, len(names))]
+
+
+def uuid_bytes(text: str) -> bytes:
+    """The 16 bytes of an id in Kafka's form (Uuid.fromString, with its messages)."""
+    import base64
+    import binascii
+
+    if len(text) > 24:
+        raise CommandError(f"Input string with prefix `{text[:24]}` is too long to be decoded as a base64 UUID")
+    try:
+        decoded = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise CommandError(f"Input string `{text}` is not a base64-encoded UUID") from None
+    if len(decoded) != 16:
+        problem = (
+            f"decoded as {len(decoded)} bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID"
+        )
+        raise CommandError(f"Input string `{text}` {problem}")
+    return decoded
+
+
+class _View:
+    """What of the topics is shown, as text or JSON (TopicCommand's DescribeOptions)."""
+
+    def __init__(self, args: Args, live_brokers: set[int], reassignments: Mapping[tuple[str, int], Any]) -> None:
+        self._json = args.json
+        self._live_brokers = live_brokers
+        self._reassignments = reassignments
+        self._only_overrides = args.topics_with_overrides
+        self._reports = [name for name in _REPORTS if args.given(name)]
+
+    def show(self, console: Console, topic: TopicDescription, entries: Mapping[str, Any]) -> None:
+        """Prints one topic."""
+        own = {name: entry.value for name, entry in entries.items() if not entry.is_default}
+        partitions = sorted(topic.partitions, key=lambda partition: partition.partition)
+        if self._reports:
+            minimum = int(entries["min.insync.replicas"].value)
+            partitions = [one for one in partitions if self._is_reported(topic.name, one, minimum)]
+        elif self._only_overrides and not own:
+            return
+        if self._json:
+            self._show_json(console, topic, own, partitions)
+            return
+        if not self._reports:
+            console.print(self._headline(topic, own, entries))
+        if not self._only_overrides:
+            for partition in partitions:
+                console.print(self._line(topic.name, partition))
+
+    def _is_reported(self, topic: str, partition: PartitionDescription, minimum: int) -> bool:
+        in_sync = len(partition.isr)
+        has_leader = partition.leader >= 0
+        checks: Mapping[str, Callable[[], bool]] = {
+            "under-replicated-partitions": lambda: self._replication_factor(topic, partition) > in_sync,
+            "unavailable-partitions": lambda: not has_leader or partition.leader not in self._live_brokers,
+            "under-min-isr-partitions": lambda: not has_leader or in_sync < minimum,
+            "at-min-isr-partitions": lambda: in_sync == minimum,
+        }
+        return any(checks[report]() for report in self._reports)
+
+    def _replication_factor(self, topic: str, partition: PartitionDescription) -> int:
+        """Without the replicas that a reassignment is adding."""
+        moving = self._reassignments.get((topic, partition.partition))
+        return len(partition.replicas) - (len(moving.adding_replicas) if moving else 0)
+
+    def _headline(self, topic: TopicDescription, own: Mapping[str, str | None], entries: Mapping[str, Any]) -> str:
+        from kafkatools.options.patterns import java_map_order
+
+        configs = ",".join(f"{name}={own[name]}" for name in java_map_order(entries) if name in own)
+        factor = self._replication_factor(topic.name, topic.partitions[0])
+        return (
+            f"Topic: {topic.name}\tTopicId: {topic.topic_id}\tPartitionCount: {len(topic.partitions)}"
+            f"\tReplicationFactor: {factor}\tConfigs: {configs}"
+        )
+
+    def _line(self, topic: str, partition: PartitionDescription) -> str:
+        moving = self._reassignments.get((topic, partition.partition))
+        columns = [
+            f"\tTopic: {topic}",
+            f"Partition: {partition.partition}",
+            f"Leader: {partition.leader if partition.leader >= 0 else 'none'}",
+            f"Replicas: {_ids(partition.replicas)}",
+            f"Isr: {_ids(partition.isr)}",
+        ]
+        if moving:
+            columns.append(f"Adding Replicas: {_ids(moving.adding_replicas)}")
+            columns.append(f"Removing Replicas: {_ids(moving.removing_replicas)}")
+        columns.append(f"Elr: {_ids(partition.elr)}")
+        columns.append(f"LastKnownElr: {_ids(partition.last_known_elr)}")
+        return "\t".join(columns)
+
+    def _show_json(
+        self,
+        console: Console,
+        topic: TopicDescription,
+        own: Mapping[str, str | None],
+        partitions: Sequence[PartitionDescription],
+    ) -> None:
+        """One object a topic; with a report filter only topics that have such partitions."""
+        if self._reports and not partitions:
+            return
+        row: dict[str, Any] = {
+            "topic": topic.name,
+            "topic_id": topic.topic_id,
+            "internal": topic.name in INTERNAL_TOPICS,
+            "partition_count": len(topic.partitions),
+            "replication_factor": self._replication_factor(topic.name, topic.partitions[0]),
+            "configs": dict(sorted(own.items())),
+        }
+        if not self._only_overrides:
+            row["partitions"] = [self._partition_row(topic.name, one) for one in partitions]
+        _print_json(console, row)
+
+    def _partition_row(self, topic: str, partition: PartitionDescription) -> dict[str, Any]:
+        moving = self._reassignments.get((topic, partition.partition))
+        return {
+            "partition": partition.partition,
+            "leader": partition.leader if partition.leader >= 0 else None,
+            "replicas": list(partition.replicas),
+            "isr": list(partition.isr),
+            "adding_replicas": list(moving.adding_replicas) if moving else [],
+            "removing_replicas": list(moving.removing_replicas) if moving else [],
+            "elr": None if partition.elr is None else list(partition.elr),
+            "last_known_elr": None if partition.last_known_elr is None else list(partition.last_known_elr),
+        }
+
+
+def _ids(brokers: Sequence[int] | None) -> str:
+    """`1,2`; N/A when the broker did not say."""
+    return "N/A" if brokers is None else ",".join(map(str, brokers))
+
+
+_RUN: Mapping[str, Callable[[Console, Args, AdminClient], ExitStatus]] = {
+    "create": _create,
+    "list": _list,
+    "describe": _describe,
+    "alter": _alter,
+    "delete": _delete,
+}
+
+COMMAND = Command(
+    "topics",
+    "Create, list, describe, alter or delete topics.",
+    OPTIONS,
+    run,
+    rules=RULES,
+    error_prefix="Error while executing topic command : ",
+    missing_bootstrap="--bootstrap-server must be specified",
+    examples=(
+        "kt topics --create --topic orders --partitions 3",
+        "kt topics --list",
+        "kt topics --describe --topic orders",
+        "kt topics --describe --under-replicated-partitions --bootstrap-server broker1:9092",
+    ),
+)
