@@ -12,7 +12,6 @@ Rules:
 
 from __future__ import annotations
 
-import io
 import re
 import uuid
 from collections.abc import Mapping
@@ -21,7 +20,6 @@ from functools import cache
 from typing import Any
 
 from kafkatools.core.protocol.schemas.errors import RecordFormatError
-from kafkatools.core.protocol.schemas.varints import read_unsigned_varint, unsigned_varint
 
 NO_DEFAULT: Any = object()
 _NEWEST = 32767
@@ -135,7 +133,7 @@ class Schema:
         return _entity_type(self, chosen)
 
     def __call__(self, *, version: int | None = None, **values: Any) -> Any:
-        """Make an entity of a version; fields that are not named have Kafka's defaults, mappings become nested entities.
+        """Make an entity of a version; fields that are not named have Kafka's defaults; mappings become entities.
 
         Control records carry their version as a field too: it is set to the same number.
         """
@@ -149,19 +147,13 @@ class Schema:
 
     def read(self, version: int, buffer: bytes | memoryview, offset: int = 0) -> tuple[Any, int]:
         """Read one entity at `offset`; returns it and the number of bytes it took."""
-        from kio.serial import entity_reader
+        from kafkatools.core.protocol.schemas import entity_bytes
 
-        entity_type = self.entity(version)
-        wire_type = entity_type.__wire_type__
-        view = memoryview(buffer)
         try:
-            entity, size = entity_reader(wire_type or entity_type)(view, offset)
-            return _with_nullable_structures(
-                entity_type, entity, view[offset : offset + size]
-            ) if wire_type else entity, size
+            return entity_bytes.read(self.entity(version), memoryview(buffer).toreadonly(), offset)
         except RecordFormatError:
             raise
-        except Exception as problem:  # the reader's errors are of many kinds, all of them mean the same here
+        except Exception as problem:  # noqa: BLE001 - the reader's errors are of many kinds and all mean the same
             raise RecordFormatError(f"{self.name} version {version}: {problem}") from problem
 
 
@@ -183,7 +175,7 @@ def _built_structure(owner: Any, item: Field, value: Any) -> Any:
 
 def structure_type(owner: Any, item: Field) -> Any:
     """The dataclass of a field that holds structures (one, an array of them, or null)."""
-    found = _field_of(owner, item).type
+    found = owner.__dataclass_fields__[item.attribute].type
     while not hasattr(found, "__fields_table__"):
         found = found.__args__[0]
     return found
@@ -191,57 +183,9 @@ def structure_type(owner: Any, item: Field) -> Any:
 
 def write_entity(entity: Any) -> bytes:
     """The body of an entity made from a Schema, without any framing."""
-    wire_type = type(entity).__wire_type__
-    if wire_type is None:
-        return _kio_bytes(entity)
-    structures = _nullable_structures(entity)
-    plain = wire_type(**{name: getattr(entity, name) for name in wire_type.__dataclass_fields__})
-    tags = []
-    for item in structures:
-        value = getattr(entity, item.attribute)
-        if value != _field_of(entity, item).default:
-            payload = b"\0" if value is None else b"\1" + _kio_bytes(value)
-            tags.append(unsigned_varint(item.tag or 0) + unsigned_varint(len(payload)) + payload)
-    return _kio_bytes(plain)[:-1] + unsigned_varint(len(tags)) + b"".join(tags)
+    from kafkatools.core.protocol.schemas import entity_bytes
 
-
-def _kio_bytes(entity: Any) -> bytes:
-    from kio.serial import entity_writer
-
-    buffer = io.BytesIO()
-    entity_writer(type(entity))(buffer, entity)
-    return buffer.getvalue()
-
-
-# kio has no form for a tagged structure that may be null (Kafka writes a marker byte before it). Such an entity is read
-# and written through a wire type without the field; its tags, which end the body, are handled here.
-
-
-def _nullable_structures(entity: Any) -> list[Field]:
-    version = entity.__version__
-    return [item for item in entity.__fields_table__ if item.is_nullable_tagged_structure(version)]
-
-
-def _field_of(entity: Any, item: Field) -> Any:
-    return entity.__dataclass_fields__[item.attribute]
-
-
-def _with_nullable_structures(entity_type: Any, plain: Any, body: memoryview) -> Any:
-    from kio.serial import entity_reader
-
-    values = {name: getattr(plain, name) for name in type(plain).__dataclass_fields__}
-    count, position = read_unsigned_varint(body, len(_kio_bytes(plain)) - 1)
-    by_tag = {item.tag: item for item in _nullable_structures(entity_type)}
-    for _ in range(count):
-        tag, position = read_unsigned_varint(body, position)
-        size, position = read_unsigned_varint(body, position)
-        if tag in by_tag:
-            item = by_tag[tag]
-            structure = structure_type(entity_type, item)
-            is_null = body[position] == 0
-            values[item.attribute] = None if is_null else entity_reader(structure)(body, position + 1)[0]
-        position += size
-    return entity_type(**values)
+    return entity_bytes.write(entity)
 
 
 @cache

@@ -10,6 +10,6 @@ class RecordFormatError(ValueError):
 class UnknownRecordType(RecordFormatError):
     """A record key of a type this table does not have; `type_id` is what was found."""
 
-    def __init__(self, type_id: int) -> None:
-        super().__init__(f"Found an unknown record type {type_id}")
+    def __init__(self, type_id: int, message: str = "") -> None:
+        super().__init__(message or f"Found an unknown record type {type_id}")
         self.type_id = type_id

@@ -1,5 +1,10 @@
-"""How records of the coordinators' topics are framed: the key is the record type (int16) and its body, the value is a
-version (int16) and its body (CoordinatorRecordSerde)."""
+"""How records of internal topics are framed.
+
+- Coordinators' topics: the key is the record type (int16) and its body, the value a version (int16) and its body
+  (CoordinatorRecordSerde).
+- Metadata topics: the value is a frame version, the record type and its version as unsigned varints, and the body
+  (AbstractApiMessageSerde); there is no key.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,69 @@ from typing import Any
 
 from kafkatools.core.protocol.schemas.definition import Schema, write_entity
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
+from kafkatools.core.protocol.schemas.varints import read_unsigned_varint, unsigned_varint
 
 
 def _read_version(buffer: bytes | memoryview, what: str) -> int:
     if len(buffer) < 2:
-        raise RecordFormatError(f"Could not read version from {what}'s buffer due to: too few bytes.")
+        raise RecordFormatError(f"Could not read version from {what}'s buffer.")
     return int.from_bytes(buffer[:2], "big", signed=True)
+
+
+FRAME_VERSION = 1
+_LARGEST_SHORT = 32767
+
+
+class FramedRecords:
+    """Record types that carry their type and version in a frame of varints (AbstractApiMessageSerde)."""
+
+    def __init__(self, schemas: Iterable[Schema]) -> None:
+        self.schemas = {schema.api_key: schema for schema in schemas}
+
+    def decode(self, frame: bytes | memoryview) -> Any:
+        """The entity of one record value; raises RecordFormatError and UnknownRecordType in Kafka's words."""
+        frame_version, position = _read_short(frame, 0, "frame version")
+        if frame_version != FRAME_VERSION:
+            raise RecordFormatError(_frame_version_message(frame_version))
+        api_key, position = _read_short(frame, position, "type")
+        version, position = _read_short(frame, position, "version")
+        if api_key not in self.schemas:
+            raise UnknownRecordType(
+                api_key, f"org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id {api_key}"
+            )
+        try:
+            entity, size = self.schemas[api_key].read(version, frame, position)
+        except RecordFormatError as problem:
+            raise RecordFormatError(f"Failed to deserialize record with type {api_key}") from problem
+        garbage = len(frame) - position - size
+        if garbage > 0:
+            raise RecordFormatError(f"Found {garbage} byte(s) of garbage after {api_key}")
+        return entity
+
+    def encode(self, entity: Any) -> bytes:
+        """The framed record value of an entity."""
+        numbers = (FRAME_VERSION, entity.__api_key__, entity.__version__)
+        return b"".join(map(unsigned_varint, numbers)) + write_entity(entity)
+
+
+def _read_short(frame: bytes | memoryview, position: int, what: str) -> tuple[int, int]:
+    try:
+        number, position = read_unsigned_varint(frame, position)
+    except RecordFormatError as problem:
+        raise RecordFormatError(f"Error while reading {what}") from problem
+    if number > _LARGEST_SHORT:
+        raise RecordFormatError(f"Value for {what} was too large.")
+    return number, position
+
+
+def _frame_version_message(found: int) -> str:
+    start = "Could not deserialize metadata record "
+    if found == 0:
+        return (
+            f"{start}with frame version 0. "
+            "Note that upgrades from the preview release of KRaft in 2.8 to newer versions are not supported."
+        )
+    return f"{start}due to unknown frame version {found}(only frame version {FRAME_VERSION} is supported)"
 
 
 class CoordinatorRecords:
@@ -36,7 +98,10 @@ class CoordinatorRecords:
         if value is None:
             return key_entity, None
         version = _read_version(value, "value")
-        return key_entity, self.values[key_entity.__api_key__].read(version, value, 2)[0]
+        schema = self.values[key_entity.__api_key__]
+        if version not in schema.valid_versions:
+            raise RecordFormatError(f"Found an unknown record version {version} for {schema.api_key} type")
+        return key_entity, schema.read(version, value, 2)[0]
 
     def encode(self, key: Any, value: Any | None) -> tuple[bytes, bytes | None]:
         """The bytes of a pair of entities."""

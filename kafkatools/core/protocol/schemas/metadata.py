@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkatools.core.protocol.schemas.definition import Field, Schema, snake_case, write_entity
-from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
-from kafkatools.core.protocol.schemas.varints import read_unsigned_varint, unsigned_varint
+from kafkatools.core.protocol.schemas.definition import Field, Schema, snake_case
+from kafkatools.core.protocol.schemas.framing import FramedRecords
 
 RegisterBrokerRecord = Schema(
     "RegisterBrokerRecord",
@@ -356,10 +355,7 @@ ClearElrRecord = Schema(
     (Field("topicName", "string"),),
 )
 
-FRAME_VERSION = 1
-RECORDS: dict[int, Schema] = {
-    schema.api_key: schema for schema in list(globals().values()) if isinstance(schema, Schema)
-}
+RECORDS = FramedRecords(schema for schema in list(globals().values()) if isinstance(schema, Schema))
 
 
 def record_type_name(schema: Schema) -> str:
@@ -367,34 +363,14 @@ def record_type_name(schema: Schema) -> str:
     return snake_case(schema.name).upper()
 
 
-def _frame_version_message(found: int) -> str:
-    start = "Could not deserialize metadata record "
-    if found == 0:
-        return (
-            f"{start}with frame version 0. "
-            "Note that upgrades from the preview release of KRaft in 2.8 to newer versions are not supported."
-        )
-    return f"{start}due to unknown frame version {found}(only frame version {FRAME_VERSION} is supported)"
-
-
 def decode_record(frame: bytes | memoryview) -> Any:
-    """The entity of one framed record value; raises RecordFormatError. `type(entity).__schema__` and `.__version__`
-    say what it is."""
-    frame_version, position = read_unsigned_varint(frame, 0)
-    if frame_version != FRAME_VERSION:
-        raise RecordFormatError(_frame_version_message(frame_version))
-    api_key, position = read_unsigned_varint(frame, position)
-    version, position = read_unsigned_varint(frame, position)
-    if api_key not in RECORDS:
-        raise UnknownRecordType(api_key)
-    entity, size = RECORDS[api_key].read(version, frame, position)
-    garbage = len(frame) - position - size
-    if garbage > 0:
-        raise RecordFormatError(f"Found {garbage} byte(s) of garbage after {RECORDS[api_key].name}")
-    return entity
+    """The entity of one framed record value; raises RecordFormatError.
+
+    `entity.__schema__` and `entity.__version__` say what it is.
+    """
+    return RECORDS.decode(frame)
 
 
 def encode_record(entity: Any) -> bytes:
     """The framed record value of an entity made from one of this module's schemas."""
-    head = unsigned_varint(FRAME_VERSION) + unsigned_varint(entity.__api_key__) + unsigned_varint(entity.__version__)
-    return head + write_entity(entity)
+    return RECORDS.encode(entity)

@@ -1,0 +1,207 @@
+"""`kt dump-log`: the contents of segments, indexes and snapshots, without a broker (Kafka's kafka-dump-log.sh).
+
+It only reads. Damage is told on stderr, the dump goes on behind it, and the exit status is 3.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import Command, Option, java_int
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kafkatools.console import Console
+    from kafkatools.core.log.dump.damage import Finding
+    from kafkatools.core.log.dump.options import DumpOptions
+
+_STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
+_DECODER_OPTIONS = (
+    "offsets-decoder",
+    "transaction-log-decoder",
+    "cluster-metadata-decoder",
+    "remote-log-metadata-decoder",
+    "share-group-state-decoder",
+)
+_ANY_DECODER = (*_DECODER_OPTIONS, "key-decoder-class", "value-decoder-class")
+
+OPTIONS = (
+    Option(
+        "--files",
+        "Segments, indexes, snapshots or directories of them, separated by commas.",
+        value="FILE,...",
+        required=True,
+    ),
+    Option("--print-data-log", "Show keys and values too; every decoder option implies it."),
+    Option("--deep-iteration", "Show every record, not only every batch; --print-data-log implies it."),
+    Option("--skip-record-metadata", "Show keys and values only."),
+    Option("--max-bytes", "Read no more than this of a log.", value="BYTES", type=java_int, default=2147483647),
+    Option("--verify-index-only", "Compare indexes with their log, do not show them."),
+    Option("--index-sanity-check", "Only the check a broker makes at its start, to know whether to rebuild an index."),
+    Option(
+        "--max-message-size",
+        "How far to look for a batch behind an index entry.",
+        value="BYTES",
+        type=java_int,
+        default=5242880,
+    ),
+    Option("--offsets-decoder", "Show records of __consumer_offsets."),
+    Option("--transaction-log-decoder", "Show records of __transaction_state."),
+    Option("--cluster-metadata-decoder", "Show records of __cluster_metadata and its snapshots."),
+    Option("--remote-log-metadata-decoder", "Show records of __remote_log_metadata."),
+    Option("--share-group-state-decoder", "Show records of __share_group_state."),
+    Option(
+        "--key-decoder-class",
+        "How to show keys: StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder (base64).",
+        value="CLASS",
+        optional_value=True,
+        implied=_STRING_DECODER,
+        default=_STRING_DECODER,
+    ),
+    Option(
+        "--value-decoder-class",
+        "How to show values, as with --key-decoder-class.",
+        value="CLASS",
+        optional_value=True,
+        implied=_STRING_DECODER,
+        default=_STRING_DECODER,
+    ),
+    Option("--stop-at-damage", "End where Kafka's tool would end with an exception.", ours=True),
+    Option("--salvage", "Also show batches behind what Kafka takes for the end of a damaged log.", ours=True),
+)
+
+
+def run(console: Console, args: Any) -> ExitStatus:
+    """Dump every file; the worst of what happened is the exit status."""
+    options = _dump_options(args)
+    paths = _paths(args.files)
+    if args.json:
+        from kafkatools.core.log.dump.json_dump import JsonDump
+
+        return _Run(console, as_json=True).every(paths, options, JsonDump)
+    from kafkatools.core.log.dump.text_dump import TextDump
+
+    return _Run(console).every(paths, options, TextDump)
+
+
+def _dump_options(args: Any) -> DumpOptions:
+    from kafkatools.core.log.dump.options import DumpOptions
+
+    if args.max_bytes < 0:
+        raise UsageError(f"Invalid size: {args.max_bytes}: --max-bytes cannot be negative")
+    prints = args.print_data_log or any(args.given(name) for name in _ANY_DECODER)
+    return DumpOptions(
+        print_contents=prints,
+        deep=prints or args.deep_iteration,
+        skip_metadata=args.skip_record_metadata,
+        verify_index_only=args.verify_index_only,
+        sanity_check_only=args.index_sanity_check,
+        max_bytes=args.max_bytes,
+        max_message_size=args.max_message_size,
+        decoder=_decoder(args),
+        stop_at_damage=args.stop_at_damage,
+        salvage=args.salvage,
+    )
+
+
+def _decoder(args: Any) -> Callable[[], Any]:
+    """What makes the decoder; it complains only when a log is dumped, as Kafka's tool does."""
+
+    def make() -> Any:
+        from kafkatools.core.log.dump import decoders
+
+        for name in _DECODER_OPTIONS:
+            if args.given(name):
+                return decoders.DECODERS[name]()
+        found = [decoders.value_decoder(name) for name in (args.key_decoder_class, args.value_decoder_class)]
+        if found[0] is None or found[1] is None:
+            known = ", ".join(decoders.VALUE_DECODERS)
+            raise UsageError("Failed to load decoder class", f"There are {known}.")
+        return decoders.plain_decoder(found[0], found[1])
+
+    return make
+
+
+def _paths(given: str) -> list[str]:
+    """The files named, directories replaced by what is in them (Java's split drops empty names at the end)."""
+    from kafkatools.core.log.dump.file_kinds import files_in
+
+    names = given.split(",")
+    while len(names) > 1 and not names[-1]:
+        names.pop()
+    paths: list[str] = []
+    for name in names:
+        paths += files_in(name) if os.path.isdir(name) else [name]
+    return paths
+
+
+class _Run:
+    """One run of the command: writes, reports, remembers the worst."""
+
+    def __init__(self, console: Console, *, as_json: bool = False) -> None:
+        self._console = console
+        self._as_json = as_json
+        self._has_findings = False
+        self._has_failed = False
+
+    def report(self, finding: Finding) -> None:
+        self._has_findings = True
+        if not self._as_json:
+            if finding.headline:
+                self._console.error(finding.headline)
+            self._console.error(finding.text())
+
+    def every(self, paths: Iterable[str], options: DumpOptions, dump_class: Any) -> ExitStatus:
+        from kafkatools.core.log.dump.text_dump import StoppedAtDamage
+
+        dump = dump_class(options, self._console.stdout.write, self.report)
+        try:
+            for path in paths:
+                self._one(dump, path)
+                if self._has_failed and options.stop_at_damage:
+                    return ExitStatus.FAILED
+        except StoppedAtDamage:
+            return ExitStatus.FINDINGS
+        for line in dump.summary_lines():
+            self._console.error(line)
+        if dump.has_harmful_mismatches:
+            self._has_findings = True
+        if self._has_failed:
+            return ExitStatus.FAILED
+        return ExitStatus.FINDINGS if self._has_findings else ExitStatus.OK
+
+    def _one(self, dump: Any, path: str) -> None:
+        from kafkatools.core.log.dump.damage import Damage
+
+        try:
+            if not dump.dump(path):
+                self._fail(f"Ignoring unknown file {path}", path)
+        except FileNotFoundError as problem:
+            self._fail(f"{problem.filename}: no such file", path)
+        except OSError as problem:
+            self._fail(f"{problem.filename or path}: {problem.strerror}", path)
+        except Damage as problem:
+            self._fail(f"{path}: {problem}", path)
+
+    def _fail(self, message: str, path: str) -> None:
+        self._has_failed = True
+        if self._as_json:
+            from kafkatools.output import json_error
+
+            message = json_error("FILE", message, file=path)
+        self._console.error(message)
+
+
+COMMAND = Command(
+    name="dump-log",
+    summary="Show what is in log segments, indexes and snapshots, sound or damaged.",
+    options=OPTIONS,
+    run=run,
+    examples=(
+        "kt dump-log --files 00000000000000000000.log --print-data-log",
+        "kt dump-log --files /var/lib/kafka/orders-0 --json",
+    ),
+)

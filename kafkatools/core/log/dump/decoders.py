@@ -1,0 +1,186 @@
+"""What is shown of a record's key and value: as text, as a number, or as the record of an internal topic.
+
+A decoder is a function of a record to (key text or None, value text or None); it raises Damage where Kafka's tool
+would stop. Source: the MessageParser classes of DumpLogSegments.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.log.dump.java_text import java_string
+from kafkatools.core.log.dump.records import DumpedRecord
+from kafkatools.core.protocol.schemas.definition import Schema
+from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
+from kafkatools.core.protocol.schemas.framing import CoordinatorRecords
+from kafkatools.core.protocol.schemas.json_form import json_text, to_json
+
+Decoded = tuple[str | None, str | None]
+Decoder = Callable[[DumpedRecord], Decoded]
+_PACKAGE = "org.apache.kafka.tools.api."
+
+
+def _string(data: memoryview) -> str:
+    return java_string(data)
+
+
+def _base64(data: memoryview) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _integer(data: memoryview) -> str:
+    return str(_number(data, 4))
+
+
+def _long(data: memoryview) -> str:
+    return str(_number(data, 8))
+
+
+def _number(data: memoryview, size: int) -> int:
+    if len(data) < size:
+        raise Damage(f"{len(data)} bytes are too few for a number of {size}")
+    return int.from_bytes(data[:size], "big", signed=True)
+
+
+VALUE_DECODERS: dict[str, Callable[[memoryview], str]] = {
+    "StringDecoder": _string,
+    "DefaultDecoder": _base64,
+    "IntegerDecoder": _integer,
+    "LongDecoder": _long,
+}
+"""The decoder classes of Apache Kafka by their simple names. Java prints an array's identity for DefaultDecoder; here
+it is the bytes in base64."""
+
+
+def value_decoder(class_name: str) -> Callable[[memoryview], str] | None:
+    """The decoder of a Java class name, with or without Kafka's package; None when there is no such class here."""
+    return VALUE_DECODERS.get(class_name.removeprefix(_PACKAGE))
+
+
+def plain_decoder(key_decoder: Callable[[memoryview], str], decode_value: Callable[[memoryview], str]) -> Decoder:
+    """Key and value each by a decoder class."""
+
+    def decode(record: DumpedRecord) -> Decoded:
+        for data, size in ((record.key, record.key_size), (record.value, record.value_size)):
+            if data is not None and len(data) < size:
+                raise Damage(f"newLimit > capacity: ({size} > {len(data)})")
+        key = None if record.key is None else key_decoder(record.key)
+        return key, None if record.value is None else decode_value(record.value)
+
+    return decode
+
+
+def coordinator_decoder(
+    records: CoordinatorRecords, value_as_json: Callable[[Any], dict[str, Any]] = to_json
+) -> Decoder:
+    """Records of a coordinator's topic."""
+
+    def decode(record: DumpedRecord) -> Decoded:
+        if record.key is None:
+            raise Damage(
+                f"Failed to decode message at offset {record.offset} using the specified decoder "
+                "(message had a missing key)"
+            )
+        try:
+            key, value = records.decode(record.key, record.value)
+        except UnknownRecordType as problem:
+            return f"Unknown record type {problem.type_id} at offset {record.offset}, skipping.", None
+        except RecordFormatError as problem:
+            return f"Error at offset {record.offset}, skipping. {problem}", None
+        key_text = json_text({"type": str(key.__api_key__), "data": to_json(key)})
+        if value is None:
+            return key_text, "<DELETE>"
+        return key_text, json_text({"version": str(value.__version__), "data": value_as_json(value)})
+
+    return decode
+
+
+def offsets_decoder() -> Decoder:
+    """`__consumer_offsets`; the subscriptions and assignments of classic consumer groups are shown decoded too."""
+    from kafkatools.core.protocol.schemas import offsets
+
+    return coordinator_decoder(offsets.RECORDS, _group_value)
+
+
+def _group_value(entity: Any) -> dict[str, Any]:
+    from kafkatools.core.protocol.schemas.consumer_protocol import (
+        ConsumerProtocolAssignment,
+        ConsumerProtocolSubscription,
+    )
+    from kafkatools.core.protocol.schemas.offsets import GroupMetadataValue
+
+    json = to_json(entity)
+    if entity.__schema__ is not GroupMetadataValue or entity.protocol_type != "consumer":
+        return json
+    for member, shown in zip(entity.members, json["members"], strict=True):
+        _replace(shown, "subscription", ConsumerProtocolSubscription, member.subscription)
+        _replace(shown, "assignment", ConsumerProtocolAssignment, member.assignment)
+    return json
+
+
+def _replace(shown: dict[str, Any], name: str, schema: Schema, data: bytes) -> None:
+    version = int.from_bytes(data[:2], "big", signed=True)
+    try:
+        shown[name] = to_json(schema.read(version, data, 2)[0])
+    except RecordFormatError:
+        return  # shown as the bytes it is
+
+
+def transaction_log_decoder() -> Decoder:
+    """`__transaction_state`."""
+    from kafkatools.core.protocol.schemas import transaction_log
+
+    return coordinator_decoder(transaction_log.RECORDS)
+
+
+def share_group_state_decoder() -> Decoder:
+    """`__share_group_state`."""
+    from kafkatools.core.protocol.schemas import share_group_state
+
+    return coordinator_decoder(share_group_state.RECORDS)
+
+
+def cluster_metadata_decoder() -> Decoder:
+    """`__cluster_metadata` and its snapshots."""
+    from kafkatools.core.protocol.schemas import metadata
+
+    def decode(record: DumpedRecord) -> Decoded:
+        try:
+            entity = metadata.decode_record(record.value if record.value is not None else b"")
+        except RecordFormatError as problem:
+            return None, f"Error at {record.offset}, skipping. {problem}"
+        shown = {
+            "type": metadata.record_type_name(entity.__schema__),
+            "version": entity.__version__,
+            "data": to_json(entity),
+        }
+        return None, json_text(shown)
+
+    return decode
+
+
+def remote_log_metadata_decoder() -> Decoder:
+    """`__remote_log_metadata`."""
+    from kafkatools.core.protocol.schemas import remote_log_metadata
+
+    def decode(record: DumpedRecord) -> Decoded:
+        try:
+            entity = remote_log_metadata.decode_record(record.value if record.value is not None else b"")
+        except RecordFormatError as problem:
+            return None, f"Error at offset {record.offset}, skipping. {problem}"
+        return None, remote_log_metadata.describe(entity)
+
+    return decode
+
+
+DECODERS: Mapping[str, Callable[[], Decoder]] = {
+    "offsets-decoder": offsets_decoder,
+    "transaction-log-decoder": transaction_log_decoder,
+    "cluster-metadata-decoder": cluster_metadata_decoder,
+    "remote-log-metadata-decoder": remote_log_metadata_decoder,
+    "share-group-state-decoder": share_group_state_decoder,
+}
+"""Decoders of internal topics by option, in the order in which the first given one wins."""

@@ -1,0 +1,61 @@
+"""Which file is which, by its name."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from kafkatools.core.log.dump.damage import Damage
+
+LOG = ".log"
+SNAPSHOT = ".checkpoint"
+OFFSET_INDEX = ".index"
+TIME_INDEX = ".timeindex"
+PRODUCER_SNAPSHOT = ".snapshot"
+TRANSACTION_INDEX = ".txnindex"
+KINDS = (LOG, SNAPSHOT, OFFSET_INDEX, TIME_INDEX, PRODUCER_SNAPSHOT, TRANSACTION_INDEX)
+BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
+
+_JAVA_LONG = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint(\.deleted|\.part)?", re.ASCII)
+
+
+def kind_of(path: str) -> str | None:
+    """The suffix of a file this package can read, None for any other."""
+    name = os.path.basename(path)
+    suffix = name[name.rfind(".") :] if "." in name else ""
+    return suffix if suffix in KINDS else None
+
+
+def base_offset_of(path: str) -> int:
+    """The offset a file's name begins with; raises Damage when it is not a number."""
+    name = os.path.basename(path).split(".")[0]
+    if not _JAVA_LONG.fullmatch(name) or not -(1 << 63) <= int(name) < 1 << 63:
+        raise Damage(f'For input string: "{name}"')
+    return int(name)
+
+
+def snapshot_id_of(path: str) -> tuple[int, int] | None:
+    """End offset and epoch of a KRaft snapshot by its name; raises Damage when the name has neither."""
+    name = os.path.basename(path)
+    if name == BOOTSTRAP_SNAPSHOT:
+        return None
+    matched = _SNAPSHOT_NAME.fullmatch(name)
+    if matched is None:
+        raise Damage(f"{name} is not the name of a snapshot: <end offset>-<epoch>.checkpoint")
+    return int(matched[1]), int(matched[2])
+
+
+def files_in(directory: str) -> list[str]:
+    """Every file of a directory that can be dumped, by name; those of its subdirectories after them."""
+    found = []
+    for root, directories, names in os.walk(directory):
+        directories.sort()
+        found += [os.path.join(root, name) for name in sorted(names) if kind_of(name) is not None]
+    return [
+        path
+        for path in found
+        if kind_of(path) != SNAPSHOT
+        or os.path.basename(path) == BOOTSTRAP_SNAPSHOT
+        or _SNAPSHOT_NAME.fullmatch(os.path.basename(path))
+    ]

@@ -1,0 +1,147 @@
+"""Comparing indexes with their log, entry by entry, as DumpLogSegments does.
+
+Each check yields one `CheckedEntry` per index entry; `stops_kafka` marks the ones at which Kafka's tool would end.
+The chain of batches is walked once however many entries there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafkatools.core.log.dump.batch_headers import BatchHeader, LegacyHeader, next_batch
+from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.log.dump.index_files import OffsetIndexFile, TimeIndexFile
+from kafkatools.core.log.dump.records import records_of
+from kafkatools.core.log.dump.segment_file import SegmentFile
+
+END_OF_FILES = 2147483647
+NO_BATCH = -1
+
+
+@dataclass
+class CheckedEntry:
+    """An entry of an index: `first` and `second` are its numbers; the rest is what the log says."""
+
+    first: int
+    second: int
+    found: int | None = None
+    """Offset index: the last offset of the batch at the position. Time index: the last offset of the batch found."""
+    is_harmless: bool = False
+    """A difference that older versions of Kafka and log compaction leave behind."""
+    largest_timestamp: int | None = None
+    problem: Damage | None = None
+
+
+def slice_end(file: SegmentFile, position: int, size: int, log_path: str) -> int:
+    """Where a slice of the log ends; raises Damage for a position outside it (FileRecords.availableBytes)."""
+    shown = f"FileRecords(size={file.size}, file={log_path}, start=0, end={END_OF_FILES})"
+    if position < 0:
+        raise Damage(f"Invalid position: {position} in read from {shown}")
+    if position > file.size:
+        raise Damage(f"Slice from position {position} exceeds end position of {shown}")
+    if size < 0:
+        raise Damage(f"Invalid size: {size} in read from {shown}")
+    return min(position + size, file.size)
+
+
+def check_offset_index(
+    index: OffsetIndexFile, log: SegmentFile, log_path: str, max_message_size: int
+) -> Iterator[CheckedEntry]:
+    """Every entry up to the first zero one, with the last offset of the batch at its position."""
+    for number, (offset, position) in enumerate(index.entries):
+        if offset == index.base_offset and number > 0:
+            return
+        entry = CheckedEntry(offset, position)
+        try:
+            end = slice_end(log, position, max_message_size, log_path)
+            batch = next_batch(log, position, end, log_path)
+            if batch is None:
+                raise Damage("no whole batch begins at this position of the log", position)
+            entry.found = batch.last_offset
+            entry.is_harmless = not isinstance(batch, BatchHeader) and bool(batch.codec) and offset < batch.last_offset
+        except Damage as problem:
+            entry.problem = problem
+        yield entry
+
+
+class BatchChain:
+    """The batches of a log from any position on, each header read once."""
+
+    def __init__(self, log: SegmentFile, log_path: str) -> None:
+        self._log = log
+        self._log_path = log_path
+        self._next: dict[int, tuple[int, int] | None] = {}
+        self._ends: dict[int, Damage | None] = {}
+
+    def _step(self, position: int) -> tuple[int, int] | None:
+        """(last offset, position of the next batch), None at the end; raises Damage."""
+        if position not in self._next:
+            batch = next_batch(self._log, position, self._log.size, self._log_path)
+            self._next[position] = None if batch is None else (batch.last_offset, position + batch.size_bytes)
+        return self._next[position]
+
+    def find(self, position: int, offset: int) -> tuple[int, int]:
+        """(position, last offset) of the first batch from `position` on whose last offset is not below `offset`."""
+        while (step := self._step(position)) is not None:
+            if step[0] >= offset:
+                return position, step[0]
+            position = step[1]
+        return NO_BATCH, -1
+
+    def ensure_readable(self, position: int) -> None:
+        """Raise the Damage that ends the chain from `position` on, if one does."""
+        passed = []
+        problem: Damage | None = None
+        while position not in self._ends:
+            passed.append(position)
+            try:
+                step = self._step(position)
+            except Damage as found:
+                problem = found
+                break
+            if step is None:
+                break
+            position = step[1]
+        else:
+            problem = self._ends[position]
+        for each in passed:
+            self._ends[each] = problem
+        if problem is not None:
+            raise problem
+
+
+def check_time_index(
+    times: TimeIndexFile, offsets: OffsetIndexFile, log: SegmentFile, log_path: str
+) -> Iterator[CheckedEntry]:
+    """Every entry up to the first zero one, with the batch that holds its offset and that batch's largest timestamp."""
+    chain = BatchChain(log, log_path)
+    for number, (timestamp, offset) in enumerate(times.entries):
+        if offset == times.base_offset and number > 0:
+            return
+        entry = CheckedEntry(timestamp, offset)
+        try:
+            start = offsets.lookup(offset)
+            slice_end(log, start, END_OF_FILES, log_path)
+            chain.ensure_readable(start)
+            position, last_offset = chain.find(start, offset)
+            entry.found = last_offset
+            if last_offset == offset and position != NO_BATCH:
+                entry.largest_timestamp, entry.is_harmless = _largest_timestamp(log, position, log_path)
+        except Damage as problem:
+            entry.problem = problem
+        yield entry
+
+
+def _largest_timestamp(log: SegmentFile, position: int, log_path: str) -> tuple[int, bool]:
+    """The largest timestamp of a batch's records; -1 and True for a batch without any.
+
+    Compaction empties batches, and messages of magic 0 have no timestamp.
+    """
+    batch = next_batch(log, position, log.size, log_path)
+    largest = -1
+    count = 0
+    for record in records_of(batch) if batch is not None else ():
+        largest = max(largest, record.timestamp)
+        count += 1
+    return largest, count == 0 or (isinstance(batch, LegacyHeader) and batch.magic == 0)

@@ -1,0 +1,140 @@
+"""Walking through the batches of a log as Kafka's tool does, and beyond the places where it would end.
+
+`LogWalk` yields batches; what stands between them goes to `findings`. The consumer calls `give_up` when the records of
+a batch turn out to be damaged: that is where Kafka's tool stops, and the walk goes on at the next valid batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kafkatools.core.log.dump.batch_headers import BatchHeader, Header, next_batch
+from kafkatools.core.log.dump.damage import Damage, Finding
+from kafkatools.core.log.dump.resync import next_valid_batch
+from kafkatools.core.log.dump.segment_file import SegmentFile
+
+UNKNOWN = -1
+
+
+class LogWalk:
+    """The batches of `file` up to `end`.
+
+    `has_stopped`: Kafka's tool would have ended by now. `trailing_bytes`: what it calls invalid bytes at the end.
+    """
+
+    def __init__(
+        self,
+        file: SegmentFile,
+        end: int,
+        shown_name: str,
+        report: Callable[[Finding], None],
+        *,
+        base_offset: int = UNKNOWN,
+    ) -> None:
+        self._file = file
+        self._end = end
+        self._name = shown_name
+        self._report = report
+        self._position = 0
+        self._checks = HeaderChecks(shown_name, report, base_offset)
+        self._is_legacy = False
+        self.has_stopped = False
+        self.trailing_bytes = 0
+
+    def batches(self) -> Iterator[Header]:
+        """Batches in the order of the file, until Kafka's end of the log."""
+        while True:
+            try:
+                header = next_batch(self._file, self._position, self._end, self._name)
+            except Damage as damage:
+                if not self._resume(damage.reason, self._position, self._position + 1):
+                    return
+                continue
+            if header is None:
+                break
+            self._is_legacy = not isinstance(header, BatchHeader)
+            self._position = header.position + header.size_bytes
+            self._checks.check(header)
+            yield header
+        if not self.has_stopped:
+            self.trailing_bytes = self._end - self._position
+        if self._end == self._file.size:
+            self._report_tail()
+
+    def give_up(self, header: Header, damage: Damage) -> None:
+        """The batch cannot be read any further; the walk goes on behind it, or at the next valid batch inside it."""
+        start = header.position + (header.size_bytes if header.is_valid else 1)
+        self._resume(damage.reason, header.position, start)
+
+    def salvage(self) -> Iterator[Header]:
+        """The batches behind Kafka's end of the log, those that are certainly ones."""
+        position = self._next_valid(self._position)
+        while position >= 0:
+            header = next_batch(self._file, position, self._end, self._name)
+            if header is None:
+                return
+            yield header
+            position = self._next_valid(header.position + header.size_bytes)
+
+    def _next_valid(self, position: int) -> int:
+        return next_valid_batch(self._file, position, self._end, legacy=self._is_legacy)
+
+    def _resume(self, problem: str, position: int, start: int) -> bool:
+        self.has_stopped = True
+        self._checks.forget()
+        found = self._next_valid(start)
+        self._position = found if found >= 0 else self._end
+        lost = f"{self._position - position} bytes lost, "
+        going_on = f"going on at byte {found}" if found >= 0 else "no valid batch follows"
+        self._report(Finding(self._name, position, problem, lost + going_on))
+        return found >= 0
+
+    def _report_tail(self) -> None:
+        left = self._end - self._position
+        if left <= 0:
+            return
+        found = self._next_valid(self._position)
+        lost = f"{left} bytes are not part of a whole batch"
+        if found >= 0:
+            lost += f", but a valid batch begins at byte {found} (--salvage shows what follows)"
+        self._report(Finding(self._name, self._position, "the log ends here", lost))
+
+
+class HeaderChecks:
+    """What a batch's checksum does not cover: magic, offsets that go up, leader epochs that do not go down."""
+
+    def __init__(self, shown_name: str, report: Callable[[Finding], None], base_offset: int) -> None:
+        self._name = shown_name
+        self._report = report
+        self._next_offset = base_offset
+        self._epoch = UNKNOWN
+
+    def forget(self) -> None:
+        """Begin anew after a gap."""
+        self._epoch = UNKNOWN
+
+    def check(self, header: Header) -> None:
+        """Report what is wrong with a header."""
+        if not header.is_valid:
+            self._found(header, "the checksum is wrong", f"batch of {header.size_bytes} bytes may be damaged")
+        if not isinstance(header, BatchHeader):
+            self._offsets(header, header.offset)
+            return
+        if header.magic != 2:
+            self._found(header, f"magic byte {header.magic} instead of 2, which the checksum does not cover", "")
+        if header.is_valid:
+            self._offsets(header, header.base_offset)
+            self._epochs(header)
+
+    def _offsets(self, header: Header, first: int) -> None:
+        if first < self._next_offset:
+            self._found(header, f"offset {first} where {self._next_offset} or more is due", "")
+        self._next_offset = max(header.last_offset + 1, self._next_offset)
+
+    def _epochs(self, header: BatchHeader) -> None:
+        if header.partition_leader_epoch < self._epoch:
+            self._found(header, f"leader epoch {header.partition_leader_epoch} after epoch {self._epoch}", "")
+        self._epoch = max(header.partition_leader_epoch, self._epoch)
+
+    def _found(self, header: Header, problem: str, lost: str) -> None:
+        self._report(Finding(self._name, header.position, problem, lost))

@@ -1,0 +1,32 @@
+"""What a dump is asked to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafkatools.core.log.dump.decoders import Decoder
+
+ALL_BYTES = 2147483647
+DEFAULT_MESSAGE_SIZE = 5 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class DumpOptions:
+    """The options of the real tool, and two of our own.
+
+    `decoder` makes the decoder of keys and values when the first log is dumped; it raises Damage when there is none of
+    that name. `stop_at_damage` ends where Kafka's tool would; `salvage` also shows batches behind what Kafka takes for
+    the end of the log.
+    """
+
+    print_contents: bool = False
+    deep: bool = False
+    skip_metadata: bool = False
+    verify_index_only: bool = False
+    sanity_check_only: bool = False
+    max_bytes: int = ALL_BYTES
+    max_message_size: int = DEFAULT_MESSAGE_SIZE
+    decoder: Callable[[], Decoder] | None = None
+    stop_at_damage: bool = False
+    salvage: bool = False

@@ -1,0 +1,170 @@
+"""The records of one batch, one after the other, failing where Kafka's reader fails.
+
+Source: DefaultRecordBatch.iterator and DefaultRecord.readFrom. Records of a plain batch come one by one, so those
+before a damaged one are seen; a compressed batch is read whole before its first record is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.log.dump.batch_headers import HEADER_SIZE, BatchHeader, Header, increment_sequence
+from kafkatools.core.log.dump.damage import Damage
+
+PREMATURE_END = "Incorrect declared batch size, premature EOF reached"
+STILL_REMAINING = "Incorrect declared batch size, records still remaining in file"
+BROKEN_STRUCTURE = "Found invalid record structure"
+
+
+@dataclass(slots=True)
+class DumpedRecord:
+    """One record as it is shown; `crc` and `is_valid` only for messages of magic 0 and 1."""
+
+    offset: int
+    timestamp: int
+    sequence: int
+    key: memoryview | None
+    value: memoryview | None
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
+    crc: int | None = None
+    is_valid: bool | None = None
+    key_size: int = -1
+    value_size: int = -1
+
+
+class _Truncated(Exception):
+    """The bytes of a record ended too early."""
+
+
+class RecordReader:
+    """Reads varints and byte strings from a record area; `position` moves on."""
+
+    def __init__(self, data: memoryview, position: int = 0) -> None:
+        self.data = data
+        self.position = position
+
+    @property
+    def remaining(self) -> int:
+        return len(self.data) - self.position
+
+    def byte(self) -> int:
+        if self.position >= len(self.data):
+            raise _Truncated
+        self.position += 1
+        return self.data[self.position - 1]
+
+    def varint(self, bits: int = 32) -> int:
+        """A zig-zag varint; raises Damage for one that does not end, as ByteUtils.readVarint does."""
+        raw = shift = 0
+        limit = 28 if bits == 32 else 63
+        while (byte := self.byte()) & 0x80:
+            raw |= (byte & 0x7F) << shift
+            shift += 7
+            if shift > limit:
+                raise Damage(BROKEN_STRUCTURE)
+        raw = (raw | byte << shift) & ((1 << bits) - 1)
+        return (raw >> 1) ^ -(raw & 1)
+
+    def sized(self, size: int) -> memoryview | None:
+        if size < 0:
+            return None
+        if size > self.remaining:
+            raise _Truncated
+        self.position += size
+        return self.data[self.position - size : self.position]
+
+
+def records_of(header: Header) -> Iterator[DumpedRecord]:
+    """The records of a batch, lazily; raises Damage."""
+    if not isinstance(header, BatchHeader):
+        from kafkatools.core.log.dump.legacy_records import legacy_records_of
+
+        return legacy_records_of(header)
+    if header.record_count == 0:
+        return iter(())
+    if header.codec == 0:
+        return _records(header, header.view[HEADER_SIZE:])
+    return iter(list(_records(header, decompressed(header.codec, header.view[HEADER_SIZE:], 2))))
+
+
+def decompressed(codec: int, data: memoryview, magic: int) -> memoryview:
+    """The uncompressed record area; raises Damage."""
+    from kafkatools.core.log.dump.batch_headers import codec_name
+    from kafkatools.core.records.compression import CompressionType, decompress
+
+    name = codec_name(codec)
+    try:
+        return memoryview(decompress(CompressionType(codec), data, magic=magic))
+    except KafkaError as problem:
+        raise Damage(f"the {name} data cannot be decompressed: {problem}") from problem
+
+
+def _records(header: BatchHeader, data: memoryview) -> Iterator[DumpedRecord]:
+    if header.record_count < 0:
+        raise Damage(f"Found invalid record count {header.record_count} in magic v{header.magic} batch")
+    reader = RecordReader(data)
+    for number in range(1, header.record_count + 1):
+        record = _record(header, reader)
+        if number == header.record_count and reader.remaining:
+            raise Damage(STILL_REMAINING)
+        yield record
+
+
+def _record(header: BatchHeader, reader: RecordReader) -> DumpedRecord:
+    try:
+        size = reader.varint()
+    except _Truncated:
+        raise Damage(PREMATURE_END) from None
+    if size > reader.remaining:
+        raise Damage(
+            f"Invalid record size: expected {size} bytes in record payload, "
+            f"but instead the buffer has only {reader.remaining} remaining bytes."
+        )
+    start = reader.position
+    try:
+        record = _body(header, reader)
+    except _Truncated:
+        raise Damage(BROKEN_STRUCTURE) from None
+    if reader.position - start != size:
+        raise Damage(
+            f"Invalid record size: expected to read {size} bytes in record payload, "
+            f"but instead read {reader.position - start}"
+        )
+    return record
+
+
+def _body(header: BatchHeader, reader: RecordReader) -> DumpedRecord:
+    reader.byte()  # attributes, unused
+    timestamp = header.base_timestamp + reader.varint(64)
+    delta = reader.varint()
+    key = reader.sized(key_size := reader.varint())
+    value = reader.sized(value_size := reader.varint())
+    return DumpedRecord(
+        offset=header.base_offset + delta,
+        timestamp=header.max_timestamp if header.attributes & 8 else timestamp,
+        sequence=increment_sequence(header.base_sequence, delta) if header.base_sequence >= 0 else -1,
+        key=key,
+        value=value,
+        headers=_headers(reader),
+        key_size=max(key_size, -1),
+        value_size=max(value_size, -1),
+    )
+
+
+def _headers(reader: RecordReader) -> tuple[tuple[bytes, bytes | None], ...]:
+    count = reader.varint()
+    if count < 0:
+        raise Damage(f"Found invalid number of record headers {count}")
+    if count > reader.remaining:
+        raise Damage(f"Found invalid number of record headers. {count} is larger than the remaining size of the buffer")
+    headers = []
+    for _ in range(count):
+        name_size = reader.varint()
+        if name_size < 0:
+            raise Damage(f"Invalid negative header key size {name_size}")
+        name = bytes(reader.sized(name_size) or b"")
+        value = reader.sized(reader.varint())
+        headers.append((name, None if value is None else bytes(value)))
+    return tuple(headers)

@@ -1,0 +1,62 @@
+"""Finding the next batch that is certainly one, after a damaged place.
+
+A candidate must have magic 2 (or, in a legacy log, 0 or 1), a length that fits, sane counts, and a correct checksum.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from crc32c import crc32c
+
+from kafkatools.core.log.dump.batch_headers import HEADER_SIZE, LEGACY_HEADER_V0, LOG_OVERHEAD
+from kafkatools.core.log.dump.segment_file import SegmentFile
+
+_LENGTH = struct.Struct(">i")
+_STEP = 1 << 20
+_MAGIC_POSITION = 16
+
+
+def next_valid_batch(file: SegmentFile, position: int, end: int, *, legacy: bool = False) -> int:
+    """The position of the first valid batch at or after `position`; -1 when there is none."""
+    while position < end - LEGACY_HEADER_V0:
+        found = _in_step(file, position, end, legacy)
+        if found >= 0:
+            return found
+        position += _STEP
+    return -1
+
+
+def _in_step(file: SegmentFile, position: int, end: int, legacy: bool) -> int:
+    chunk = bytes(file.view(position, min(_STEP + HEADER_SIZE, end - position)))
+    magics = (b"\x00", b"\x01") if legacy else (b"\x02",)
+    limit = min(_STEP, len(chunk) - _MAGIC_POSITION)
+    best = -1
+    for magic in magics:
+        start = _MAGIC_POSITION
+        stop = (best if best >= 0 else limit) + _MAGIC_POSITION
+        while (at := chunk.find(magic, start, stop)) >= 0:
+            candidate = at - _MAGIC_POSITION
+            if _is_batch(file, position + candidate, end, chunk[candidate : candidate + HEADER_SIZE]):
+                best = candidate
+                break
+            start = at + 1
+    return position + best if best >= 0 else -1
+
+
+def _is_batch(file: SegmentFile, position: int, end: int, header: bytes) -> bool:
+    if len(header) < LEGACY_HEADER_V0:
+        return False
+    size = _LENGTH.unpack_from(header, 8)[0] + LOG_OVERHEAD
+    if header[0] & 0x80 or size > end - position:
+        return False
+    if header[_MAGIC_POSITION] < 2:
+        return size >= LEGACY_HEADER_V0 + 8 and _crc_of_legacy(file, position, size, header)
+    if size < HEADER_SIZE or len(header) < HEADER_SIZE or header[21] or header[57] & 0x80 or header[23] & 0x80:
+        return False
+    return crc32c(bytes(file.view(position + 21, size - 21))) == int.from_bytes(header[17:21], "big")
+
+
+def _crc_of_legacy(file: SegmentFile, position: int, size: int, header: bytes) -> bool:
+    return zlib.crc32(bytes(file.view(position + 16, size - 16))) == int.from_bytes(header[12:16], "big")

@@ -1,0 +1,96 @@
+"""A file read through a bounded window, so that a segment of any size costs little memory.
+
+`view(position, size)` gives the bytes; windows are read with pread into one of two buffers, and the next one is read
+ahead on a thread while the caller works on this one (reads release the interpreter's lock). A view is valid until the
+second `view` call after it. The file is never mapped, so truncating it under us cannot end the process.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+
+WINDOW_BYTES = 4 << 20
+
+
+class SegmentFile:
+    """One file, open for reading; `size` is what it had when it was opened."""
+
+    def __init__(self, path: str, window_bytes: int = WINDOW_BYTES) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.size = os.fstat(self._descriptor).st_size
+        self._window_bytes = window_bytes
+        self._start = 0
+        self._window = memoryview(b"")
+        self._spare = bytearray()
+        self._buffer = bytearray()
+        self._ahead: Future[int] | None = None
+        self._ahead_start = -1
+        self._reader: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> SegmentFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.shutdown(wait=True)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def view(self, position: int, size: int) -> memoryview:
+        """The bytes [position, position + size), fewer at the end of the file."""
+        offset = position - self._start
+        if offset >= 0 and offset + size <= len(self._window):
+            return self._window[offset : offset + size]
+        size = max(0, min(size, self.size - position))
+        if position < self._start or offset + size > len(self._window):
+            self._read_window(position, size)
+        offset = position - self._start
+        return self._window[offset : offset + size]
+
+    def window(self, position: int, least: int) -> memoryview:
+        """Everything the window holds from `position` on, at least `least` bytes unless the file ends."""
+        self.view(position, least)
+        return self._window[position - self._start :]
+
+    def read_ahead_from(self, position: int) -> None:
+        """Say where the next window will begin, so that it is read meanwhile."""
+        if self._ahead is not None or position >= self.size:
+            return
+        if self._reader is None:
+            self._reader = ThreadPoolExecutor(1, thread_name_prefix="segment-reader")
+        self._ahead_start = position
+        if len(self._spare) < self._window_bytes:
+            self._spare = bytearray(self._window_bytes)
+        self._ahead = self._reader.submit(self._fill, self._spare, position)
+
+    def _fill(self, buffer: bytearray, position: int) -> int:
+        filled = 0
+        view = memoryview(buffer)
+        while filled < len(buffer):
+            taken = os.preadv(self._descriptor, [view[filled:]], position + filled)
+            if taken == 0:
+                break
+            filled += taken
+        return filled
+
+    def _read_window(self, position: int, size: int) -> None:
+        if self._ahead is not None:
+            filled = self._ahead.result()
+            self._ahead = None
+            if self._ahead_start <= position and position + size <= self._ahead_start + filled:
+                self._buffer, self._spare = self._spare, self._buffer
+                self._start, self._window = self._ahead_start, memoryview(self._buffer)[:filled]
+                return
+        wanted = max(size, self._window_bytes)
+        buffer = bytearray(min(wanted, max(self.size - position, 0)))
+        filled = self._fill(buffer, position)
+        self._buffer, self._start, self._window = buffer, position, memoryview(buffer)[:filled]

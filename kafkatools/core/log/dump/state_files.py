@@ -1,0 +1,82 @@
+"""Producer snapshots and transaction indexes, the small files beside a segment.
+
+Source: ProducerStateManager.readSnapshot (version 1) and TransactionIndex.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from kafkatools.core.log.dump.damage import Damage
+
+SNAPSHOT_VERSION = 1
+_SNAPSHOT_HEAD = struct.Struct(">hII")
+_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
+_CRC_FROM = 6
+_ABORTED_TRANSACTION = struct.Struct(">hqqqq")
+NO_SEQUENCE = -1
+
+
+@dataclass(frozen=True)
+class ProducerEntry:
+    """What a snapshot remembers of one producer."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_transaction_first_offset: int
+
+    @property
+    def has_batch(self) -> bool:
+        return self.last_offset >= 0
+
+    @property
+    def first_sequence(self) -> int:
+        """BatchMetadata.firstSeq: sequences go from 2147483647 to 0."""
+        if self.last_sequence < self.offset_delta:
+            return 0x7FFFFFFF - (self.offset_delta - self.last_sequence) + 1
+        return self.last_sequence - self.offset_delta
+
+
+def read_producer_snapshot(data: bytes) -> list[ProducerEntry]:
+    """The producers of a `.snapshot` file; raises Damage with Kafka's wording."""
+    version = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else 0
+    if len(data) >= 2 and version != SNAPSHOT_VERSION:
+        raise Damage(f"Snapshot failed schema validation: Snapshot contained an unknown file version {version}", 0)
+    if len(data) < _SNAPSHOT_HEAD.size:
+        raise Damage("Snapshot failed schema validation: null", len(data))
+    _, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
+    if len(data) < _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
+        raise Damage("Snapshot failed schema validation: null", len(data))
+    computed = crc32c(data[_CRC_FROM:])
+    if crc != computed:
+        raise Damage(f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {crc}. Computed crc: {computed}", 2)
+    positions = (_SNAPSHOT_HEAD.size + number * _SNAPSHOT_ENTRY.size for number in range(count))
+    return [ProducerEntry(*_SNAPSHOT_ENTRY.unpack_from(data, position)) for position in positions]
+
+
+@dataclass(frozen=True)
+class AbortedTransaction:
+    """One entry of a `.txnindex` file, found at `position`."""
+
+    position: int
+    version: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+def read_aborted_transactions(data: bytes) -> Iterator[AbortedTransaction]:
+    """The whole entries of a `.txnindex` file, in the order of the file; a partial one at the end is not seen."""
+    size = _ABORTED_TRANSACTION.size
+    for position in range(0, len(data) - size + 1, size):
+        yield AbortedTransaction(position, *_ABORTED_TRANSACTION.unpack_from(data, position))

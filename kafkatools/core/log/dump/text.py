@@ -1,0 +1,52 @@
+"""The lines of the dump, word for word those of Apache Kafka's tool."""
+
+from __future__ import annotations
+
+from kafkatools.core.log.dump.batch_headers import BatchHeader, Header, codec_name
+from kafkatools.core.log.dump.java_text import java_boolean, java_string, optional_long
+from kafkatools.core.log.dump.records import DumpedRecord
+
+
+def batch_start(header: Header) -> str:
+    """The first half of a batch's line: what comes before its compression type is looked at."""
+    if not isinstance(header, BatchHeader):
+        return f"offset: {header.offset}"
+    return (
+        f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count} "
+        f"baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} "
+        f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
+        f"partitionLeaderEpoch: {header.partition_leader_epoch} isTransactional: {java_boolean(header.is_transactional)} "
+        f"isControl: {java_boolean(header.is_control)} deleteHorizonMs: {optional_long(header.delete_horizon_ms)}"
+    )
+
+
+def batch_end(header: Header) -> str:
+    """The second half; raises Damage for an unknown compression type. The position is that within the file."""
+    return (
+        f" position: {header.position} {header.timestamp_type}: {header.max_timestamp} size: {header.size_bytes} "
+        f"magic: {header.magic} compresscodec: {codec_name(header.codec)} crc: {header.crc} "
+        f"isvalid: {java_boolean(header.is_valid)}\n"
+    )
+
+
+def record_metadata(header: Header, record: DumpedRecord) -> str:
+    """A record's line up to its contents."""
+    shown = (
+        f"| offset: {record.offset} {header.timestamp_type}: {record.timestamp} "
+        f"keySize: {record.key_size} valueSize: {record.value_size}"
+    )
+    if isinstance(header, BatchHeader):
+        names = ",".join(java_string(name) for name, _ in record.headers)
+        return f"{shown} sequence: {record.sequence} headerKeys: [{names}]"
+    return f"{shown} isValid: {java_boolean(bool(record.is_valid))} crc: {record.crc}"
+
+
+def record_contents(key: str | None, value: str | None, prefix: str) -> str:
+    """Key and value, each only when there is one."""
+    shown = ""
+    if key is not None:
+        shown = f"{prefix}key: {key}"
+        prefix = " "
+    if value is not None:
+        shown += f"{prefix}payload: {value}"
+    return shown
