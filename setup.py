@@ -1,10 +1,11 @@
-"""The one optional extension: the record kernel, compiled when Cython and a C compiler are there, plain Python otherwise."""
+"""The optional extensions: the record kernels, compiled when Cython and a C compiler are there, plain Python otherwise."""
 
 import os
 
 from setuptools import Extension, setup
 
-KERNEL = "kafkatools.core.records._kernel"
+RECORDS = "kafkatools.core.records"
+KERNELS = ("_kernel",)
 
 
 def extensions() -> list[Extension]:
@@ -15,9 +16,12 @@ def extensions() -> list[Extension]:
         from Cython.Build import cythonize
     except ImportError:
         return []
-    source = KERNEL.replace(".", "/") + ".py"
-    extension = Extension(KERNEL, [source], optional=True, extra_compile_args=["-O3"])
-    built: list[Extension] = cythonize([extension], language_level=3)
+    modules = []
+    for name in KERNELS:
+        source = f"{RECORDS}.{name}".replace(".", "/") + ".py"
+        # -fwrapv: 64-bit sums wrap as Java's do
+        modules.append(Extension(f"{RECORDS}.{name}", [source], optional=True, extra_compile_args=["-O3", "-fwrapv"]))
+    built: list[Extension] = cythonize(modules, language_level=3)
     return built
 
 

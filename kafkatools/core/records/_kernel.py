@@ -1,1 +1,634 @@
-# placeholder, compiled in pure-Python mode
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: cdivision=True, annotation_typing=False, infer_types=False
+"""The loops that run once per record: varints, decoding to columns, encoding from columns, batch headers, murmur2.
+
+Rules of this file:
+
+- It is ordinary Python and, with the C types that `_kernel.pxd` adds, C. Both give the same results; `COMPILED` tells which one runs.
+- Compiled, nothing checks an index. So every read is guarded by an explicit comparison with the end of the data, and every write by the
+  length of the target array, in this file. Lengths are compared as `size > end - position`, which cannot overflow.
+- Nothing here raises for bad data: functions return how far they came, and the callers in batch.py say what was wrong.
+- A position of -1 means "ran out or malformed" and is passed through, so that a row is checked once, at its end.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+try:
+    import cython
+except ImportError:
+
+    class _Uncompiled:
+        compiled = False
+
+    cython = _Uncompiled()
+
+Buffer = bytes | bytearray | memoryview
+
+COMPILED: bool = cython.compiled
+
+# Slots of the status array of decode_records and scan_batches.
+STATUS_POSITION = 0
+STATUS_REASON = 1
+STATUS_SIZE = 2
+
+# Slots of the state array of encode_columns: the place of the next record in the target, records so far, timestamps, where the first record
+# begins, the most that records may take, why the last call stopped, the timestamp of rows without one. append_record knows the first four.
+STATE_POSITION = 0
+STATE_ROWS = 1
+STATE_BASE_TIMESTAMP = 2
+STATE_MAX_TIMESTAMP = 3
+STATE_ORIGIN = 4
+STATE_WRITE_LIMIT = 5
+STATE_NEEDED = 6
+STATE_DEFAULT_TIMESTAMP = 7
+STATE_SIZE = 8
+
+# Why scan_batches stopped (FileLogInputStream.nextBatch).
+SCAN_END = 0
+SCAN_PARTIAL = 1
+SCAN_TOO_SMALL = 2
+SCAN_FULL = 3
+
+HEADER_WIDTH = 14
+UP_TO_MAGIC = 17
+SMALLEST_OVERHEAD = 14
+
+# attributes, timestamp delta, offset delta, key length, value length, header count: one byte each
+MINIMUM_RECORD_BODY = 6
+
+
+def _new_longs(count: int) -> array[int]:
+    """An array of 64-bit integers whose contents are not set yet."""
+    if cython.compiled:
+        return clone(_LONGS, count, False)
+    return array("q", bytes(8 * count))
+
+
+def _new_ints(count: int) -> array[int]:
+    """An array of 32-bit integers whose contents are not set yet."""
+    if cython.compiled:
+        return clone(_INTS, count, False)
+    return array("i", bytes(4 * count))
+
+
+_LONGS = array("q")
+_INTS = array("i")
+
+
+def new_longs(count: int) -> array[int]:
+    """An array of `count` 64-bit integers, to be filled by the caller."""
+    return _new_longs(count)
+
+
+def new_ints(count: int) -> array[int]:
+    """An array of `count` 32-bit integers, to be filled by the caller."""
+    return _new_ints(count)
+
+
+def _as_int(value: int) -> int:
+    """The low 32 bits as a signed integer, as Java's int arithmetic leaves them."""
+    if cython.compiled:
+        return value
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _as_unsigned_int(value: int) -> int:
+    if cython.compiled:
+        return value
+    return value & 0xFFFFFFFF
+
+
+def _as_long(value: int) -> int:
+    """The low 64 bits as a signed integer, as Java's long arithmetic leaves them."""
+    if cython.compiled:
+        return value
+    value &= 0xFFFFFFFFFFFFFFFF
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _as_unsigned_long(value: int) -> int:
+    if cython.compiled:
+        return value
+    return value & 0xFFFFFFFFFFFFFFFF
+
+
+def _items(data: Buffer) -> Any:
+    """The bytes as the loops index them: a pointer when compiled."""
+    if cython.compiled:
+        return cython.address(data[0])
+    return data
+
+
+def _slots(data: bytearray | memoryview) -> Any:
+    """The same for bytes that are written."""
+    if cython.compiled:
+        return cython.address(data[0])
+    return data
+
+
+def _long_items(column: array[int]) -> Any:
+    if column is None or column.itemsize != 8:
+        raise TypeError("expected an array of 64-bit integers")
+    if cython.compiled:
+        return column.data.as_longlongs
+    return column
+
+
+def _int_items(column: array[int]) -> Any:
+    if column is None or column.itemsize != 4:
+        raise TypeError("expected an array of 32-bit integers")
+    if cython.compiled:
+        return column.data.as_ints
+    return column
+
+
+def _copy(target: Any, position: int, source: Any, start: int, size: int) -> None:
+    """target[position:position + size] = source[start:start + size], both checked by the caller."""
+    if cython.compiled:
+        memcpy(target + position, source + start, size)
+    else:
+        target[position : position + size] = source[start : start + size]
+
+
+# -- varints (ByteUtils.readVarint, readVarlong, writeVarint, writeVarlong) --
+
+
+def _long_varint(data: Any, position: int, end: int) -> tuple[int, int]:
+    shift = 0
+    raw = 0
+    while position < end and shift < 35:
+        byte = data[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            raw = _as_unsigned_int(raw)
+            return _as_long((raw >> 1) ^ -(raw & 1)), position
+        shift += 7
+    return 0, -1
+
+
+def _varint(data: Any, position: int, end: int) -> tuple[int, int]:
+    """A zig-zag 32-bit integer and the position after it; -1 when it does not end before `end` or has more than 5 bytes."""
+    if position < 0 or position >= end:
+        return 0, -1
+    byte = data[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    return _long_varint(data, position, end)
+
+
+def _long_varlong(data: Any, position: int, end: int) -> tuple[int, int]:
+    shift = 0
+    raw = 0
+    while position < end and shift < 70:
+        byte = data[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            raw = _as_unsigned_long(raw)
+            return _as_long((raw >> 1) ^ -(raw & 1)), position
+        shift += 7
+    return 0, -1
+
+
+def _varlong(data: Any, position: int, end: int) -> tuple[int, int]:
+    """A zig-zag 64-bit integer and the position after it; -1 when it does not end before `end` or has more than 10 bytes."""
+    if position < 0 or position >= end:
+        return 0, -1
+    byte = data[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    return _long_varlong(data, position, end)
+
+
+def _zigzag(value: int) -> int:
+    return _as_unsigned_long((value << 1) ^ (value >> 63))
+
+
+def _size_of_unsigned(raw: int) -> int:
+    size = 1
+    while raw >= 0x80:
+        raw >>= 7
+        size += 1
+    return size
+
+
+def _size_of(value: int) -> int:
+    """How many bytes the zig-zag varint of a value takes."""
+    return _size_of_unsigned(_zigzag(value))
+
+
+def _put(target: Any, position: int, value: int) -> int:
+    """Writes a zig-zag varint; the caller has made room. The position after it."""
+    raw = _zigzag(value)
+    while raw >= 0x80:
+        target[position] = (raw & 0x7F) | 0x80
+        raw >>= 7
+        position += 1
+    target[position] = raw
+    return position + 1
+
+
+def read_varint(data: Buffer, position: int) -> tuple[int, int]:
+    """(value, position after it) of a zig-zag 32-bit varint; position -1 when malformed or cut off."""
+    return _varint(_items(data), position, len(data))
+
+
+def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
+    """(value, position after it) of a zig-zag 64-bit varint; position -1 when malformed or cut off."""
+    return _varlong(_items(data), position, len(data))
+
+
+def varint(value: int) -> bytes:
+    """The zig-zag varint of a signed integer of at most 64 bits."""
+    raw = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while raw >= 0x80:
+        out.append((raw & 0x7F) | 0x80)
+        raw >>= 7
+    out.append(raw)
+    return bytes(out)
+
+
+def size_of_varint(value: int) -> int:
+    """How many bytes `varint(value)` has."""
+    return _size_of(value)
+
+
+# -- decoding --
+
+
+def _skip(position: int, size: int, end: int) -> int:
+    """The position after `size` bytes; a negative size is a null and takes none."""
+    if position < 0 or size > end - position:
+        return -1
+    if size > 0:
+        return position + size
+    return position
+
+
+def _skip_headers(data: Any, position: int, count: int, end: int) -> int:
+    """The position after `count` headers, -1 when they are malformed. Every header takes two bytes at least."""
+    if position < 0 or count < 0 or count > end - position:
+        return -1
+    while count > 0:
+        size, position = _varint(data, position, end)
+        if size < 0:
+            return -1
+        position = _skip(position, size, end)
+        size, position = _varint(data, position, end)
+        position = _skip(position, size, end)
+        if position < 0:
+            return -1
+        count -= 1
+    return position
+
+
+def decode_records(
+    data: Buffer,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    longs: tuple[array[int], array[int]],
+    ints: tuple[array[int], array[int], array[int], array[int], array[int], array[int]],
+    status: array[int],
+) -> int:
+    """Reads up to `count` records of a v2 batch's record area into columns; how many were sound (DefaultRecord.readFrom).
+
+    `longs` = offsets, timestamps; `ints` = key positions, key lengths, value positions, value lengths, header positions, header counts;
+    every array holds `count` items at least, the two of the headers zeros. status[0] = where the first record begins that was not read.
+    """
+    for column in (*longs, *ints):
+        count = min(count, len(column))
+    source = _items(data)
+    end = len(data)
+    offsets, timestamps = _long_items(longs[0]), _long_items(longs[1])
+    key_positions, key_lengths = _int_items(ints[0]), _int_items(ints[1])
+    value_positions, value_lengths = _int_items(ints[2]), _int_items(ints[3])
+    header_positions, header_counts = _int_items(ints[4]), _int_items(ints[5])
+    smallest = MINIMUM_RECORD_BODY
+    row = 0
+    after = 0
+    while row < count:
+        size, position = _varint(source, after, end)
+        if position < 0 or size < smallest or size > end - position:
+            break
+        stop = position + size
+        timestamp, position = _varlong(source, position + 1, stop)
+        delta, position = _varint(source, position, stop)
+        timestamps[row] = _as_long(base_timestamp + timestamp)
+        offsets[row] = _as_long(base_offset + delta)
+        size, position = _varint(source, position, stop)
+        key_positions[row] = position
+        key_lengths[row] = size if size >= 0 else -1
+        position = _skip(position, size, stop)
+        size, position = _varint(source, position, stop)
+        value_positions[row] = position
+        value_lengths[row] = size if size >= 0 else -1
+        position = _skip(position, size, stop)
+        size, position = _varint(source, position, stop)
+        if size != 0:
+            header_positions[row] = position
+            header_counts[row] = size
+            position = _skip_headers(source, position, size, stop)
+        if position != stop:
+            header_counts[row] = 0
+            break
+        after = stop
+        row += 1
+    status[STATUS_POSITION] = after
+    return row
+
+
+# -- encoding --
+
+
+def _body_size(timestamp_delta: int, offset_delta: int, key_length: int, value_length: int, headers_size: int) -> int:
+    """DefaultRecord.sizeOfBodyInBytes; -1 as the length of a null."""
+    size = 1 + _size_of(timestamp_delta) + _size_of(offset_delta) + headers_size
+    size += _size_of(key_length) + _size_of(value_length)
+    if key_length > 0:
+        size += key_length
+    if value_length > 0:
+        size += value_length
+    return size
+
+
+def record_size(timestamp_delta: int, offset_delta: int, key_length: int, value_length: int, headers_size: int) -> int:
+    """What a record takes in a v2 batch (DefaultRecord.sizeInBytes); `headers_size` counts the header count too, 1 for none."""
+    size = _body_size(timestamp_delta, offset_delta, key_length, value_length, headers_size)
+    return size + _size_of(size)
+
+
+def append_record(
+    target: bytearray, state: array[int], timestamp: int, key: Buffer | None, value: Buffer | None, headers: bytes
+) -> int:
+    """Writes one record after those that are there; its offset delta, or -1 when the target is too short: see state[STATE_NEEDED].
+
+    `headers` = the encoded headers with their count.
+    """
+    if len(state) < STATE_SIZE:
+        raise ValueError("short state")
+    items = _long_items(state)
+    position, rows, base = items[0], items[1], items[2]
+    if rows == 0:
+        base = timestamp
+    key_length = -1 if key is None else len(key)
+    value_length = -1 if value is None else len(value)
+    headers_size = len(headers)
+    size = _body_size(_as_long(timestamp - base), rows, key_length, value_length, headers_size)
+    total = size + _size_of(size)
+    if position < 0 or total > len(target) - position:
+        items[6] = position + total
+        return -1
+    slots = _slots(target)
+    position = _put(slots, position, size)
+    slots[position] = 0
+    position = _put(slots, position + 1, _as_long(timestamp - base))
+    position = _put(slots, position, rows)
+    position = _append_cell(slots, position, key, key_length)
+    position = _append_cell(slots, position, value, value_length)
+    _copy(slots, position, _items(headers), 0, headers_size)
+    items[0] = position + headers_size
+    items[1] = rows + 1
+    items[2] = base
+    if rows == 0 or timestamp > items[3]:
+        items[3] = timestamp
+    return rows
+
+
+def _append_cell(slots: Any, position: int, data: Buffer | None, length: int) -> int:
+    position = _put(slots, position, length)
+    if length > 0:
+        _copy(slots, position, _items(data), 0, length)
+        position += length
+    return position
+
+
+def _write_cell(slots: Any, position: int, source: Any, start: int, length: int) -> int:
+    position = _put(slots, position, length)
+    if length > 0:
+        _copy(slots, position, source, start, length)
+        position += length
+    return position
+
+
+def _is_inside(start: int, length: int, end: int) -> bool:
+    return length <= 0 or (start >= 0 and start <= end and length <= end - start)
+
+
+def encode_columns(
+    target: bytearray,
+    state: array[int],
+    data: Buffer,
+    columns: Sequence[array[int] | None],
+    start: int,
+    stop: int,
+    factor: float,
+) -> int:
+    """Writes rows start..stop as records without headers; how many were taken.
+
+    `columns` = key positions, key lengths, value positions, value lengths, timestamps; the key's two and the timestamps may be None.
+    A row is taken while `records so far x factor + its size` stays within the write limit (the first of a batch always is), and while the
+    target has room. state[STATE_NEEDED] says why it stopped early: 0 the limit, > 0 the size the target must have, -1 a cell outside the data.
+    """
+    key_positions, key_lengths, value_positions, value_lengths, timestamps = columns
+    has_keys = key_lengths is not None
+    has_timestamps = timestamps is not None
+    for column in columns:
+        if column is not None:
+            stop = min(stop, len(column))
+    source, end = _items(data), len(data)
+    slots, room = _slots(target), len(target)
+    keys, key_sizes = _int_items(key_positions or value_positions), _int_items(key_lengths or value_lengths)
+    values, value_sizes = _int_items(value_positions), _int_items(value_lengths)
+    times = _long_items(timestamps if has_timestamps else state)
+    position, rows, base, latest = state[STATE_POSITION], state[STATE_ROWS], state[STATE_BASE_TIMESTAMP], state[STATE_MAX_TIMESTAMP]
+    origin, limit, timestamp = state[STATE_ORIGIN], state[STATE_WRITE_LIMIT], state[STATE_DEFAULT_TIMESTAMP]
+    needed = 0
+    row = start
+    while row < stop:
+        if has_timestamps:
+            timestamp = times[row]
+        if rows == 0:
+            base = timestamp
+            latest = timestamp
+        key_length = key_sizes[row] if has_keys else -1
+        value_length = value_sizes[row]
+        if not _is_inside(values[row], value_length, end) or (has_keys and not _is_inside(keys[row], key_length, end)):
+            needed = -1
+            break
+        size = _body_size(_as_long(timestamp - base), rows, key_length, value_length, 1)
+        total = size + _size_of(size)
+        if rows > 0 and limit < _estimate(position - origin, factor) + total:
+            break
+        if total > room - position:
+            needed = position + total
+            break
+        position = _put(slots, position, size)
+        slots[position] = 0
+        position = _put(slots, position + 1, _as_long(timestamp - base))
+        position = _put(slots, position, rows)
+        position = _write_cell(slots, position, source, keys[row], key_length)
+        position = _write_cell(slots, position, source, values[row], value_length)
+        slots[position] = 0
+        position += 1
+        latest = max(latest, timestamp)
+        rows += 1
+        row += 1
+    state[STATE_POSITION], state[STATE_ROWS], state[STATE_BASE_TIMESTAMP], state[STATE_MAX_TIMESTAMP] = position, rows, base, latest
+    state[STATE_NEEDED] = needed
+    return row - start
+
+
+def _estimate(size: int, factor: float) -> int:
+    """What `size` bytes of records are expected to take once compressed (MemoryRecordsBuilder.estimatedBytesWritten)."""
+    if factor == 1.0:
+        return size
+    return int(size * factor)
+
+
+# -- batch headers --
+
+
+def _get_int(data: Any, position: int) -> int:
+    """A big-endian signed 32-bit integer."""
+    if cython.compiled:
+        return _as_int((data[position] << 24) | (data[position + 1] << 16) | (data[position + 2] << 8) | data[position + 3])
+    return int.from_bytes(data[position : position + 4], "big", signed=True)
+
+
+def _get_long(data: Any, position: int) -> int:
+    """A big-endian signed 64-bit integer."""
+    if cython.compiled:
+        high = _get_int(data, position)
+        return (high << 32) | _as_unsigned_int(_get_int(data, position + 4))
+    return int.from_bytes(data[position : position + 8], "big", signed=True)
+
+
+def _get_short(data: Any, position: int) -> int:
+    if cython.compiled:
+        return _get_int(data, position) >> 16
+    return int.from_bytes(data[position : position + 2], "big", signed=True)
+
+
+def _get_magic(data: Any, position: int) -> int:
+    value = data[position]
+    return value - 256 if value > 127 else value
+
+
+def scan_batches(data: Buffer, start: int, end: int, table: array[int], status: array[int]) -> int:
+    """Reads the headers of the batches from `start` on into a table of HEADER_WIDTH integers a batch; how many (FileLogInputStream).
+
+    Stops with status[STATUS_REASON]: SCAN_END at the end of the data, SCAN_PARTIAL where less than a whole batch is left, SCAN_TOO_SMALL where
+    a size is below the smallest overhead of any version, SCAN_FULL when the table is. status[STATUS_POSITION] = where it stopped.
+    For messages of magic 0 and 1 only the columns position, base offset, size and magic are set, the others are 0.
+    """
+    source = _items(data)
+    end = min(end, len(data))
+    items = _long_items(table)
+    width, smallest, up_to_magic = HEADER_WIDTH, SMALLEST_OVERHEAD, UP_TO_MAGIC
+    room = len(table) // width
+    position = max(start, 0)
+    reason = SCAN_FULL
+    row = 0
+    while row < room:
+        if position >= end - up_to_magic:
+            reason = SCAN_END if position == end else SCAN_PARTIAL
+            break
+        size = _get_int(source, position + 8)
+        if size < smallest:
+            reason = SCAN_TOO_SMALL
+            break
+        size += 12
+        if size > end - position:
+            reason = SCAN_PARTIAL
+            break
+        _read_header(source, position, size, items, row * width)
+        position += size
+        row += 1
+    status[STATUS_POSITION] = position
+    status[STATUS_REASON] = reason
+    return row
+
+
+def _read_header(data: Any, position: int, size: int, items: Any, slot: int) -> None:
+    magic = _get_magic(data, position + 16)
+    items[slot] = position
+    items[slot + 1] = _get_long(data, position)
+    items[slot + 2] = size
+    items[slot + 3] = magic
+    if magic < 2 or size < 61:
+        column = 4
+        while column < 14:
+            items[slot + column] = 0
+            column += 1
+        return
+    items[slot + 4] = _get_int(data, position + 12)
+    items[slot + 5] = _as_unsigned_int(_get_int(data, position + 17))
+    items[slot + 6] = _get_short(data, position + 21)
+    items[slot + 7] = _get_int(data, position + 23)
+    items[slot + 8] = _get_long(data, position + 27)
+    items[slot + 9] = _get_long(data, position + 35)
+    items[slot + 10] = _get_long(data, position + 43)
+    items[slot + 11] = _get_short(data, position + 51)
+    items[slot + 12] = _get_int(data, position + 53)
+    items[slot + 13] = _get_int(data, position + 57)
+
+
+# -- murmur2 (Utils.murmur2) --
+
+
+def _murmur2(data: Any, position: int, length: int) -> int:
+    h = _as_unsigned_int(-1756908916 ^ length)
+    end = position + (length & ~3)
+    while position < end:
+        k = _as_unsigned_int(data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24))
+        k = _as_unsigned_int(k * 1540483477)
+        k ^= k >> 24
+        k = _as_unsigned_int(k * 1540483477)
+        h = _as_unsigned_int(h * 1540483477)
+        h ^= k
+        position += 4
+    rest = length & 3
+    if rest == 3:
+        h ^= data[position + 2] << 16
+    if rest >= 2:
+        h ^= data[position + 1] << 8
+    if rest >= 1:
+        h = _as_unsigned_int((h ^ data[position]) * 1540483477)
+    h ^= h >> 13
+    h = _as_unsigned_int(h * 1540483477)
+    h ^= h >> 15
+    return _as_int(h)
+
+
+def murmur2(data: Buffer) -> int:
+    """Kafka's hash of a key, a signed 32-bit integer."""
+    return _murmur2(_items(data), 0, len(data))
+
+
+def partitions_for_keys(
+    data: Buffer, key_positions: array[int], key_lengths: array[int], partition_count: int, partitions: array[int]
+) -> int:
+    """Fills `partitions` with what the default partitioner picks for each key, -1 where the key is null; how many rows, -1 for a bad cell."""
+    source, end = _items(data), len(data)
+    positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)
+    count = min(len(key_positions), len(key_lengths), len(partitions))
+    if partition_count < 1:
+        return -1
+    row = 0
+    while row < count:
+        length = lengths[row]
+        if not _is_inside(positions[row], length, end):
+            return -1
+        out[row] = -1
+        if length >= 0:
+            out[row] = (_murmur2(source, positions[row], length) & 2147483647) % partition_count
+        row += 1
+    return count

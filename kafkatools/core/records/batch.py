@@ -1,0 +1,334 @@
+"""Views on record batches as they lie in a buffer: magic 2 here, magic 0 and 1 in legacy.py.
+
+Rules:
+
+- A view copies nothing and checks nothing by itself; `ensure_valid` checks size and CRC, `columns` what is inside.
+- Damage raises CorruptRecord with the message that Kafka has for it. InvalidBatchContents is the part that Kafka calls InvalidRecordException.
+- A batch of which a part is missing at the end of the data is the end of the data.
+
+The format: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+import crc32c
+
+from kafkatools.core.errors import CorruptRecord
+from kafkatools.core.records import kernel
+from kafkatools.core.records.columns import Record, RecordColumns, TimestampType
+from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, decompress
+
+if TYPE_CHECKING:
+    from kafkatools.core.records.legacy import LegacyBatch
+
+Buffer = bytes | bytearray | memoryview
+
+LOG_OVERHEAD = 12
+HEADER_SIZE = 61
+HEADER_SIZE_UP_TO_MAGIC = 17
+MAGIC_OFFSET = 16
+CRC_OFFSET = 17
+ATTRIBUTES_OFFSET = 21
+MAX_TIMESTAMP_OFFSET = 35
+# the smallest message: crc, magic, attributes, key size, value size (LegacyRecord.RECORD_OVERHEAD_V0)
+SMALLEST_OVERHEAD = 14
+MINIMUM_RECORD_SIZE = 7
+CURRENT_MAGIC = 2
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_PARTITION_LEADER_EPOCH = -1
+
+CODEC_MASK = 0x07
+TIMESTAMP_TYPE_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+
+_SIZE = struct.Struct(">qi")
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+
+
+class InvalidBatchContents(CorruptRecord):
+    """The records inside a batch are not what its header says (InvalidRecordException)."""
+
+    code: ClassVar[int] = 87
+    name: ClassVar[str] = "INVALID_RECORD"
+    retriable: ClassVar[bool] = False
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """Sequence numbers go round after 2147483647 (DefaultRecordBatch.incrementSequence)."""
+    if sequence > 0x7FFFFFFF - increment:
+        return increment - (0x7FFFFFFF - sequence) - 1
+    return sequence + increment
+
+
+class RecordBatch:
+    """A batch of magic 2 at `position` of a buffer."""
+
+    __slots__ = ("_header", "base_offset", "buffer", "length", "position")
+
+    def __init__(self, buffer: Buffer, position: int = 0) -> None:
+        self.buffer = buffer
+        self.position = position
+        self.base_offset, self.length = _SIZE.unpack_from(buffer, position)
+        self._header: tuple[int, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"RecordBatch(base_offset={self.base_offset}, size_bytes={self.size_bytes}, position={self.position})"
+
+    @property
+    def header(self) -> tuple[int, ...]:
+        """All fields of the header in the order of the format; raises CorruptRecord when there is less than a header."""
+        if self._header is None:
+            if len(self.buffer) - self.position < HEADER_SIZE:
+                raise CorruptRecord(self._too_small())
+            self._header = _HEADER.unpack_from(self.buffer, self.position)
+        return self._header
+
+    @property
+    def size_bytes(self) -> int:
+        """The whole batch, its first twelve bytes included."""
+        return self.length + LOG_OVERHEAD
+
+    @property
+    def partition_leader_epoch(self) -> int:
+        return self.header[2]
+
+    @property
+    def magic(self) -> int:
+        return self.header[3]
+
+    @property
+    def crc(self) -> int:
+        """The CRC-32C that the batch claims."""
+        return self.header[4]
+
+    @property
+    def attributes(self) -> int:
+        return self.header[5]
+
+    @property
+    def last_offset_delta(self) -> int:
+        return self.header[6]
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.header[6]
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.header[6] + 1
+
+    @property
+    def base_timestamp(self) -> int:
+        """What the records' timestamps are relative to; the delete horizon of a batch that has one."""
+        return self.header[7]
+
+    @property
+    def max_timestamp(self) -> int:
+        return self.header[8]
+
+    @property
+    def producer_id(self) -> int:
+        return self.header[9]
+
+    @property
+    def producer_epoch(self) -> int:
+        return self.header[10]
+
+    @property
+    def base_sequence(self) -> int:
+        return self.header[11]
+
+    @property
+    def last_sequence(self) -> int:
+        sequence = self.header[11]
+        return NO_SEQUENCE if sequence == NO_SEQUENCE else increment_sequence(sequence, self.header[6])
+
+    @property
+    def record_count(self) -> int:
+        return self.header[12]
+
+    @property
+    def compression_type(self) -> CompressionType:
+        """The codec; raises UnsupportedCompressionType for a number that means none."""
+        return CompressionType.for_id(self.header[5] & CODEC_MASK)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return TimestampType.LOG_APPEND_TIME if self.header[5] & TIMESTAMP_TYPE_BIT else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.header[5] & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.header[5] & CONTROL_BIT)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When the cleaner may drop the tombstones and markers of this batch (KIP-534)."""
+        return self.header[7] if self.header[5] & DELETE_HORIZON_BIT else None
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.header[9] > NO_PRODUCER_ID
+
+    def computed_crc(self) -> int:
+        """The CRC-32C of the bytes from the attributes to the end."""
+        view = memoryview(self.buffer)
+        crc: int = crc32c.crc32c(view[self.position + ATTRIBUTES_OFFSET : self.position + self.size_bytes])
+        return crc
+
+    def is_valid(self) -> bool:
+        """Whether the size can hold a batch and the CRC is right (DefaultRecordBatch.isValid)."""
+        return self.size_bytes >= HEADER_SIZE and self.crc == self.computed_crc()
+
+    def _too_small(self) -> str:
+        return f"Record batch is corrupt (the size {self.size_bytes} is smaller than the minimum allowed overhead {HEADER_SIZE})"
+
+    def ensure_valid(self) -> None:
+        """Raises CorruptRecord when `is_valid` is false, with Kafka's reason."""
+        if self.size_bytes < HEADER_SIZE:
+            raise CorruptRecord(self._too_small())
+        computed = self.computed_crc()
+        if self.crc != computed:
+            raise CorruptRecord(f"Record is corrupt (stored crc = {self.crc}, computed crc = {computed})")
+
+    def to_bytes(self) -> bytes:
+        """A copy of the batch."""
+        return bytes(self.buffer[self.position : self.position + self.size_bytes])
+
+    def payload(self) -> memoryview:
+        """The bytes after the header, compressed as they are."""
+        return memoryview(self.buffer)[self.position + HEADER_SIZE : self.position + max(self.size_bytes, HEADER_SIZE)]
+
+    def columns(self, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> RecordColumns:
+        """The records; raises CorruptRecord for damage, RecordTooLarge when they decompress to more than the cap. The CRC is not looked at."""
+        columns, error = self.try_columns(max_output_bytes)
+        if error is not None:
+            raise error
+        return columns
+
+    def try_columns(self, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> tuple[RecordColumns, InvalidBatchContents | None]:
+        """The records before the first damaged one, and what is wrong with that one.
+
+        Raises as `columns` does when there is nothing to read from: a bad count, a codec that fails.
+        """
+        count = self.record_count
+        if count < 0:
+            raise InvalidBatchContents(f"Found invalid record count {count} in magic v{self.magic} batch")
+        if count == 0:
+            return RecordColumns.empty(), None
+        codec = self.compression_type
+        payload: Buffer = self.payload()
+        if codec is not CompressionType.NONE:
+            payload = decompress(codec, payload, max_output_bytes=max_output_bytes)
+        columns, end = self._decode(payload, min(count, len(payload) // MINIMUM_RECORD_SIZE))
+        if columns.count == count and end == len(payload):
+            return columns, None
+        from kafkatools.core.records.damage import explain
+
+        return columns, InvalidBatchContents(explain(payload, end, columns.count < count, codec is not CompressionType.NONE))
+
+    def _decode(self, payload: Buffer, count: int) -> tuple[RecordColumns, int]:
+        longs = kernel.new_longs(count), kernel.new_longs(count)
+        ints = [kernel.new_ints(count) for _ in range(4)]
+        ints += (array("i", bytes(4 * count)), array("i", bytes(4 * count)))
+        status = array("q", (0, 0))
+        decoded = kernel.decode_records(payload, count, self.base_offset, self.base_timestamp, longs, tuple(ints), status)
+        timestamp_type = self.timestamp_type
+        if timestamp_type is TimestampType.LOG_APPEND_TIME:
+            longs = longs[0], array("q", (self.max_timestamp,)) * count
+        columns = RecordColumns(payload, longs, ints, timestamp_type)
+        return columns if decoded == count else columns.slice(0, decoded), status[kernel.STATUS_POSITION]
+
+    def records(self) -> Iterator[Record]:
+        """The records as objects; raises as `columns` does."""
+        return self.columns().records()
+
+
+def batch_at(buffer: Buffer, position: int) -> RecordBatch | LegacyBatch:
+    """A view on whatever begins at `position`, by its magic byte."""
+    if buffer[position + MAGIC_OFFSET] in (0, 1):
+        from kafkatools.core.records.legacy import LegacyBatch
+
+        return LegacyBatch(buffer, position)
+    return RecordBatch(buffer, position)
+
+
+def read_batches(buffer: Buffer, start: int = 0, end: int | None = None) -> Iterator[RecordBatch | LegacyBatch]:
+    """Views on the batches of a message from the network, until what is left is no whole batch (ByteBufferLogInputStream).
+
+    Raises CorruptRecord for a size below every version's overhead and for an unknown magic byte.
+    """
+    end = len(buffer) if end is None else min(end, len(buffer))
+    position = start
+    while end - position >= LOG_OVERHEAD:
+        length = _SIZE.unpack_from(buffer, position)[1]
+        if length < SMALLEST_OVERHEAD:
+            raise CorruptRecord(f"Record size {length} is less than the minimum record overhead ({SMALLEST_OVERHEAD})")
+        if end - position < HEADER_SIZE_UP_TO_MAGIC:
+            return
+        magic = buffer[position + MAGIC_OFFSET]
+        if magic > CURRENT_MAGIC:
+            raise CorruptRecord(f"Invalid magic found in record: {magic - 256 if magic > 127 else magic}")
+        if end - position < length + LOG_OVERHEAD:
+            return
+        yield batch_at(buffer, position)
+        position += length + LOG_OVERHEAD
+
+
+def read_file_batches(
+    buffer: Buffer, start: int = 0, end: int | None = None, *, file_name: str = ""
+) -> Iterator[RecordBatch | LegacyBatch]:
+    """Views on the batches of a segment's bytes (FileLogInputStream): any magic byte is let through, a partial tail is the end.
+
+    Raises CorruptRecord, naming the file, for a size below every version's overhead.
+    """
+    end = len(buffer) if end is None else min(end, len(buffer))
+    position = start
+    while position < end - HEADER_SIZE_UP_TO_MAGIC:
+        length = _SIZE.unpack_from(buffer, position)[1]
+        if length < SMALLEST_OVERHEAD:
+            raise CorruptRecord(
+                f"Found record size {length} smaller than minimum record overhead ({SMALLEST_OVERHEAD}) in file {file_name}."
+            )
+        if position > end - LOG_OVERHEAD - length:
+            return
+        yield batch_at(buffer, position)
+        position += length + LOG_OVERHEAD
+
+
+def stamp_batch(
+    buffer: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int, append_time: int | None = None
+) -> None:
+    """Patches what a broker assigns into a batch of magic 2, in place.
+
+    With `append_time` (ms) the batch becomes one of LogAppendTime: attributes, max timestamp and CRC are rewritten too
+    (DefaultRecordBatch.setLastOffset, setPartitionLeaderEpoch, setMaxTimestamp).
+    """
+    struct.pack_into(">q", buffer, position, base_offset)
+    struct.pack_into(">i", buffer, position + LOG_OVERHEAD, leader_epoch)
+    if append_time is None:
+        return
+    (length,) = struct.unpack_from(">i", buffer, position + 8)
+    (attributes,) = struct.unpack_from(">h", buffer, position + ATTRIBUTES_OFFSET)
+    struct.pack_into(">h", buffer, position + ATTRIBUTES_OFFSET, attributes | TIMESTAMP_TYPE_BIT)
+    struct.pack_into(">q", buffer, position + MAX_TIMESTAMP_OFFSET, append_time)
+    stamp_crc(buffer, position, length + LOG_OVERHEAD)
+
+
+def stamp_crc(buffer: bytearray | memoryview, position: int, size_bytes: int) -> None:
+    """Writes the CRC-32C of the batch as it is now."""
+    crc = crc32c.crc32c(memoryview(buffer)[position + ATTRIBUTES_OFFSET : position + size_bytes])
+    struct.pack_into(">I", buffer, position + CRC_OFFSET, crc)

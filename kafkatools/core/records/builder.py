@@ -1,0 +1,305 @@
+"""Writes record batches of magic 2 (Kafka's MemoryRecordsBuilder).
+
+Rules:
+
+- Records go uncompressed into one buffer whose first 61 bytes are kept for the header; `close` compresses what follows, if asked to, and writes
+  the header and the CRC. So appending costs the same with every codec, and a batch is compressed once.
+- Offsets inside a batch are 0, 1, 2...; timestamps are relative to the first record's.
+- Whether there is room is judged with the estimated compression ratio of the topic (estimated_ratio x 1.05), as Kafka does. The first record of a
+  batch always has room.
+- A given buffer (from a pool) is used as long as it is large enough; a larger batch goes on in one of the builder's own.
+- The bytes are those of the Java client for the same records (with a codec: up to what the compression library makes of them).
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
+
+import crc32c
+
+from kafkatools.core.records import kernel
+from kafkatools.core.records.batch import (
+    ATTRIBUTES_OFFSET,
+    CONTROL_BIT,
+    CRC_OFFSET,
+    CURRENT_MAGIC,
+    DELETE_HORIZON_BIT,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+)
+from kafkatools.core.records.columns import NO_HEADERS, NO_TIMESTAMP, RowColumns, TimestampType, encode_headers
+from kafkatools.core.records.compression import CompressionType, compress
+
+__all__ = ["BatchBuilder", "BatchHeader", "RowColumns", "write_header"]
+
+Buffer = bytes | bytearray | memoryview
+
+COMPRESSION_RATE_ESTIMATION_FACTOR = 1.05
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+
+
+class BatchHeader(TypedDict, total=False):
+    """What a batch says of itself beside its records; what is left out is the default of Kafka's builder."""
+
+    timestamp_type: TimestampType
+    base_offset: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_transactional: bool
+    is_control: bool
+    partition_leader_epoch: int
+    delete_horizon_ms: int | None
+    log_append_time: int
+
+
+class BatchBuilder:
+    """One batch under construction.
+
+    `capacity_bytes`: what the batch may take, header included (batch.size). Options, all by name: those of BatchHeader; `level` of the codec,
+    `estimated_ratio` of compressed to plain size, `buffer` to write into.
+    """
+
+    def __init__(
+        self,
+        capacity_bytes: int,
+        codec: int = CompressionType.NONE,
+        *,
+        level: int | None = None,
+        estimated_ratio: float = 1.0,
+        buffer: bytearray | None = None,
+        **header: Unpack[BatchHeader],
+    ) -> None:
+        self.capacity_bytes = capacity_bytes
+        self.codec = CompressionType.for_id(codec)
+        self.level = level
+        self.timestamp_type = header.get("timestamp_type", TimestampType.CREATE_TIME)
+        self.base_offset = header.get("base_offset", 0)
+        self.producer_id = header.get("producer_id", NO_PRODUCER_ID)
+        self.producer_epoch = header.get("producer_epoch", NO_PRODUCER_EPOCH)
+        self.base_sequence = header.get("base_sequence", NO_SEQUENCE)
+        self.is_transactional = header.get("is_transactional", False)
+        self.is_control = header.get("is_control", False)
+        self.partition_leader_epoch = header.get("partition_leader_epoch", NO_PARTITION_LEADER_EPOCH)
+        self.delete_horizon_ms = header.get("delete_horizon_ms")
+        self.log_append_time = header.get("log_append_time", NO_TIMESTAMP)
+        self.compression_ratio = 1.0
+        self._factor = 1.0 if self.codec is CompressionType.NONE else estimated_ratio * COMPRESSION_RATE_ESTIMATION_FACTOR
+        self._buffer = bytearray(max(capacity_bytes, HEADER_SIZE)) if buffer is None else buffer
+        if len(self._buffer) < HEADER_SIZE:
+            self._buffer = bytearray(HEADER_SIZE)
+        self._state = array("q", bytes(8 * kernel.STATE_SIZE))
+        self._state[kernel.STATE_POSITION] = self._state[kernel.STATE_ORIGIN] = HEADER_SIZE
+        self._state[kernel.STATE_WRITE_LIMIT] = capacity_bytes - HEADER_SIZE
+        self._state[kernel.STATE_MAX_TIMESTAMP] = NO_TIMESTAMP
+        self._closed: memoryview | bytes | None = None
+
+    @property
+    def record_count(self) -> int:
+        return self._state[kernel.STATE_ROWS]
+
+    @property
+    def uncompressed_size_bytes(self) -> int:
+        """What the records take before compression, without the header."""
+        return self._state[kernel.STATE_POSITION] - HEADER_SIZE
+
+    @property
+    def base_timestamp(self) -> int:
+        return self._state[kernel.STATE_BASE_TIMESTAMP] if self.record_count else NO_TIMESTAMP
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp in ms; -1 in an empty batch. With LogAppendTime the append time."""
+        if self.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            return self.log_append_time
+        return self._state[kernel.STATE_MAX_TIMESTAMP]
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed is not None
+
+    @property
+    def estimated_size_bytes(self) -> int:
+        """The size of the batch once closed: exact without a codec and after close, else by the estimated ratio."""
+        if self._closed is not None:
+            return len(self._closed)
+        return HEADER_SIZE + int(self.uncompressed_size_bytes * self._factor)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether not one more byte fits; an empty batch never is full."""
+        return self.is_closed or (self.record_count > 0 and self.capacity_bytes <= self.estimated_size_bytes)
+
+    def has_room_for(self, size: int) -> bool:
+        """Whether a record that takes `size` bytes (see `record_size`) may be appended; the first always may."""
+        if self.is_closed:
+            return False
+        return self.record_count == 0 or self.capacity_bytes >= self.estimated_size_bytes + size
+
+    def record_size(
+        self, timestamp: int, key: Buffer | None, value: Buffer | None, headers: Sequence[tuple[str | bytes, bytes | None]] = ()
+    ) -> int:
+        """What the record would take as the next one of this batch, uncompressed (DefaultRecord.sizeInBytes)."""
+        rows = self.record_count
+        return kernel.record_size(
+            timestamp - self._state[kernel.STATE_BASE_TIMESTAMP] if rows else 0,
+            rows,
+            -1 if key is None else len(key),
+            -1 if value is None else len(value),
+            len(encode_headers(headers)),
+        )
+
+    def append(
+        self,
+        timestamp: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Sequence[tuple[str | bytes, bytes | None]] = (),
+    ) -> int:
+        """Adds a record whether it fits or not (ask `has_room_for` first); its offset delta. `timestamp` in ms."""
+        if self._closed is not None:
+            raise ValueError("the batch is closed")
+        encoded = encode_headers(headers) if headers else NO_HEADERS
+        delta = kernel.append_record(self._buffer, self._state, timestamp, key, value, encoded)
+        if delta < 0:
+            self._grow(self._state[kernel.STATE_NEEDED])
+            delta = kernel.append_record(self._buffer, self._state, timestamp, key, value, encoded)
+        return delta
+
+    def append_columns(self, columns: RowColumns, start: int, stop: int, now_ms: int) -> int:
+        """Adds rows from `start` on while there is room, at least one to an empty batch; how many. Rows without timestamps get `now_ms`."""
+        if self._closed is not None:
+            return 0
+        self._state[kernel.STATE_DEFAULT_TIMESTAMP] = now_ms
+        cells = (
+            columns.key_positions,
+            columns.key_lengths,
+            columns.value_positions,
+            columns.value_lengths,
+            columns.timestamps,
+        )
+        taken = 0
+        while True:
+            taken += kernel.encode_columns(
+                self._buffer, self._state, columns.buffer, cells, start + taken, stop, self._factor
+            )
+            needed = self._state[kernel.STATE_NEEDED]
+            if needed == 0:
+                return taken
+            if needed < 0:
+                raise ValueError(f"row {start + taken} lies outside the buffer of its columns")
+            self._grow(needed)
+
+    def _grow(self, needed: int) -> None:
+        """Goes on in a buffer of the builder's own: a pool's buffer keeps its size."""
+        grown = bytearray(max(needed, 2 * len(self._buffer)))
+        position = self._state[kernel.STATE_POSITION]
+        grown[:position] = memoryview(self._buffer)[:position]
+        self._buffer = grown
+
+    def set_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
+    ) -> None:
+        """Names the producer; only before the batch is closed."""
+        if self._closed is not None:
+            raise ValueError("the producer state of a closed batch is written already")
+        self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
+        self.is_transactional = is_transactional
+
+    def reopen_and_rewrite_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
+    ) -> None:
+        """Names another producer in a closed batch; `close` then writes the header again (after a producer id or epoch changed)."""
+        self._closed = None
+        self.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
+
+    def close(self) -> memoryview | bytes:
+        """Compresses, writes the header; the whole batch, empty when nothing was appended. A second call gives the same."""
+        if self._closed is None:
+            self._closed = self._finish()
+        return self._closed
+
+    def _finish(self) -> memoryview | bytes:
+        if self.record_count == 0:
+            return b""
+        size = self._state[kernel.STATE_POSITION]
+        if self.codec is CompressionType.NONE:
+            self._write_header(self._buffer, size)
+            return memoryview(self._buffer)[:size]
+        packed = compress(self.codec, memoryview(self._buffer)[HEADER_SIZE:size], self.level)
+        self.compression_ratio = len(packed) / (size - HEADER_SIZE)
+        batch = bytearray(HEADER_SIZE + len(packed))
+        batch[HEADER_SIZE:] = packed
+        self._write_header(batch, len(batch))
+        return memoryview(batch)
+
+    def _write_header(self, batch: bytearray, size: int) -> None:
+        header: BatchHeader = {
+            "timestamp_type": self.timestamp_type,
+            "base_offset": self.base_offset,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.producer_epoch,
+            "base_sequence": self.base_sequence,
+            "is_transactional": self.is_transactional,
+            "is_control": self.is_control,
+            "partition_leader_epoch": self.partition_leader_epoch,
+            "delete_horizon_ms": self.delete_horizon_ms,
+        }
+        timestamps = (self.base_timestamp, self.max_timestamp)
+        write_header(batch, size, self.codec, self.record_count - 1, self.record_count, timestamps, header)
+
+
+def write_header(
+    batch: bytearray,
+    size_bytes: int,
+    codec: int,
+    last_offset_delta: int,
+    record_count: int,
+    timestamps: tuple[int, int],
+    header: BatchHeader,
+) -> None:
+    """Writes header and CRC of a batch whose records are in place (DefaultRecordBatch.writeHeader).
+
+    `timestamps` = base and max, in ms. Given apart from the records, an offset delta may be beyond the last record (compacted batches).
+    """
+    base_timestamp, max_timestamp = timestamps
+    attributes = int(codec)
+    if header.get("timestamp_type") is TimestampType.LOG_APPEND_TIME:
+        attributes |= TIMESTAMP_TYPE_BIT
+    if header.get("is_transactional"):
+        attributes |= TRANSACTIONAL_BIT
+    if header.get("is_control"):
+        attributes |= CONTROL_BIT
+    horizon = header.get("delete_horizon_ms")
+    if horizon is not None:
+        attributes |= DELETE_HORIZON_BIT
+        base_timestamp = horizon
+    _HEADER.pack_into(
+        batch,
+        0,
+        header.get("base_offset", 0),
+        size_bytes - LOG_OVERHEAD,
+        header.get("partition_leader_epoch", NO_PARTITION_LEADER_EPOCH),
+        CURRENT_MAGIC,
+        0,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        header.get("producer_id", NO_PRODUCER_ID),
+        header.get("producer_epoch", NO_PRODUCER_EPOCH),
+        header.get("base_sequence", NO_SEQUENCE),
+        record_count,
+    )
+    crc = crc32c.crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:size_bytes])
+    struct.pack_into(">I", batch, CRC_OFFSET, crc)

@@ -1,0 +1,215 @@
+"""Records as columns: offsets, timestamps and the places of keys and values in one buffer, without an object per record.
+
+Rules: a column set never copies the bytes of its records; `key(i)` and `value(i)` do, when asked. A length of -1 is null. Positions count from the
+start of `buffer`. The arrays belong to the column set; who slices it gets arrays of his own and the same buffer.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from kafkatools.core.records.kernel import read_varint, varint
+
+Buffer = bytes | bytearray | memoryview
+Header = tuple[str, bytes | None]
+
+NO_TIMESTAMP = -1
+NO_HEADERS = b"\x00"
+
+
+class TimestampType(IntEnum):
+    """What a record's timestamp means: bit 3 of a batch's attributes. Magic 0 has none."""
+
+    NO_TIMESTAMP_TYPE = -1
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+    @property
+    def label(self) -> str:
+        """Kafka's name of it, as tools print it."""
+        return ("CreateTime", "LogAppendTime", "NoTimestampType")[self.value]
+
+
+class Record(NamedTuple):
+    """One record; `timestamp` in ms, -1 for none."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+class RecordColumns:
+    """The records of one batch (or of one message set entry)."""
+
+    __slots__ = (
+        "buffer",
+        "count",
+        "header_counts",
+        "header_positions",
+        "key_lengths",
+        "key_positions",
+        "offsets",
+        "timestamp_type",
+        "timestamps",
+        "value_lengths",
+        "value_positions",
+    )
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        longs: tuple[array[int], array[int]],
+        ints: Sequence[array[int]],
+        timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    ) -> None:
+        self.buffer = buffer
+        self.offsets, self.timestamps = longs
+        self.key_positions, self.key_lengths, self.value_positions, self.value_lengths = ints[:4]
+        self.header_positions, self.header_counts = ints[4:]
+        self.timestamp_type = timestamp_type
+        self.count = len(self.offsets)
+
+    def __len__(self) -> int:
+        return self.count
+
+    @classmethod
+    def empty(cls) -> RecordColumns:
+        """No records."""
+        return cls(b"", (array("q"), array("q")), tuple(array("i") for _ in range(6)))
+
+    def key(self, index: int) -> bytes | None:
+        """The key, None when it is null."""
+        length = self.key_lengths[index]
+        if length < 0:
+            return None
+        start = self.key_positions[index]
+        return bytes(self.buffer[start : start + length])
+
+    def value(self, index: int) -> bytes | None:
+        """The value, None when it is null."""
+        length = self.value_lengths[index]
+        if length < 0:
+            return None
+        start = self.value_positions[index]
+        return bytes(self.buffer[start : start + length])
+
+    def headers(self, index: int) -> tuple[Header, ...]:
+        """Names and values of the record's headers, in their order; a name that is not UTF-8 has replacement characters."""
+        count = self.header_counts[index]
+        if count == 0:
+            return ()
+        position = self.header_positions[index]
+        headers = []
+        for _ in range(count):
+            size, position = read_varint(self.buffer, position)
+            name = str(self.buffer[position : position + size], "utf-8", "replace")
+            size, position = read_varint(self.buffer, position + size)
+            headers.append((name, bytes(self.buffer[position : position + size]) if size >= 0 else None))
+            position += max(size, 0)
+        return tuple(headers)
+
+    def record(self, index: int) -> Record:
+        """One row as an object."""
+        return Record(
+            self.offsets[index],
+            self.timestamps[index],
+            self.timestamp_type,
+            self.key(index),
+            self.value(index),
+            self.headers(index),
+        )
+
+    def records(self) -> Iterator[Record]:
+        """All rows as objects."""
+        for index in range(self.count):
+            yield self.record(index)
+
+    def __iter__(self) -> Iterator[Record]:
+        return self.records()
+
+    def slice(self, start: int, stop: int) -> RecordColumns:
+        """The rows start..stop over the same buffer."""
+        rows = slice(start, stop)
+        ints = (
+            self.key_positions[rows],
+            self.key_lengths[rows],
+            self.value_positions[rows],
+            self.value_lengths[rows],
+            self.header_positions[rows],
+            self.header_counts[rows],
+        )
+        return RecordColumns(self.buffer, (self.offsets[rows], self.timestamps[rows]), ints, self.timestamp_type)
+
+
+class RowColumns:
+    """Rows that a producer hands in: values (and keys, timestamps) as places in one buffer; no headers.
+
+    The arrays of positions and lengths are array('i'), timestamps array('q') in ms. Keys may be None (all null), timestamps too (the time of append).
+    """
+
+    __slots__ = ("buffer", "count", "key_lengths", "key_positions", "timestamps", "value_lengths", "value_positions")
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        value_positions: array[int],
+        value_lengths: array[int],
+        key_positions: array[int] | None = None,
+        key_lengths: array[int] | None = None,
+        timestamps: array[int] | None = None,
+    ) -> None:
+        self.buffer = buffer
+        self.count = len(value_positions)
+        self.value_positions = value_positions
+        self.value_lengths = value_lengths
+        self.key_positions = key_positions
+        self.key_lengths = key_lengths
+        self.timestamps = timestamps
+        if (key_positions is None) != (key_lengths is None):
+            raise ValueError("keys need positions and lengths")
+        for column in (value_lengths, key_positions, key_lengths, timestamps):
+            if column is not None and len(column) != self.count:
+                raise ValueError("columns of different lengths")
+
+    def __len__(self) -> int:
+        return self.count
+
+    @classmethod
+    def of_values(cls, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None) -> RowColumns:
+        """Rows from objects; it copies them."""
+        data = bytearray()
+        value_positions, value_lengths = _gather(data, values)
+        if keys is None:
+            return cls(bytes(data), value_positions, value_lengths)
+        key_positions, key_lengths = _gather(data, keys)
+        return cls(bytes(data), value_positions, value_lengths, key_positions, key_lengths)
+
+
+def _gather(data: bytearray, cells: Sequence[bytes | None]) -> tuple[array[int], array[int]]:
+    positions, lengths = array("i"), array("i")
+    for cell in cells:
+        positions.append(len(data))
+        lengths.append(-1 if cell is None else len(cell))
+        data += cell or b""
+    return positions, lengths
+
+
+def encode_headers(headers: Sequence[tuple[str | bytes, bytes | None]]) -> bytes:
+    """The headers of a record with their count, as a v2 record ends."""
+    if not headers:
+        return NO_HEADERS
+    parts = [varint(len(headers))]
+    for name, value in headers:
+        name = name.encode() if isinstance(name, str) else name
+        parts += (varint(len(name)), name)
+        if value is None:
+            parts.append(b"\x01")
+        else:
+            parts += (varint(len(value)), bytes(value))
+    return b"".join(parts)

@@ -1,0 +1,76 @@
+"""The record kernel, compiled or plain: import it from here.
+
+`_kernel.py` is one source that runs as it is and that setup.py compiles to C; the results are the same.
+KT_PURE_PYTHON=1 at run time takes the plain source even if the compiled module is there. `COMPILED` tells which one runs.
+"""
+
+from __future__ import annotations
+
+from kafkatools.core.records import _choose_kernel as _choose_kernel
+from kafkatools.core.records._kernel import (
+    COMPILED,
+    HEADER_WIDTH,
+    SCAN_END,
+    SCAN_FULL,
+    SCAN_PARTIAL,
+    SCAN_TOO_SMALL,
+    STATE_BASE_TIMESTAMP,
+    STATE_DEFAULT_TIMESTAMP,
+    STATE_MAX_TIMESTAMP,
+    STATE_NEEDED,
+    STATE_ORIGIN,
+    STATE_POSITION,
+    STATE_ROWS,
+    STATE_SIZE,
+    STATE_WRITE_LIMIT,
+    STATUS_POSITION,
+    STATUS_REASON,
+    STATUS_SIZE,
+    append_record,
+    decode_records,
+    encode_columns,
+    murmur2,
+    new_ints,
+    new_longs,
+    partitions_for_keys,
+    read_varint,
+    read_varlong,
+    record_size,
+    scan_batches,
+    size_of_varint,
+    varint,
+)
+
+__all__ = [
+    "COMPILED",
+    "HEADER_WIDTH",
+    "SCAN_END",
+    "SCAN_FULL",
+    "SCAN_PARTIAL",
+    "SCAN_TOO_SMALL",
+    "STATE_BASE_TIMESTAMP",
+    "STATE_DEFAULT_TIMESTAMP",
+    "STATE_MAX_TIMESTAMP",
+    "STATE_NEEDED",
+    "STATE_ORIGIN",
+    "STATE_POSITION",
+    "STATE_ROWS",
+    "STATE_SIZE",
+    "STATE_WRITE_LIMIT",
+    "STATUS_POSITION",
+    "STATUS_REASON",
+    "STATUS_SIZE",
+    "append_record",
+    "decode_records",
+    "encode_columns",
+    "murmur2",
+    "new_ints",
+    "new_longs",
+    "partitions_for_keys",
+    "read_varint",
+    "read_varlong",
+    "record_size",
+    "scan_batches",
+    "size_of_varint",
+    "varint",
+]
