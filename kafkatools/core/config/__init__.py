@@ -1,0 +1,124 @@
+"""Settings as tables: producer, consumer, admin client, broker, topic; and `Config`, the values of one table.
+
+The tables are the only place where a default lives. They are loaded when first asked for, so that a command that needs
+one does not pay for the others. `Config` reads like an object: `config.linger_ms` is the value of linger.ms.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kafkatools.core.config.setting import Password, Required, Setting, Value, to_text
+from kafkatools.core.errors import ConfigError
+
+__all__ = ["Config", "Password", "Setting", "Table", "Value", "to_text"]
+
+_TABLES = {"PRODUCER": "clients", "CONSUMER": "clients", "ADMIN": "clients", "BROKER": "broker", "TOPIC": "topic"}
+
+
+class Table:
+    """Settings by name, in the order of Kafka's documents (by name)."""
+
+    def __init__(self, label: str, *groups: tuple[Setting, ...], prefixes: tuple[str, ...] = ()) -> None:
+        self.label = label
+        self.prefixes = prefixes
+        self.settings = {setting.name: setting for group in groups for setting in group}
+        self.attributes = {name.replace(".", "_"): name for name in self.settings}
+
+    def __iter__(self) -> Iterator[Setting]:
+        return iter(sorted(self.settings.values()))
+
+    def __getitem__(self, name: str) -> Setting:
+        try:
+            return self.settings[name]
+        except KeyError:
+            raise self.unknown(name) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.settings
+
+    def unknown(self, name: str) -> ConfigError:
+        """The error for a name that is not in the table, with the nearest name that is."""
+        import difflib
+
+        near = difflib.get_close_matches(name, self.settings, n=1, cutoff=0.8)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        return ConfigError(f"Unknown {self.label} config name: {name}{'.' + hint if hint else ''}")
+
+    def is_prefixed(self, name: str) -> bool:
+        """Whether a name belongs to a family that is passed on as it is, such as listener.name.<listener>.*."""
+        return name.startswith(self.prefixes)
+
+
+class Config:
+    """The values of one table: given ones over `defaults` over the table's own.
+
+    An unknown name raises ConfigError; with `allow_unknown` it is kept in `unknown` for the caller to warn about. Names
+    of the table's prefixed families are kept as text in `prefixed`.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        values: Mapping[str, object] | None = None,
+        *,
+        defaults: Mapping[str, Value] | None = None,
+        allow_unknown: bool = False,
+    ) -> None:
+        self.table = table
+        self._given: dict[str, Value] = {}
+        self._defaults = dict(defaults or {})
+        self.prefixed: dict[str, str] = {}
+        self.unknown: dict[str, str] = {}
+        for name, raw in (values or {}).items():
+            if name in table:
+                self._given[name] = table[name].parse(raw)
+            elif table.is_prefixed(name):
+                self.prefixed[name] = str(raw)
+            elif allow_unknown:
+                self.unknown[name] = str(raw)
+            else:
+                raise table.unknown(name)
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._given:
+            return self._given[name]
+        if name in self._defaults:
+            return self._defaults[name]
+        default = self.table[name].default
+        if isinstance(default, Required):
+            raise ConfigError(f'Missing required configuration "{name}" which has no default value.')
+        return default
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        name = self.table.attributes.get(attribute)
+        if name is None:
+            raise AttributeError(f"no {self.table.label} setting is called {attribute}")
+        return self[name]
+
+    def is_given(self, name: str) -> bool:
+        """Whether the value was given rather than a default."""
+        return name in self._given
+
+    def given(self) -> dict[str, Value]:
+        """The given values by name."""
+        return dict(self._given)
+
+    def replace(self, values: Mapping[str, object]) -> "Config":
+        """A copy with more values given."""
+        merged = Config(self.table, {**self._given, **values}, defaults=self._defaults)
+        merged.prefixed, merged.unknown = {**self.prefixed, **merged.prefixed}, dict(self.unknown)
+        return merged
+
+
+def __getattr__(name: str) -> Table:
+    """Load a table on first use."""
+    module = _TABLES.get(name)
+    if module is None:
+        raise AttributeError(name)
+    import importlib
+
+    table: Table = getattr(importlib.import_module(f"kafkatools.core.config.{module}"), name)
+    globals()[name] = table
+    return table

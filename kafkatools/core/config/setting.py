@@ -1,0 +1,302 @@
+"""What a setting is: its type, default, validator and document, and how text becomes a value.
+
+The messages follow Kafka's ConfigDef, because scripts and runbooks quote them. Integers of time are milliseconds; a
+list is a tuple of strings; a password hides itself in `repr` and `str`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from kafkatools.core.errors import ConfigError
+
+BOOLEAN = "BOOLEAN"
+SHORT = "SHORT"
+INT = "INT"
+LONG = "LONG"
+DOUBLE = "DOUBLE"
+STRING = "STRING"
+LIST = "LIST"
+CLASS = "CLASS"
+PASSWORD = "PASSWORD"
+
+LONG_MAX = 2**63 - 1
+INT_MAX = 2**31 - 1
+HIDDEN = "[hidden]"
+
+_INTEGER_BITS = {SHORT: 16, INT: 32, LONG: 64}
+
+
+class Required:
+    """The default of a setting that has none."""
+
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED = Required()
+
+
+class Password:
+    """A secret: `value` gives it, printing does not."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Password) and other.value == self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+Value = bool | int | float | str | tuple[str, ...] | Password | None
+
+
+class Validator(NamedTuple):
+    """A check on a parsed value: `check` gives what is wrong with it or None, `text` is how documents print it."""
+
+    text: str
+    check: Callable[[Value], str | None]
+
+
+class Setting(NamedTuple):
+    """One row of a settings table."""
+
+    name: str
+    type: str
+    default: Value | Required
+    doc: str
+    validator: Validator | None = None
+    internal: bool = False
+
+    def parse(self, raw: object) -> Value:
+        """The value that `raw` (text, or a value of the type) stands for; ConfigError as Kafka words it otherwise."""
+        value = _PARSERS[self.type](self, raw)
+        if self.validator is not None and value is not None:
+            problem = self.validator.check(value)
+            if problem is not None:
+                raise invalid(self.name, raw, problem)
+        return value
+
+
+def invalid(name: str, raw: object, problem: str) -> ConfigError:
+    """Kafka's ConfigException of a name, a value and a reason."""
+    shown = "null" if raw is None else raw
+    return ConfigError(f"Invalid value {shown} for configuration {name}: {problem}")
+
+
+def _parse_boolean(setting: Setting, raw: object) -> Value:
+    if isinstance(raw, bool):
+        return raw
+    text = str(raw).strip().lower()
+    if text not in ("true", "false"):
+        raise invalid(setting.name, raw, "Expected value to be either true or false")
+    return text == "true"
+
+
+def _parse_integer(setting: Setting, raw: object) -> Value:
+    if raw is None or isinstance(raw, bool):
+        return _null_or_error(setting, raw, f"Not a number of type {setting.type}")
+    try:
+        value = raw if isinstance(raw, int) else int(str(raw).strip())
+    except ValueError:
+        raise invalid(setting.name, raw, f"Not a number of type {setting.type}") from None
+    limit = 1 << (_INTEGER_BITS[setting.type] - 1)
+    if not -limit <= value < limit:
+        raise invalid(setting.name, raw, f"Not a number of type {setting.type}")
+    return value
+
+
+def _parse_double(setting: Setting, raw: object) -> Value:
+    if isinstance(raw, bool):
+        raise invalid(setting.name, raw, "Not a number of type DOUBLE")
+    try:
+        return float(raw) if isinstance(raw, (int, float)) else float(str(raw).strip())
+    except ValueError:
+        raise invalid(setting.name, raw, "Not a number of type DOUBLE") from None
+
+
+def _parse_string(setting: Setting, raw: object) -> Value:
+    if raw is None or isinstance(raw, str):
+        return _null_or_error(setting, raw, "must be non-null.") if raw is None else raw.strip()
+    if isinstance(raw, (int, float)) and not isinstance(raw, bool):
+        return str(raw)
+    raise invalid(setting.name, raw, f"Expected value to be a string, but it was a {type(raw).__name__}")
+
+
+def _parse_list(setting: Setting, raw: object) -> Value:
+    if raw is None:
+        return _null_or_error(setting, raw, "must be non-null.")
+    if isinstance(raw, str):
+        return tuple(part.strip() for part in raw.split(",")) if raw.strip() else ()
+    if isinstance(raw, (list, tuple)) and all(isinstance(part, str) for part in raw):
+        return tuple(raw)
+    raise invalid(setting.name, raw, "Expected a comma separated list.")
+
+
+def _parse_password(setting: Setting, raw: object) -> Value:
+    if raw is None or isinstance(raw, Password):
+        return raw
+    if isinstance(raw, str):
+        return Password(raw.strip())
+    raise invalid(setting.name, HIDDEN, f"Expected value to be a string, but it was a {type(raw).__name__}")
+
+
+def _null_or_error(setting: Setting, raw: object, problem: str) -> Value:
+    if raw is None and setting.default is None:
+        return None
+    raise invalid(setting.name, raw, problem)
+
+
+_PARSERS: dict[str, Callable[[Setting, object], Value]] = {
+    BOOLEAN: _parse_boolean,
+    SHORT: _parse_integer,
+    INT: _parse_integer,
+    LONG: _parse_integer,
+    DOUBLE: _parse_double,
+    STRING: _parse_string,
+    CLASS: _parse_string,
+    LIST: _parse_list,
+    PASSWORD: _parse_password,
+}
+
+
+def to_text(value: Value | Required) -> str | None:
+    """A value as Kafka prints it (`true`, `a,b`, `0.5`); None for null; a password is hidden."""
+    if value is None or isinstance(value, Required):
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if isinstance(value, float) and value >= 1e7:
+        mantissa, _, exponent = f"{value!r}".partition("e")
+        return f"{mantissa}E{int(exponent)}" if exponent else f"{value!r}"
+    return str(value)
+
+
+def at_least(low: float) -> Validator:
+    """No less than `low`."""
+
+    def check(value: Value) -> str | None:
+        ok = isinstance(value, (int, float)) and value >= low
+        return None if ok else f"Value must be at least {low}"
+
+    return Validator(f"[{low},...]", check)
+
+
+def between(low: float, high: float) -> Validator:
+    """No less than `low` and no more than `high`."""
+
+    def check(value: Value) -> str | None:
+        if not isinstance(value, (int, float)) or value < low:
+            return f"Value must be at least {low}"
+        return None if value <= high else f"Value must be no more than {high}"
+
+    return Validator(f"[{low},...,{high}]", check)
+
+
+def one_of(*choices: str) -> Validator:
+    """One of these words."""
+
+    def check(value: Value) -> str | None:
+        return None if value in choices else f"String must be one of: {', '.join(choices)}"
+
+    return Validator(f"[{', '.join(choices)}]", check)
+
+
+def one_of_any_case(*choices: str) -> Validator:
+    """One of these words, in any case."""
+    upper = {choice.upper() for choice in choices}
+
+    def check(value: Value) -> str | None:
+        ok = isinstance(value, str) and value.upper() in upper
+        return None if ok else f"String must be one of (case insensitive): {', '.join(choices)}"
+
+    return Validator(f"(case insensitive) [{', '.join(choices)}]", check)
+
+
+def words_of(*choices: str) -> Validator:
+    """A list of these words only, each at most once."""
+
+    def check(value: Value) -> str | None:
+        words: Iterable[str] = value if isinstance(value, tuple) else ()
+        seen: set[str] = set()
+        for word in words:
+            if word not in choices:
+                return f"String must be one of: {', '.join(choices)}"
+            if word in seen:
+                return "values must not be duplicated."
+            seen.add(word)
+        return None
+
+    return Validator(f"[{', '.join(choices)}]", check)
+
+
+def non_empty() -> Validator:
+    """A string or a list with something in it."""
+    return Validator("non-empty", lambda value: None if value else "String must be non-empty")
+
+
+def gzip_level() -> Validator:
+    """A level of gzip: 1 to 9, or -1 for the library's own."""
+
+    def check(value: Value) -> str | None:
+        ok = isinstance(value, int) and (value == -1 or 1 <= value <= 9)
+        return None if ok else "Value must be between 1 and 9 or equal to -1"
+
+    return Validator("[1,...,9] or -1", check)
+
+
+def offset_reset() -> Validator:
+    """earliest, latest, none or by_duration:<ISO 8601 duration> (AutoOffsetResetStrategy)."""
+    problem = (
+        "Invalid value `{}` for configuration auto.offset.reset. The value must be either 'earliest', 'latest', 'none' "
+        "or of the format 'by_duration:<PnDTnHnMn.nS.>'."
+    )
+
+    def check(value: Value) -> str | None:
+        text = str(value)
+        if text in ("earliest", "latest", "none"):
+            return None
+        prefix, colon, duration = text.partition(":")
+        ok = prefix == "by_duration" and bool(colon) and parse_iso_duration_ms(duration) is not None
+        return None if ok else problem.format(value)
+
+    return Validator("[latest, earliest, none, by_duration:PnDTnHnMn.nS]", check)
+
+
+def parse_iso_duration_ms(text: str) -> int | None:
+    """Milliseconds of an ISO 8601 duration as java.time.Duration reads it (PnDTnHnMn.nS); None when it is not one."""
+    import re
+
+    found = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{0,9}))?S)?)?", text, re.IGNORECASE)
+    if found is None or not any(found.groups()) or text.upper().endswith("T"):
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
+    fraction_ms = int(((found.group(5) or "") + "000")[:3])
+    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + fraction_ms
+
+
+def throttled_replicas() -> Validator:
+    """`*`, nothing, or partition:broker pairs (ThrottledReplicaListValidator)."""
+
+    def check(value: Value) -> str | None:
+        words = value if isinstance(value, tuple) else ()
+        if not words or words == ("*",) or words == ("none",):
+            return None
+        for word in words:
+            partition, colon, broker = word.partition(":")
+            if not (colon and partition.isdigit() and broker.isdigit()):
+                return (
+                    "Must be the literal '*' or a list of replicas in the following format: "
+                    "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+                )
+        return None
+
+    return Validator("[partitionId]:[brokerId],[partitionId]:[brokerId],...", check)
