@@ -23,7 +23,6 @@ def main() -> None:
     """Prints records per second and bytes per second of one core."""
     rows = RowColumns(
         buffer=bytes(ord("a") + i % 26 for i in range(COUNT * SIZE)),
-        count=COUNT,
         value_positions=array.array("i", range(0, COUNT * SIZE, SIZE)),
         value_lengths=array.array("i", [SIZE] * COUNT),
     )

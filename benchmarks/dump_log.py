@@ -48,7 +48,6 @@ def one_batch() -> bytes:
     count, size = 150, 100
     rows = RowColumns(
         buffer=bytes(ord("a") + i % 26 for i in range(count * size)),
-        count=count,
         value_positions=array.array("i", range(0, count * size, size)),
         value_lengths=array.array("i", [size] * count),
     )
