@@ -74,9 +74,10 @@ class BatchError:
 class ProduceRequestResult:
     """The outcome of one batch; set exactly once. `error_at(i)` is the error of the i-th record or None."""
 
-    __slots__ = ("topic_partition", "base_offset", "log_append_time", "error", "_event")
+    __slots__ = ("topic_partition", "base_offset", "log_append_time", "error", "_event", "_dependents")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
+        self._dependents: list[ProduceRequestResult] = []
         self.topic_partition = topic_partition
         self.base_offset = NO_OFFSET
         self.log_append_time = NO_TIMESTAMP
@@ -101,6 +102,18 @@ class ProduceRequestResult:
 
     def wait(self, timeout_ms: int | None) -> bool:
         return self._event.wait(None if timeout_ms is None else timeout_ms / 1000)
+
+    def add_dependent(self, result: ProduceRequestResult) -> None:
+        """Notes a smaller batch that carries on with the records of this one; before `done`."""
+        self._dependents.append(result)
+
+    def wait_for_all(self) -> None:
+        """Waits for this batch and for what it was split into."""
+        waiting = [self]
+        while waiting:
+            result = waiting.pop()
+            result._event.wait()
+            waiting += result._dependents
 
 
 class RecordFuture:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from kafkatools.core.errors import ConfigError
-from kafkatools.core.records import _kernel as kernel
+from kafkatools.core.records import kernel
 
 UNKNOWN_PARTITION = -1
 
@@ -76,10 +76,6 @@ class StickyPartitioner:
         if self._current is None:
             self._current = StickyPartitionInfo(self.next_partition(cluster))
         return self._current
-
-    def is_changed(self, info: StickyPartitionInfo | None) -> bool:
-        """Whether another partition was drawn since `info` was peeked (None: the record had a partition of its own)."""
-        return info is not None and info is not self._current
 
     def update(self, info: StickyPartitionInfo | None, appended_bytes: int, cluster: Cluster, enable_switch: bool = True) -> None:
         """Counts what was appended and moves on when the partition has had its share.

@@ -35,7 +35,7 @@ from kafkatools.core.records.builder import BatchBuilder
 
 if TYPE_CHECKING:
     from kafkatools.core.producer.producer_record import Headers
-    from kafkatools.core.records.builder import RowColumns
+    from kafkatools.core.records.columns import RowColumns
 
 _log = logging.getLogger(__name__)
 
@@ -183,14 +183,17 @@ class ProducerBatch:
         self.thunks.append(RecordThunk(future, callback))
         return future
 
-    def try_append_rows(self, columns: RowColumns, start: int, sink: RowsSink, now_ms: int, wall_ms: int) -> int:
-        """Adds as many rows from `start` on as there is room for; how many that were."""
+    def try_append_rows(self, columns: RowColumns, span: tuple[int, int], sink: RowsSink, now_ms: int, wall_ms: int) -> int:
+        """Adds as many rows of start..stop as there is room for; how many that were."""
+        start, stop = span
         if self._closed_for_appends:
             return 0
-        taken = self.builder.append_columns(columns, start, columns.count, wall_ms)
+        taken = self.builder.append_columns(columns, start, stop, wall_ms)
         if taken > 0:
             self.last_append_ms = now_ms
             self.thunks.append(RowsThunk(sink._replace(rows=sink.rows[start : start + taken])))
+            if taken < stop - start:
+                self._closed_for_appends = True
         return taken
 
     def close_for_appends(self) -> None:
@@ -326,6 +329,8 @@ class ProducerBatch:
         if len(batches) == 1 and self.record_count > 1:
             batches = self._split_records(split_batch_bytes, (self.record_count + 1) // 2, make_builder)
         self._hand_over_thunks(batches)
+        for batch in batches:
+            self.produce_future.add_dependent(batch.produce_future)
         self.produce_future.set(NO_OFFSET, NO_TIMESTAMP, BatchError(RecordTooLarge("The batch was split")))
         self.produce_future.done()
         if self.has_sequence:

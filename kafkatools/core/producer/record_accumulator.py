@@ -37,7 +37,7 @@ from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.compression import CompressionType
 
 if TYPE_CHECKING:
-    from kafkatools.core.records.builder import RowColumns
+    from kafkatools.core.records.columns import RowColumns
 
 _log = logging.getLogger(__name__)
 
@@ -127,21 +127,21 @@ class _RecordAppend:
 class _RowsAppend:
     """Appends as many rows as fit."""
 
-    __slots__ = ("columns", "start", "sink", "wall_ms", "taken")
+    __slots__ = ("columns", "span", "sink", "wall_ms", "taken")
     future = None
 
-    def __init__(self, columns: RowColumns, start: int, sink: RowsSink, wall_ms: int) -> None:
+    def __init__(self, columns: RowColumns, span: tuple[int, int], sink: RowsSink, wall_ms: int) -> None:
         self.columns = columns
-        self.start = start
+        self.span = span
         self.sink = sink
         self.wall_ms = wall_ms
         self.taken = 0
 
     def size_upper_bound(self) -> int:
-        return rows_size_upper_bound(self.columns, self.start)
+        return rows_size_upper_bound(self.columns, self.span[0])
 
     def try_append(self, batch: ProducerBatch, now_ms: int) -> bool:
-        self.taken = batch.try_append_rows(self.columns, self.start, self.sink, now_ms, self.wall_ms)
+        self.taken = batch.try_append_rows(self.columns, self.span, self.sink, now_ms, self.wall_ms)
         return self.taken > 0
 
 
@@ -179,10 +179,16 @@ class RecordAccumulator:
         return self._append(partition, _RecordAppend(payload, callback), max_block_ms, cluster)
 
     def append_columns(
-        self, partition: TopicPartition, columns: RowColumns, start: int, sink: RowsSink, max_block_ms: int, cluster: Cluster
+        self,
+        partition: TopicPartition,
+        columns: RowColumns,
+        span: tuple[int, int],
+        sink: RowsSink,
+        max_block_ms: int,
+        cluster: Cluster,
     ) -> AppendResult:
-        """Adds as many rows from `start` on as fit into one batch, at least one; `rows` in the result tells how many."""
-        return self._append(partition, _RowsAppend(columns, start, sink, self._clock.wall_ms()), max_block_ms, cluster)
+        """Adds as many rows of start..stop as fit into one batch, at least one; `rows` in the result tells how many."""
+        return self._append(partition, _RowsAppend(columns, span, sink, self._clock.wall_ms()), max_block_ms, cluster)
 
     def _append(self, target: TopicPartition, append: _Append, max_block_ms: int, cluster: Cluster) -> AppendResult:
         with self._lock:
@@ -257,7 +263,7 @@ class RecordAccumulator:
         settings = self.settings
         ratio = self.ratios.estimation(topic, settings.compression)
         return BatchBuilder(
-            capacity_bytes, settings.compression, settings.compression_level, estimated_ratio=ratio, buffer=buffer
+            capacity_bytes, settings.compression, level=settings.compression_level, estimated_ratio=ratio, buffer=buffer
         )
 
     # -- ready --

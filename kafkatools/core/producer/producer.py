@@ -1,0 +1,361 @@
+"""Producer: sends records to topics (Kafka's KafkaProducer).
+
+A call to `send` or `send_columns` goes: interceptors, metadata (waits at most max.block.ms), serializers, partitioner, size check, accumulator;
+the sender's thread does the rest. Rules: an error that concerns one record (too large, no memory, no such topic) is in its future and its
+callback, not raised; the promise of `flush` and `close` is that everything sent before has its fate reported when they return.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.clock import Clock, SystemClock
+from kafkatools.core.config import Config
+from kafkatools.core.errors import IllegalState, KafkaError, RecordTooLarge, Timeout
+from kafkatools.core.producer.assembly import ProducerParts, assemble
+from kafkatools.core.producer.futures import (
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    ColumnsFuture,
+    FailedFuture,
+    RecordFuture,
+    RecordMetadata,
+    RowsRun,
+    TopicPartition,
+)
+from kafkatools.core.producer.interceptors import ProducerInterceptor, ProducerInterceptors
+from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION, partition_for_key, partitioner_for
+from kafkatools.core.producer.producer_batch import Callback, Payload, RowsCallback, RowsSink, batch_size_upper_bound, rows_size_upper_bound
+from kafkatools.core.producer.producer_record import ProducerRecord
+from kafkatools.core.producer.row_groups import group_rows, partitions_of_keys
+from kafkatools.core.producer.serializers import serializer_for
+
+if TYPE_CHECKING:
+    from kafkatools.core.producer.producer_metadata import ClusterSnapshot
+    from kafkatools.core.records.columns import RowColumns
+
+_log = logging.getLogger(__name__)
+
+_PAUSE_AFTER_FAILURE_MS = 100
+
+
+class Producer:
+    """A producer and its sender thread. Thread-safe; a context manager that closes with all sent.
+
+    `config`: a Config of the PRODUCER table (bootstrap.servers at least). Raises ConfigError for settings that contradict each other.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        partitioner: Any = None,
+        parts: ProducerParts | None = None,
+        start_thread: bool = True,
+    ) -> None:
+        self.config = config
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        self._interceptors = ProducerInterceptors(interceptors)
+        self._partitioner = partitioner_for(partitioner if partitioner is not None else config.partitioner_class)
+        self._ignore_keys: bool = config.partitioner_ignore_keys
+        self._key_serializer = serializer_for("key.serializer", config.key_serializer)
+        self._value_serializer = serializer_for("value.serializer", config.value_serializer)
+        self._max_block_ms: int = config.max_block_ms
+        self._max_request_bytes: int = config.max_request_size
+        self._memory_bytes: int = config.buffer_memory
+        self._parts = parts if parts is not None else assemble(config, self.clock)
+        self.sender = self._parts.sender
+        self._accumulator = self._parts.accumulator
+        self._metadata = self._parts.metadata
+        self._closed = False
+        self._force_close = False
+        self._thread: threading.Thread | None = None
+        if start_thread:
+            self._thread = threading.Thread(target=self._run, name="kafka-producer-network-thread", daemon=True)
+            self._thread.start()
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        self.close()
+
+    # -- one record --
+
+    def send(self, record: ProducerRecord, callback: Callback | None = None) -> RecordFuture:
+        """Queues a record; `callback(metadata, error)` is called by the sender's thread when its fate is known.
+
+        Raises SerializationError, and IllegalState after close; everything else is in the future.
+        """
+        if self._interceptors:
+            record = self._interceptors.on_send(record)
+            callback = self._with_interceptors(callback)
+        self._ensure_open()
+        partition = UNKNOWN_PARTITION if record.partition is None else record.partition
+        try:
+            return self._do_send(record, partition, callback)
+        except (IllegalState, KafkaError) as error:
+            if isinstance(error, IllegalState) or error.name == "SERIALIZATION_ERROR":
+                self._interceptors.on_send_error(record, partition, error)
+                raise
+            _log.debug("Exception occurred during message send: %s", error)
+            place = TopicPartition(record.topic, partition)
+            if callback is not None:
+                callback(RecordMetadata(*place, NO_OFFSET, NO_TIMESTAMP, -1, -1), error)
+            self.sender.metrics.record_errors(1, self.clock.now_ms())
+            return FailedFuture(place, error)
+
+    def _do_send(self, record: ProducerRecord, partition: int, callback: Callback | None) -> RecordFuture:
+        topic = record.topic
+        cluster, remaining_ms = self._wait_on_metadata(topic, record.partition, self._max_block_ms)
+        key = self._key_serializer(topic, record.key)
+        value = self._value_serializer(topic, record.value)
+        timestamp = self.clock.wall_ms() if record.timestamp is None else record.timestamp
+        payload = Payload(timestamp, key, value, record.headers)
+        if partition == UNKNOWN_PARTITION:
+            partition = self._choose_partition(topic, key, value, cluster)
+        self._ensure_valid_size(batch_size_upper_bound(payload))
+        result = self._accumulator.append(TopicPartition(topic, partition), payload, callback, remaining_ms, cluster)
+        if result.batch_is_full or result.new_batch:
+            self.sender.wakeup()
+        assert result.future is not None
+        return result.future
+
+    def _with_interceptors(self, callback: Callback | None) -> Callback:
+        interceptors = self._interceptors
+
+        def acknowledged(metadata: RecordMetadata, error: Exception | None) -> None:
+            interceptors.on_acknowledgement(metadata, error)
+            if callback is not None:
+                callback(metadata, error)
+
+        return acknowledged
+
+    def _choose_partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: ClusterSnapshot) -> int:
+        """A partition, or -1 to let the sticky partitioner choose at the time of append."""
+        if self._partitioner is not None:
+            chosen = self._partitioner.partition(topic, key, value, cluster)
+            if chosen < 0:
+                raise ValueError(f"The partitioner generated an invalid partition number: {chosen}. It should be non-negative.")
+            return chosen
+        if key is None or self._ignore_keys:
+            return UNKNOWN_PARTITION
+        return partition_for_key(key, cluster.partition_count(topic) or 1)
+
+    def _ensure_valid_size(self, size: int) -> None:
+        """KafkaProducer.ensureValidRecordSize."""
+        if size > self._max_request_bytes:
+            raise RecordTooLarge(
+                f"The message is {size} bytes when serialized which is larger than {self._max_request_bytes}, "
+                "which is the value of the max.request.size configuration."
+            )
+        if size > self._memory_bytes:
+            raise RecordTooLarge(
+                f"The message is {size} bytes when serialized which is larger than the total memory buffer "
+                "you have configured with the buffer.memory configuration."
+            )
+
+    # -- rows --
+
+    def send_columns(
+        self, topic: str, rows: RowColumns, partition: int | None = None, callback: RowsCallback | None = None
+    ) -> ColumnsFuture:
+        """Queues rows; `callback(run)` is called once for every run of rows whose fate is known, each row in exactly one run.
+
+        Keys and values are bytes as they are (serializers are not used). With interceptors the rows go one by one.
+        The buffer of `rows` may be used again when this returns.
+        """
+        self._ensure_open()
+        future = ColumnsFuture(rows.count)
+        sink = RowsSink(future, callback, range(rows.count))
+        if self._interceptors:
+            self._send_rows_singly(topic, rows, partition, sink)
+            return future
+        try:
+            cluster, _ = self._wait_on_metadata(topic, partition, self._max_block_ms)
+        except KafkaError as error:
+            self._fail_rows(TopicPartition(topic, UNKNOWN_PARTITION if partition is None else partition), sink, error)
+            return future
+        for target, columns, numbers in self._spread(topic, rows, partition, cluster):
+            self._append_rows(TopicPartition(topic, target), columns, sink._replace(rows=numbers), cluster)
+        return future
+
+    def _spread(
+        self, topic: str, rows: RowColumns, partition: int | None, cluster: ClusterSnapshot
+    ) -> list[tuple[int, RowColumns, Sequence[int]]]:
+        """The rows by partition; all of them to the sticky one (-1) when they have no keys."""
+        if partition is not None:
+            return [(partition, rows, range(rows.count))]
+        if self._partitioner is not None:
+            chosen = [self._choose_partition(topic, *cells, cluster) for cells in _cells(rows)]
+            from array import array
+
+            return list(group_rows(rows, array("i", chosen)))
+        if rows.key_lengths is None or self._ignore_keys:
+            return [(UNKNOWN_PARTITION, rows, range(rows.count))]
+        return list(group_rows(rows, partitions_of_keys(rows, cluster.partition_count(topic) or 1)))
+
+    def _append_rows(self, target: TopicPartition, rows: RowColumns, sink: RowsSink, cluster: ClusterSnapshot) -> None:
+        start = 0
+        stops = [*self._oversized_rows(rows), rows.count]
+        while start < rows.count:
+            if start >= stops[0]:
+                stops.pop(0)
+            stop = stops[0]
+            try:
+                self._ensure_valid_size(rows_size_upper_bound(rows, start))
+                span = (start, max(stop, start + 1))
+                result = self._accumulator.append_columns(target, rows, span, sink, self._max_block_ms, cluster)
+            except KafkaError as error:
+                self._fail_rows(target, sink._replace(rows=sink.rows[start : start + 1]), error)
+                start += 1
+                if isinstance(error, IllegalState):
+                    self._fail_rows(target, sink._replace(rows=sink.rows[start:]), error)
+                    return
+                continue
+            start += result.rows
+            if result.batch_is_full or result.new_batch:
+                self.sender.wakeup()
+
+    def _oversized_rows(self, rows: RowColumns) -> list[int]:
+        """Rows that are too large although they might fit into a batch that is to be compressed; usually there can be none."""
+        limit = self._max_request_bytes - 200
+        largest_batch = self.config.batch_size if self.config.compression_type == "none" else len(rows.buffer)
+        if largest_batch <= self._max_request_bytes or max(rows.value_lengths, default=0) <= limit // 2:
+            return []
+        return [row for row in range(rows.count) if rows_size_upper_bound(rows, row) > self._max_request_bytes]
+
+    def _send_rows_singly(self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink) -> None:
+        for row, (key, value) in enumerate(_cells(rows)):
+            timestamp = None if rows.timestamps is None else rows.timestamps[row]
+
+            def told(metadata: RecordMetadata, error: Exception | None, row: int = row) -> None:
+                run = RowsRun(metadata.topic, metadata.partition, (row,), metadata.offset, metadata.timestamp, error)
+                if sink.callback is not None:
+                    sink.callback(run)
+                sink.future.add(run)
+
+            self.send(ProducerRecord(topic, value, key, partition, timestamp), told)
+
+    def _fail_rows(self, target: TopicPartition, sink: RowsSink, error: Exception) -> None:
+        if not len(sink.rows):
+            return
+        run = RowsRun(*target, sink.rows, NO_OFFSET, NO_TIMESTAMP, error)
+        self.sender.metrics.record_errors(run.count, self.clock.now_ms())
+        if sink.callback is not None:
+            sink.callback(run)
+        sink.future.add(run)
+
+    # -- metadata --
+
+    def _wait_on_metadata(self, topic: str, partition: int | None, max_wait_ms: int) -> tuple[ClusterSnapshot, int]:
+        """The cluster once it knows the topic (and the partition), and what is left of the time.
+
+        Raises Timeout, TopicAuthorizationFailed, InvalidTopic.
+        """
+        cluster = self._metadata.cluster
+        count = cluster.partition_count(topic)
+        if count is not None and (partition is None or partition < count) and self._metadata.contains(topic):
+            return cluster, max_wait_ms
+        started_ms = self.clock.now_ms()
+        remaining_ms = max_wait_ms
+        while True:
+            version = self._metadata.request_update_for_topic(topic, self.clock.now_ms())
+            self.sender.wakeup()
+            is_updated = remaining_ms > 0 and self._metadata.await_update(version, remaining_ms)
+            remaining_ms = max_wait_ms - (self.clock.now_ms() - started_ms)
+            self._metadata.raise_for_topic(topic)
+            cluster = self._metadata.cluster
+            count = cluster.partition_count(topic)
+            if count is not None and (partition is None or partition < count):
+                return cluster, max(0, remaining_ms)
+            if not is_updated or remaining_ms <= 0:
+                raise Timeout(_not_present(topic, partition, count, max_wait_ms))
+            self._ensure_open()
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The partitions of a topic; waits for metadata as `send` does."""
+        cluster, _ = self._wait_on_metadata(topic, None, self._max_block_ms)
+        return list(range(cluster.partition_count(topic) or 0))
+
+    # -- flush, close, metrics --
+
+    def flush(self) -> None:
+        """Sends what is queued without waiting for linger.ms and returns when every record sent before has its fate."""
+        self._accumulator.begin_flush()
+        try:
+            self.sender.wakeup()
+            for batch in self._accumulator.incomplete_results():
+                batch.produce_future.wait_for_all()
+        finally:
+            self._accumulator.end_flush()
+
+    def close(self, timeout_ms: int | None = None) -> None:
+        """Waits for what is under way, at most `timeout_ms` (None: until it is acknowledged or delivery.timeout.ms is over);
+        what is left then fails. Safe to call again."""
+        self._closed = True
+        self._accumulator.close()
+        self.sender.wakeup()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(None if timeout_ms is None else max(0, timeout_ms) / 1000)
+            if thread.is_alive():
+                self._force_close = True
+                self.sender.wakeup()
+                thread.join()
+        elif thread is None:
+            self.sender.abort_all(IllegalState("Producer is closed forcefully."))
+            self.sender.client.close()
+        self._interceptors.close()
+
+    def metrics(self) -> dict[str, float]:
+        """Kafka's producer-metrics by name."""
+        return self.sender.metrics.snapshot(self.clock.now_ms())
+
+    def _ensure_open(self) -> None:
+        if self._closed:
+            raise IllegalState("Cannot perform operation after producer has been closed")
+
+    # -- the thread --
+
+    def _run(self) -> None:
+        """Turns the crank until closed, then until nothing is left or time is up."""
+        sender = self.sender
+        while not self._closed:
+            self._turn(sender.run_once)
+        while not self._force_close and self._accumulator.has_incomplete:
+            self._turn(sender.run_once)
+        sender.abort_all(IllegalState("Producer is closed forcefully."))
+        sender.client.close()
+
+    def _turn(self, run_once: Callable[[int], None]) -> None:
+        try:
+            run_once(self.clock.now_ms())
+        except Exception:  # noqa: BLE001 - the top of the thread: whatever happens, records that wait must still get their fate
+            _log.error("Uncaught error in kafka producer I/O thread: ", exc_info=True)
+            self.clock.sleep_ms(_PAUSE_AFTER_FAILURE_MS)
+
+
+def _cells(rows: RowColumns) -> list[tuple[bytes | None, bytes | None]]:
+    """(key, value) of each row."""
+    buffer = rows.buffer
+
+    def cell(positions: Any, lengths: Any, row: int) -> bytes | None:
+        if positions is None or lengths[row] < 0:
+            return None
+        return bytes(buffer[positions[row] : positions[row] + lengths[row]])
+
+    return [
+        (cell(rows.key_positions, rows.key_lengths, row), cell(rows.value_positions, rows.value_lengths, row))
+        for row in range(rows.count)
+    ]
+
+
+def _not_present(topic: str, partition: int | None, count: int | None, waited_ms: int) -> str:
+    if partition is None or count is None:
+        return f"Topic {topic} not present in metadata after {waited_ms} ms."
+    return f"Partition {partition} of topic {topic} with partition count {count} is not present in metadata after {waited_ms} ms."

@@ -1,0 +1,44 @@
+"""Rows sorted into groups of one partition each, for keyed columns: the order of rows within a partition stays."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from kafkatools.core.records import kernel
+from kafkatools.core.records.columns import RowColumns
+
+
+def partitions_of_keys(columns: RowColumns, partition_count: int) -> array[int]:
+    """The partition of each row by its key (murmur2), -1 for a row without one."""
+    assert columns.key_positions is not None and columns.key_lengths is not None
+    partitions = kernel.new_ints(columns.count)
+    done = kernel.partitions_for_keys(columns.buffer, columns.key_positions, columns.key_lengths, partition_count, partitions)
+    if done != columns.count:
+        raise ValueError("a key lies outside the buffer")
+    return partitions
+
+
+def group_rows(columns: RowColumns, partitions: array[int]) -> Iterator[tuple[int, RowColumns, array[int]]]:
+    """(partition, its rows as columns over the same buffer, their numbers) for every partition that has rows."""
+    order = sorted(range(columns.count), key=partitions.__getitem__)
+    sorted_partitions = sorted(partitions)
+    start = 0
+    while start < len(order):
+        partition = sorted_partitions[start]
+        stop = bisect_right(sorted_partitions, partition, start)
+        rows = array("q", order[start:stop])
+        yield partition, _gather(columns, rows), rows
+        start = stop
+
+
+def _gather(columns: RowColumns, rows: array[int]) -> RowColumns:
+    def pick(column: array[int] | None) -> array[int] | None:
+        return None if column is None else array(column.typecode, map(column.__getitem__, rows))
+
+    positions, lengths = pick(columns.value_positions), pick(columns.value_lengths)
+    assert positions is not None and lengths is not None
+    return RowColumns(
+        columns.buffer, positions, lengths, pick(columns.key_positions), pick(columns.key_lengths), pick(columns.timestamps)
+    )

@@ -1,0 +1,406 @@
+"""Sender: takes batches from the accumulator, sends them to the partitions' leaders, and settles what comes back.
+
+`run_once(now_ms)` is one turn of the crank (Kafka's Sender.runOnce): the producer id, ready, drain, expiry in the queues and in flight, one
+produce request per node, poll. The thread in producer.py does nothing but call it. Rules:
+
+- a batch leaves in one of three ways: acknowledged, failed, or tried again; never silently;
+- a batch that expires in flight fails at once, but its memory stays away from the pool until its request is over;
+- one batch per partition in a request (the brokers demand it since version 3).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    DeliveryTimeout,
+    DuplicateSequenceNumber,
+    FencedLeaderEpoch,
+    InvalidRecord,
+    KafkaError,
+    MessageTooLarge,
+    NetworkException,
+    NotLeaderOrFollower,
+    TopicAuthorizationFailed,
+    UnsupportedVersion,
+)
+from kafkatools.core.net.network_client import ClientRequest, ClientResponse
+from kafkatools.core.producer.futures import BatchError, TopicPartition
+from kafkatools.core.producer.metrics import ProducerMetrics
+from kafkatools.core.producer.produce_request import FIRST_TOPIC_ID_VERSION, produce_request_body
+from kafkatools.core.producer.produce_response import read_produce_response
+from kafkatools.core.producer.producer_batch import ProducerBatch
+from kafkatools.core.producer.record_accumulator import RecordAccumulator
+from kafkatools.core.producer.transaction_manager import ProduceOutcome, TransactionManager
+from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.net.network_client import NetworkClient
+    from kafkatools.core.producer.producer_metadata import ProducerMetadata
+
+_log = logging.getLogger(__name__)
+
+MAX_POLL_MS = 300_000
+
+
+class SenderSettings(NamedTuple):
+    """What the sender needs of the producer's settings; times in ms."""
+
+    acks: int
+    retries: int
+    max_request_size: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    retry_backoff_ms: int
+    guarantee_message_order: bool
+
+
+class Sender:
+    """One turn of the crank at a time; belongs to one thread."""
+
+    def __init__(
+        self,
+        settings: SenderSettings,
+        client: NetworkClient,
+        metadata: ProducerMetadata,
+        accumulator: RecordAccumulator,
+        clock: Clock,
+        transactions: TransactionManager | None = None,
+        metrics: ProducerMetrics | None = None,
+    ) -> None:
+        self.settings = settings
+        self.client = client
+        self.metadata = metadata
+        self.accumulator = accumulator
+        self.transactions = transactions
+        self.metrics = metrics if metrics is not None else ProducerMetrics(clock.now_ms())
+        self._clock = clock
+        self._inflight: dict[TopicPartition, list[ProducerBatch]] = {}
+        self._init_producer_id_inflight = False
+        self._init_producer_id_retry_ms = 0
+
+    # -- the crank --
+
+    def run_once(self, now_ms: int) -> None:
+        """One turn; waits in poll until something happens or is due."""
+        poll_ms = MAX_POLL_MS
+        if self.transactions is not None:
+            poll_ms = self._prepare_producer_id(self.transactions, now_ms)
+        if self.transactions is not None and self.transactions.has_fatal_error:
+            self._abort_after_fatal_error(self.transactions)
+        poll_ms = min(poll_ms, self._send_producer_data(now_ms))
+        self.client.poll(poll_ms, now_ms)
+
+    @property
+    def has_inflight(self) -> bool:
+        """Whether any batch is in a request."""
+        return bool(self._inflight)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing queued and nothing in flight."""
+        return not self.accumulator.has_incomplete and not self._inflight
+
+    def wakeup(self) -> None:
+        """Makes a poll that waits return; callable from any thread."""
+        self.client.wakeup()
+
+    def _abort_after_fatal_error(self, transactions: TransactionManager) -> None:
+        error = transactions.last_error or KafkaError("The producer failed")
+        self.accumulator.abort_undrained(error)
+
+    # -- the producer id --
+
+    def _prepare_producer_id(self, transactions: TransactionManager, now_ms: int) -> int:
+        """Settles sequences and fetches a producer id when one is needed; how long poll may wait for that, in ms."""
+        transactions.maybe_resolve_sequences()
+        if transactions.has_fatal_error or not transactions.bump_epoch_and_reset_id_if_needed():
+            return MAX_POLL_MS
+        if self._init_producer_id_inflight:
+            return MAX_POLL_MS
+        if now_ms < self._init_producer_id_retry_ms:
+            return self._init_producer_id_retry_ms - now_ms
+        node = self.client.least_loaded_node(now_ms)
+        if node is None or not self.client.ready(node, now_ms):
+            return self.settings.retry_backoff_ms
+        self._init_producer_id_inflight = True
+        self.client.send(
+            ClientRequest(
+                node, ApiKey.INIT_PRODUCER_ID, _build_init_producer_id, self._handle_init_producer_id, self.settings.request_timeout_ms
+            ),
+            now_ms,
+        )
+        return MAX_POLL_MS
+
+    def _handle_init_producer_id(self, response: ClientResponse) -> None:
+        self._init_producer_id_inflight = False
+        transactions = self.transactions
+        assert transactions is not None
+        if response.error is not None and not response.disconnected:
+            transactions.fail(response.error)
+            return
+        entity: Any = response.body
+        code = -1 if entity is None else int(entity.error_code)
+        if code == 0:
+            transactions.handle_init_producer_id(entity.producer_id, entity.producer_epoch)
+            return
+        error = NetworkException() if entity is None else _error_of(code)
+        if error.retriable:
+            self._init_producer_id_retry_ms = self._clock.now_ms() + self.settings.retry_backoff_ms
+        else:
+            transactions.fail(error)
+
+    # -- sending --
+
+    def _send_producer_data(self, now_ms: int) -> int:
+        """Ready, drain, expire, send; how long poll may wait, in ms."""
+        accumulator = self.accumulator
+        cluster = self.metadata.cluster
+        ready = accumulator.ready(cluster, now_ms)
+        if ready.unknown_leader_topics:
+            for topic in ready.unknown_leader_topics:
+                self.metadata.add(topic, now_ms)
+            self.metadata.request_update()
+        not_ready_ms = MAX_POLL_MS
+        nodes = set()
+        for node in ready.ready_nodes:
+            is_ready = self.client.ready(node, now_ms)
+            accumulator.update_node_latency(node, now_ms, is_ready)
+            if is_ready:
+                nodes.add(node)
+            else:
+                not_ready_ms = min(not_ready_ms, self.client.poll_delay_ms(node, now_ms))
+        drained = accumulator.drain(cluster, nodes, self.settings.max_request_size, now_ms)
+        self._note_inflight(drained)
+        self._expire_batches(now_ms)
+        for node, batches in drained.items():
+            self._send_produce_request(node, batches, now_ms)
+        if drained:
+            return 0
+        poll_ms = min(ready.next_ready_check_ms, not_ready_ms, accumulator.next_expiry_ms - now_ms, MAX_POLL_MS)
+        return max(0, poll_ms)
+
+    def _note_inflight(self, drained: dict[int, list[ProducerBatch]]) -> None:
+        for batches in drained.values():
+            for batch in batches:
+                batch.is_inflight = True
+                self._inflight.setdefault(batch.topic_partition, []).append(batch)
+                if self.settings.guarantee_message_order:
+                    self.accumulator.mute_partition(batch.topic_partition)
+
+    def _remove_inflight(self, batch: ProducerBatch) -> None:
+        batches = self._inflight.get(batch.topic_partition)
+        if batches is None:
+            return
+        remaining = [other for other in batches if other is not batch]
+        if remaining:
+            self._inflight[batch.topic_partition] = remaining
+        else:
+            del self._inflight[batch.topic_partition]
+
+    def _expire_batches(self, now_ms: int) -> None:
+        accumulator = self.accumulator
+        accumulator.reset_next_expiry()
+        for batch in self._expired_inflight(now_ms) + accumulator.expired_batches(now_ms):
+            was_sent = batch.in_retry or batch.is_inflight
+            error = DeliveryTimeout(
+                f"Expiring {batch.record_count} record(s) for {batch.topic_partition}:{now_ms - batch.created_ms} ms has passed since "
+                "batch creation. " + _expiry_hint(batch)
+            )
+            self._fail_batch(batch, BatchError(error), adjust_sequences=False)
+            if self.transactions is not None and was_sent and batch.has_sequence:
+                self.transactions.mark_sequence_unresolved(batch)
+
+    def _expired_inflight(self, now_ms: int) -> list[ProducerBatch]:
+        expired: list[ProducerBatch] = []
+        for batches in self._inflight.values():
+            for batch in batches:
+                if batch.is_done:
+                    continue
+                if batch.has_reached_delivery_timeout(self.settings.delivery_timeout_ms, now_ms):
+                    expired.append(batch)
+                else:
+                    self.accumulator.maybe_update_next_expiry(batch)
+                    break
+        return expired
+
+    def _send_produce_request(self, node: int, batches: list[ProducerBatch], now_ms: int) -> None:
+        by_partition = {batch.topic_partition: batch for batch in batches}
+        topics: dict[str, list[tuple[int, Any]]] = {}
+        for batch in batches:
+            topics.setdefault(batch.topic_partition.topic, []).append((batch.topic_partition.partition, batch.records()))
+        settings = self.settings
+        ids = {topic: self.metadata.cluster.topic_id(topic) for topic in topics}
+        max_version = None if all(ids.values()) else FIRST_TOPIC_ID_VERSION - 1
+        topic_ids = {topic: topic_id.bytes for topic, topic_id in ids.items() if topic_id is not None}
+        names = {topic_id: topic for topic, topic_id in ids.items()}
+
+        def build(version: int) -> list[Any]:
+            return produce_request_body(version, settings.acks, settings.request_timeout_ms, topics, topic_ids)
+
+        def complete(response: ClientResponse) -> None:
+            self._handle_produce_response(response, by_partition, names)
+
+        request = ClientRequest(
+            node, ApiKey.PRODUCE, build, complete, settings.request_timeout_ms, settings.acks != 0, max_version=max_version
+        )
+        self.metrics.record_batches(batches, now_ms)
+        self.client.send(request, now_ms)
+
+    # -- what comes back --
+
+    def _handle_produce_response(
+        self, response: ClientResponse, batches: dict[TopicPartition, ProducerBatch], names: dict[Any, str]
+    ) -> None:
+        now_ms = self._clock.now_ms()
+        for batch in batches.values():
+            batch.is_inflight = False
+        outcomes: dict[TopicPartition, ProduceOutcome] = {}
+        if response.disconnected:
+            why = f"Disconnected from node {response.request.node}"
+            missing = ProduceOutcome(NetworkException, message=why)
+        elif response.error is not None:
+            missing = ProduceOutcome(type(response.error), message=str(response.error))
+        elif response.body is None:
+            missing = ProduceOutcome(None)  # acks=0: the request was written, nobody will answer
+        else:
+            produced = read_produce_response(response.body, names)
+            outcomes = produced.outcomes
+            self.metrics.record_response(response.latency_ms, produced.throttle_ms, now_ms)
+            missing = ProduceOutcome(UnsupportedVersion, message="The response lacks the partition")
+            self._take_new_leaders(produced.outcomes, produced.endpoints)
+        for partition, batch in batches.items():
+            self._complete_batch(batch, outcomes.get(partition, missing), now_ms)
+
+    def _take_new_leaders(self, outcomes: dict[TopicPartition, ProduceOutcome], endpoints: tuple[Any, ...]) -> None:
+        leaders = {
+            partition: (outcome.leader_id, outcome.leader_epoch)
+            for partition, outcome in outcomes.items()
+            if outcome.error in (NotLeaderOrFollower, FencedLeaderEpoch) and outcome.leader_id >= 0 and outcome.leader_epoch >= 0
+        }
+        if leaders:
+            self.metadata.update_partition_leadership(leaders, endpoints)
+
+    def _complete_batch(self, batch: ProducerBatch, outcome: ProduceOutcome, now_ms: int) -> None:
+        """Settles one batch."""
+        error = outcome.error
+        self._remove_inflight(batch)
+        if batch.is_done:
+            self._complete_expired(batch, outcome)
+        elif error is None or error is DuplicateSequenceNumber:
+            # A duplicate means that the brokers have the batch but no longer know where: success without an offset.
+            self._complete_successfully(batch, outcome if error is None else ProduceOutcome(None))
+        elif error is MessageTooLarge and batch.record_count > 1:
+            self._split_batch(batch, now_ms)
+        elif self._can_retry(batch, outcome, now_ms):
+            _log.warning(
+                "Got error produce response on topic-partition %s, retrying (%d attempts left). Error: %s%s",
+                batch.topic_partition, self.settings.retries - batch.attempts - 1, _name(error), _with_message(outcome.message),
+            )  # fmt: skip
+            self.metrics.record_retries(batch.record_count, now_ms)
+            self.accumulator.reenqueue(batch, now_ms)
+        else:
+            self._fail_batch(batch, _batch_error(batch, outcome), batch.attempts < self.settings.retries)
+        if error is not None and getattr(error, "stale_metadata", False):
+            self.metadata.request_update()
+        if self.settings.guarantee_message_order:
+            self.accumulator.unmute_partition(batch.topic_partition)
+
+    def _complete_expired(self, batch: ProducerBatch, outcome: ProduceOutcome) -> None:
+        """The answer for a batch that was given up while in flight: its memory may go now; a success tells where the sequence stands."""
+        if outcome.error is None:
+            _log.debug("%s was acknowledged after it had been reported as failed", batch)
+            if self.transactions is not None:
+                self.transactions.handle_completed_batch(batch, outcome)
+        self.accumulator.deallocate(batch)
+
+    def _complete_successfully(self, batch: ProducerBatch, outcome: ProduceOutcome) -> None:
+        if self.transactions is not None:
+            self.transactions.handle_completed_batch(batch, outcome)
+        batch.complete(outcome.base_offset, outcome.log_append_time)
+        self.accumulator.deallocate(batch)
+
+    def _split_batch(self, batch: ProducerBatch, now_ms: int) -> None:
+        _log.warning(
+            "Got error produce response on topic-partition %s, splitting and retrying (%d attempts left). Error: MESSAGE_TOO_LARGE",
+            batch.topic_partition, self.settings.retries - batch.attempts,
+        )  # fmt: skip
+        if self.transactions is not None:
+            self.transactions.remove_inflight_batch(batch)
+        self.accumulator.split_and_reenqueue(batch)
+        self.accumulator.deallocate(batch)
+        self.metrics.record_split(now_ms)
+
+    def _can_retry(self, batch: ProducerBatch, outcome: ProduceOutcome, now_ms: int) -> bool:
+        if batch.has_reached_delivery_timeout(self.settings.delivery_timeout_ms, now_ms):
+            return False
+        if batch.attempts >= self.settings.retries:
+            return False
+        if self.transactions is None:
+            return bool(getattr(outcome.error, "retriable", False))
+        return self.transactions.can_retry(outcome, batch)
+
+    def _fail_batch(self, batch: ProducerBatch, error: BatchError, adjust_sequences: bool) -> None:
+        self.metrics.record_errors(batch.record_count, self._clock.now_ms())
+        if batch.complete_exceptionally(error) and self.transactions is not None:
+            cause = error.error if isinstance(error.error, Exception) else KafkaError()
+            self.transactions.handle_failed_batch(batch, cause, adjust_sequences)
+        self.accumulator.deallocate(batch)
+
+    # -- the end --
+
+    def abort_all(self, error: Exception) -> None:
+        """Fails whatever is left, for a close that does not wait any longer."""
+        self.accumulator.abort_incomplete(error)
+
+
+def _build_init_producer_id(version: int) -> Any:
+    from kafkatools.core.protocol.messages import build, request_type
+
+    fields = {"transactional_id": None, "transaction_timeout_ms": 0x7FFFFFFF}
+    return build(request_type(ApiKey.INIT_PRODUCER_ID, version), fields)
+
+
+def _error_of(code: int) -> KafkaError:
+    from kafkatools.core.errors import error_for_code
+
+    return error_for_code(code)()
+
+
+def _name(error: type[Exception]) -> str:
+    return getattr(error, "name", error.__name__)
+
+
+def _with_message(message: str | None) -> str:
+    return f". Error Message: {message}" if message else ""
+
+
+def _expiry_hint(batch: ProducerBatch) -> str:
+    if batch.in_retry or batch.is_inflight:
+        return "No acknowledgement has come."
+    return "The request has not been sent, or no server response has been received yet."
+
+
+def _batch_error(batch: ProducerBatch, outcome: ProduceOutcome) -> BatchError:
+    """The errors of a failed batch's records (Sender.failBatch): one for all, or those that KIP-467's record errors name."""
+    kind = outcome.error
+    assert kind is not None
+    if kind is TopicAuthorizationFailed:
+        return BatchError(TopicAuthorizationFailed(f"Not authorized to access topics: [{batch.topic_partition.topic}]"))
+    if kind is ClusterAuthorizationFailed:
+        return BatchError(ClusterAuthorizationFailed("The producer is not authorized to do idempotent sends"))
+    error = kind(outcome.message) if outcome.message else kind()
+    if not outcome.record_errors:
+        return BatchError(error)
+    single = len(outcome.record_errors) == 1
+    by_index: dict[int, Exception] = {}
+    for index, message in outcome.record_errors:
+        text = message or outcome.message or str(error)
+        by_index[index] = kind(text) if single else InvalidRecord(text)
+    others = KafkaError("Failed to append record because it was part of a batch which had one more more invalid records")
+    return BatchError(error, by_index, others)
+
+
