@@ -17,9 +17,8 @@ from kafkatools.core.consumer.errors import CorruptBatch, FetchFailed
 from kafkatools.core.consumer.fetch_messages import FetchedPartition
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.records.batch import read_batches
+from kafkatools.core.records.batch import HEADER_SIZE, LOG_OVERHEAD, RecordBatch, read_batches
 from kafkatools.core.records.columns import RecordColumns
-from kafkatools.core.records.control import ControlRecordType, parse_control_type
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -59,7 +58,9 @@ class CompletedFetch:
         self.is_consumed = False
         self.size_bytes = 0 if data.records is None else len(data.records)
         self._options = options
-        self._batches: Iterator[Any] = iter(read_batches(data.records)) if data.records is not None else iter(())
+        self._records = data.records if data.records is not None else memoryview(b"")
+        self._batches: Iterator[Any] = read_batches(self._records)
+        self._end = 0
         self._columns: RecordColumns | None = None
         self._column_start = 0
         self._columns_next_offset = fetch_offset
@@ -119,17 +120,34 @@ class CompletedFetch:
         return self._columns
 
     def _next_batch(self) -> Any:
-        try:
-            return next(self._batches, None)
-        except KafkaError as error:
-            return self._damaged(None, error)
+        """The next whole batch; None at the end. Bytes that cannot be a batch are damage."""
+        while True:
+            try:
+                batch = next(self._batches, None)
+            except KafkaError as error:
+                self._pass_unreadable(error)
+                continue
+            if batch is not None:
+                self._end = batch.position + batch.size_bytes
+            return batch
+
+    def _pass_unreadable(self, error: KafkaError) -> None:
+        """What lies at `_end` has a size or a magic byte that no batch has: raises, or goes on behind it if it can."""
+        batch = RecordBatch(self._records, self._end)
+        fits = batch.length >= HEADER_SIZE - LOG_OVERHEAD and self._end + batch.size_bytes <= len(self._records)
+        self._damaged(batch if fits else None, error)
+        if fits:
+            self._end += batch.size_bytes
+            self._batches = read_batches(self._records, self._end)
+        else:
+            self._batches = iter(())
 
     def _load(self, batch: Any) -> None:
-        """Puts a batch's records from the position on into `_columns`; leaves it None when the batch has none to show."""
-        self.last_epoch = batch.partition_leader_epoch
+        """Puts a batch's records from the position on into `_columns`; None stays when it has none to show."""
         try:
             if self._options.check_crcs:
                 batch.ensure_valid()
+            self.last_epoch = batch.partition_leader_epoch
             columns = None if self._is_passed_over(batch) else self._decode(batch)
         except KafkaError as error:
             self._damaged(batch, error)
@@ -163,10 +181,7 @@ class CompletedFetch:
 
     def _damaged(self, batch: Any, error: KafkaError) -> None:
         """Keeps the damage as this fetch's error, or reports it and moves past when that is the policy."""
-        if batch is None:
-            offsets = (self.next_fetch_offset, self.next_fetch_offset)
-        else:
-            offsets = (batch.base_offset, self._plausible_last_offset(batch))
+        offsets = (self.next_fetch_offset, self.next_fetch_offset) if batch is None else self._stated_offsets(batch)
         corrupt = CorruptBatch(*self.partition, offsets, self.next_fetch_offset, str(error))
         corrupt.__cause__ = error
         if self._options.skip_corrupt is None:
@@ -174,24 +189,32 @@ class CompletedFetch:
             raise corrupt
         self._options.skip_corrupt(corrupt)
         self.next_fetch_offset = corrupt.next_offset
-        if batch is None:
-            self.drain()
 
-    def _plausible_last_offset(self, batch: Any) -> int:
-        """The last offset a damaged batch states, unless it cannot be: those bytes may be what is damaged."""
-        last: int = batch.last_offset
-        end = self.data.high_watermark
-        if last < batch.base_offset or (0 <= end <= last):
-            return int(batch.base_offset)
-        return last
+    def _stated_offsets(self, batch: Any) -> tuple[int, int]:
+        """The offsets a damaged batch states, as far as they can be true: those bytes may be what is damaged."""
+        position, end = self.next_fetch_offset, self.data.high_watermark
+        try:
+            first, last = batch.base_offset, batch.last_offset
+        except KafkaError:
+            return position, position
+        if not 0 <= first <= last or last < position or 0 <= end <= last:
+            return position, position
+        return first, last
 
     def check_progress(self) -> None:
-        """Raises FetchFailed for bytes without a whole batch: the next fetch would bring the same (KIP-74 rules it out)."""
-        if self.size_bytes and next(iter(read_batches(self.data.records)), None) is None:
+        """Raises FetchFailed for bytes without a whole batch: the next fetch would bring the same."""
+        if self.size_bytes and not self._is_readable():
             raise FetchFailed(
                 f"Failed to make progress reading messages at {self.partition}={self.fetch_offset}. "
                 f"Received a non-empty fetch response from the server, but no complete records were found."
             )
+
+
+    def _is_readable(self) -> bool:
+        try:
+            return next(read_batches(self._records), None) is not None
+        except KafkaError:
+            return True  # damage: fetch_columns says so, with the offset
 
 
 def _first_at(columns: RecordColumns, offset: int) -> int:
@@ -209,5 +232,7 @@ def _first_at(columns: RecordColumns, offset: int) -> int:
 
 
 def _is_abort_marker(batch: Any) -> bool:
+    from kafkatools.core.records.control import ControlRecordType, parse_control_type
+
     key = batch.columns().key(0) if batch.record_count else None
     return key is not None and parse_control_type(key) == ControlRecordType.ABORT

@@ -118,7 +118,7 @@ _BUILT_IN: Final[dict[str, Deserializer]] = {
 
 
 def deserializer(name: str) -> Deserializer:
-    """The deserializer of a class name, with Kafka's package or without; raises ConfigError for a name not on the list."""
+    """The deserializer of a class name, with Kafka's package or without; ConfigError for a name not on the list."""
     found = _BUILT_IN.get(name.removeprefix(_PACKAGE))
     if found is None:
         known = ", ".join(sorted(_BUILT_IN))

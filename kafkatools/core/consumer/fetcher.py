@@ -33,7 +33,7 @@ OFFSET_OUT_OF_RANGE = 1
 CORRUPT_MESSAGE = 2
 TOPIC_AUTHORIZATION_FAILED = 29
 FETCH_SESSION_TOPIC_ID_ERROR = 106
-# Errors that say our picture of the cluster is old: fresh metadata, then the next try (FetchCollector.handleInitializeErrors).
+# Errors that say our picture of the cluster is old: fresh metadata, then the next try.
 _STALE_METADATA = frozenset({3, 6, 9, 56, 74, 78, 100, 103})
 # Errors that pass on their own: UNKNOWN_LEADER_EPOCH (the broker is behind) and UNKNOWN_SERVER_ERROR.
 _TRY_AGAIN = frozenset({75, -1})
@@ -258,7 +258,7 @@ class Fetcher:
         return [FetchedColumns(part.topic, part.partition, columns) for columns in taken]
 
     def _initialize(self, fetch: CompletedFetch) -> bool:
-        """The first look at an answer: errors, stale answers, the offsets it reports. False when it has no records to give."""
+        """The first look at an answer: its error, its age, the offsets it reports. False when it has no records."""
         part, data = fetch.partition, fetch.data
         state = self._subscriptions.state_or_none(part)
         if state is None or not state.has_valid_position() or state.position is None:
@@ -297,7 +297,7 @@ class Fetcher:
             state.last_stable_offset = data.last_stable_offset
 
     def _handle_error(self, fetch: CompletedFetch, position: FetchPosition) -> None:
-        """Acts on a partition's error (FetchCollector.handleInitializeErrors); raises those nobody can cure but the user."""
+        """Acts on an error (FetchCollector.handleInitializeErrors); raises those that only the user can cure."""
         part, code = fetch.partition, fetch.data.error_code
         fetch.drain()
         self._subscriptions.move_partition_to_end(part)

@@ -1,4 +1,4 @@
-"""Records to lines: Kafka's DefaultMessageFormatter, LoggingMessageFormatter and NoOpMessageFormatter, and JSON lines.
+"""Records to lines: Kafka's DefaultMessageFormatter, LoggingMessageFormatter and NoOpMessageFormatter.
 
 Rules: a formatter appends to a bytearray and never writes anywhere. Plain values go through the kernel, a batch at a
 time; everything else is one record at a time, and a record that cannot be formatted leaves nothing behind. Formatters
@@ -7,8 +7,6 @@ are a closed list; no class is loaded by name.
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
@@ -33,6 +31,7 @@ INTERNAL_TOPIC_FORMATTERS: Final = frozenset(
 )
 
 OnError = Callable[[KafkaError], bool]
+Escape = Callable[[bytes], bytes]
 
 _FLAGS = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key", "value")
 _DESERIALIZERS = ("key.deserializer", "value.deserializer", "headers.deserializer")
@@ -62,17 +61,17 @@ class NoOpFormatter:
 class DefaultFormatter:
     """Kafka's lines: the chosen parts in Kafka's order, with separators."""
 
-    def __init__(self, properties: Mapping[str, str], escape_control: bool = False) -> None:
-        _check_names(properties)
+    def __init__(self, properties: Mapping[str, str], escape: Escape | None = None) -> None:
+        check_properties(properties)
         self._shown = {flag: _flag(properties, f"print.{flag}", flag == "value") for flag in _FLAGS}
         self._separator = properties.get("key.separator", "\t").encode()
         self._line_end = properties.get("line.separator", "\n").encode()
         self._headers_separator = properties.get("headers.separator", ",").encode()
         self._null = properties.get("null.literal", "null").encode()
-        self._key, self._value, self._header = (_named(properties, name) for name in _DESERIALIZERS)
-        self._escape = escape_control
+        self._key, self._value, self._header = (named_deserializer(properties, name) for name in _DESERIALIZERS)
+        self._escape = escape
         only_values = [flag for flag in _FLAGS if self._shown[flag]] == ["value"]
-        self._values_only = only_values and self._value is None and not escape_control
+        self._values_only = only_values and self._value is None and escape is None
         self._parts: list[Callable[[FetchedColumns, int], bytes]] = [
             getattr(self, f"_{flag}_text") for flag in _FLAGS if self._shown[flag]
         ]
@@ -99,7 +98,7 @@ class DefaultFormatter:
         if data is None:
             return self._null
         text = data if deserialize is None else deserialize(data)
-        return escape_control_characters(text) if self._escape else text
+        return text if self._escape is None else self._escape(text)
 
     def _timestamp_text(self, fetched: FetchedColumns, index: int) -> bytes:
         name = timestamp_type_name(fetched.columns)
@@ -133,80 +132,17 @@ class DefaultFormatter:
         return self._text(fetched.columns.value(index), self._value)
 
 
-class JsonFormatter:
-    """One JSON object for each record; what it writes can be read back without loss (docs/json/)."""
-
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        _check_names(properties)
-        self._key, self._value, self._header = (_named(properties, name) for name in _DESERIALIZERS)
-        self._encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-    def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
-        """Appends the records' lines."""
-        timestamp_type = timestamp_type_name(fetched.columns)
-        for index in range(fetched.columns.count):
-            try:
-                line = self._encode(self._object(fetched, index, timestamp_type))
-            except KafkaError as error:
-                if not on_error(error):
-                    return index + 1
-                continue
-            out += line.encode()
-            out += b"\n"
-        return fetched.columns.count
-
-    def _object(self, fetched: FetchedColumns, index: int, timestamp_type: str) -> dict[str, Any]:
-        columns = fetched.columns
-        headers = columns.headers(index)
-        return {
-            "topic": fetched.topic,
-            "partition": fetched.partition,
-            "offset": columns.offsets[index],
-            "timestamp": columns.timestamps[index],
-            "timestamp_type": timestamp_type,
-            "key": json_bytes(columns.key(index), self._key),
-            "value": json_bytes(columns.value(index), self._value),
-            "headers": [[name, json_bytes(value, self._header)] for name, value in headers],
-        }
-
-
-def json_bytes(data: bytes | None, deserialize: Deserializer | None = None) -> Any:
-    """UTF-8 text as a string, other bytes as {"b64": ...}, null as null."""
-    if data is None:
-        return None
-    if deserialize is not None:
-        data = deserialize(data)
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return {"b64": base64.b64encode(data).decode()}
-
-
 def timestamp_type_name(columns: Any) -> str:
     """Kafka's name of the records' timestamp type: CreateTime, LogAppendTime or NoTimestampType (magic 0)."""
     names = {0: "CreateTime", 1: "LogAppendTime"}
     return names.get(int(columns.timestamp_type), "NoTimestampType")
 
 
-_CONTROL = {code: f"\\x{code:02x}".encode() for code in (*range(32), 127)}
-_CONTROL[9], _CONTROL[10], _CONTROL[13] = b"\\t", b"\\n", b"\\r"
-
-
-def escape_control_characters(text: bytes) -> bytes:
-    """Control characters (C0, DEL, and C1 in UTF-8) as visible escapes: a record must not drive the reader's terminal."""
-    if text.isascii() and text.decode().isprintable():
-        return text
-    shown = b"".join(_CONTROL.get(byte) or bytes((byte,)) for byte in text)
-    for code in range(0x80, 0xA0):
-        shown = shown.replace(b"\xc2" + bytes((code,)), f"\\u00{code:02x}".encode())
-    return shown
-
-
-def make_formatter(name: str, properties: Mapping[str, str], escape_control: bool = False) -> MessageFormatter:
+def make_formatter(name: str, properties: Mapping[str, str], escape: Escape | None = None) -> MessageFormatter:
     """The formatter of a Java class name; raises ConfigError for one that is not on the list."""
     if name in (DEFAULT_FORMATTER, LOGGING_FORMATTER):
-        # The logging formatter writes through a logger that Kafka's own tool settings hide; stdout is the default formatter's.
-        return DefaultFormatter(properties, escape_control)
+        # The logging formatter adds log lines that the settings of Kafka's own tools hide; stdout is the same.
+        return DefaultFormatter(properties, escape)
     if name == NO_OP_FORMATTER:
         return NoOpFormatter()
     if name in INTERNAL_TOPIC_FORMATTERS:
@@ -214,7 +150,8 @@ def make_formatter(name: str, properties: Mapping[str, str], escape_control: boo
     raise ConfigError(name)
 
 
-def _check_names(properties: Mapping[str, str]) -> None:
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Raises ConfigError for a property that means nothing."""
     for name in properties:
         if name not in _PROPERTIES:
             raise ConfigError(f"Unknown formatter property {name}. Known ones: {', '.join(sorted(_PROPERTIES))}")
@@ -230,6 +167,7 @@ def _flag(properties: Mapping[str, str], name: str, default: bool) -> bool:
     return word == "true"
 
 
-def _named(properties: Mapping[str, str], name: str) -> Deserializer | None:
+def named_deserializer(properties: Mapping[str, str], name: str) -> Deserializer | None:
+    """The deserializer a property names; None without the property."""
     text = properties.get(name)
     return None if text is None else deserializer(text)

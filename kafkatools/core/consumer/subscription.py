@@ -9,10 +9,10 @@ an order; one that was just read moves to the end of it.
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from kafkatools.core.config.setting import parse_iso_duration_ms
 from kafkatools.core.consumer.errors import LogTruncation, NoOffsetForPartition
 from kafkatools.core.errors import ConfigError
 
@@ -63,13 +63,6 @@ class ResetKind(enum.Enum):
     BY_DURATION = "by_duration"
 
 
-_DURATION = re.compile(
-    r"(?P<sign>[-+]?)P(?:(?P<days>[-+]?\d+)D)?"
-    r"(?:T(?=[-+\d])(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?(?:(?P<seconds>[-+]?\d+(?:[.,]\d{0,9})?)S)?)?",
-    re.IGNORECASE,
-)
-
-
 class AutoOffsetResetStrategy(NamedTuple):
     """auto.offset.reset: earliest, latest, none or by_duration:<ISO 8601 duration> (KIP-1106)."""
 
@@ -83,7 +76,9 @@ class AutoOffsetResetStrategy(NamedTuple):
         if word in ("earliest", "latest", "none"):
             return cls(ResetKind(word))
         if word.startswith("by_duration:"):
-            return cls(ResetKind.BY_DURATION, _duration_ms(text.strip()[len("by_duration:") :]))
+            duration_ms = parse_iso_duration_ms(text.strip()[len("by_duration:") :])
+            if duration_ms is not None:
+                return cls(ResetKind.BY_DURATION, duration_ms)
         raise ConfigError(
             f"Invalid value {text} for configuration auto.offset.reset: Invalid value `{text}` for configuration "
             "auto.offset.reset. The value must be either 'earliest', 'latest', 'none' or of the format "
@@ -95,19 +90,6 @@ class AutoOffsetResetStrategy(NamedTuple):
         if self.kind is ResetKind.BY_DURATION:
             return max(0, wall_ms - self.duration_ms)
         return EARLIEST_TIMESTAMP if self.kind is ResetKind.EARLIEST else LATEST_TIMESTAMP
-
-
-def _duration_ms(text: str) -> int:
-    match = _DURATION.fullmatch(text)
-    parts = match.groupdict() if match else {}
-    if not any(parts.get(unit) for unit in ("days", "hours", "minutes", "seconds")):
-        raise ConfigError(f"Invalid value by_duration:{text} for configuration auto.offset.reset: not a duration")
-    seconds = float((parts["seconds"] or "0").replace(",", "."))
-    total = (int(parts["days"] or 0) * 24 + int(parts["hours"] or 0)) * 60 + int(parts["minutes"] or 0)
-    result = round((total * 60 + seconds) * 1000) * (-1 if parts["sign"] == "-" else 1)
-    if result < 0:
-        raise ConfigError("Invalid value for configuration auto.offset.reset: Negative durations are not supported.")
-    return result
 
 
 class TopicPartitionState:
@@ -272,6 +254,14 @@ class SubscriptionState:
         state = self._assignment.get(partition)
         if state is not None and state.state is FetchState.AWAIT_RESET and state.reset_strategy == strategy:
             state.seek_unvalidated(position)
+
+    def maybe_replace_reset(
+        self, partition: TopicPartition, old: AutoOffsetResetStrategy, new: AutoOffsetResetStrategy
+    ) -> None:
+        """Asks by another policy, when the partition still waits for the answer to the old one."""
+        state = self._assignment.get(partition)
+        if state is not None and state.state is FetchState.AWAIT_RESET and state.reset_strategy == old:
+            state.reset(new)
 
     # --- validation
 

@@ -1,0 +1,344 @@
+"""The consumer: Kafka's KafkaConsumer for partitions that are assigned by hand.
+
+Rules: one thread; `wakeup` is the only call another thread may make. A poll sends what is due (resets, validations, fetches), hands out what is
+buffered and, before it returns records, sends the next fetches, so that the broker works while they are read. Nothing waits anywhere but in the
+network client. A coordinator that assigns partitions would call `assign` on SubscriptionState before the fetches of a poll are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.clock import Clock, SystemClock
+from kafkatools.core.config import Config
+from kafkatools.core.consumer.completed_fetch import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    FetchedColumns,
+    FetchOptions,
+    SkipCorrupt,
+)
+from kafkatools.core.consumer.fetcher import Fetcher, FetchSettings
+from kafkatools.core.consumer.network import ConsumerNetworkClient
+from kafkatools.core.consumer.offset_fetcher import ListedOffsets, NodeRequest, OffsetAndTimestamp, OffsetFetcher
+from kafkatools.core.consumer.subscription import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    AutoOffsetResetStrategy,
+    FetchPosition,
+    ResetKind,
+    SubscriptionState,
+    TopicPartition,
+)
+from kafkatools.core.errors import KafkaError, RequestTimedOut, UnknownTopicOrPartition, UnsupportedVersion
+from kafkatools.core.records.columns import TimestampType
+
+_ALL_BUFFERED = 1 << 62
+
+
+class ConsumerRecord(NamedTuple):
+    """One record and where it came from."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class ConsumerRecords:
+    """What a poll returned: columns by partition; iteration makes the records, partition by partition."""
+
+    def __init__(self, fetched: Sequence[FetchedColumns]) -> None:
+        self._fetched = fetched
+        self.count = sum(item.columns.count for item in fetched)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        for item in self._fetched:
+            yield from _records(item)
+
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions that have records, each once."""
+        return list(dict.fromkeys(TopicPartition(item.topic, item.partition) for item in self._fetched))
+
+    def columns(self) -> Sequence[FetchedColumns]:
+        """The records in columns, in the order they are to be read."""
+        return self._fetched
+
+
+def _records(item: FetchedColumns) -> Iterator[ConsumerRecord]:
+    for record in item.columns.records():
+        yield ConsumerRecord(item.topic, item.partition, *record)
+
+
+class WakeupError(KafkaError, name="WAKEUP"):
+    """Another thread called wakeup() while the consumer waited (Kafka's WakeupException)."""
+
+
+class Consumer:
+    """Reads partitions. Use it as a context manager, or close it.
+
+    `skip_corrupt`: called with the damage when a batch cannot be trusted, which is then passed over; without it such a batch is an error and
+    the position stays in front of it.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock | None = None,
+        skip_corrupt: SkipCorrupt | None = None,
+        client: ConsumerNetworkClient | None = None,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        isolation = READ_COMMITTED if config.isolation_level == "read_committed" else READ_UNCOMMITTED
+        options = FetchOptions(isolation, config.check_crcs, None, skip_corrupt)
+        self._subscriptions = SubscriptionState(AutoOffsetResetStrategy.parse(config.auto_offset_reset))
+        self._client = client or ConsumerNetworkClient(config, self._clock)
+        self._leaders = self._client.leaders
+        self._fetcher = Fetcher(_fetch_settings(config, options), self._subscriptions, self._leaders)
+        self._offsets = OffsetFetcher(
+            self._subscriptions, self._leaders, isolation, config.retry_backoff_ms, config.request_timeout_ms
+        )
+        self._max_poll_records: int = config.max_poll_records
+        self._api_timeout_ms: int = config.default_api_timeout_ms
+        self._failure: KafkaError | None = None
+        self._seen_metadata = -1
+        self._closed = False
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # --- what is read
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Reads exactly these partitions; those that were read before keep their position."""
+        self._subscriptions.assign(TopicPartition(*part) for part in partitions)
+        self._client.set_topics(self._subscriptions.topics())
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+        return self._subscriptions.assigned_partitions()
+
+    def pause(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Hands out nothing from these partitions until resume; what is buffered is kept."""
+        for part in partitions:
+            self._subscriptions.pause(TopicPartition(*part))
+
+    def resume(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Ends a pause."""
+        for part in partitions:
+            self._subscriptions.resume(TopicPartition(*part))
+
+    def paused(self) -> list[TopicPartition]:
+        """The partitions that are paused."""
+        return self._subscriptions.paused_partitions()
+
+    # --- positions
+
+    def seek(self, partition: tuple[str, int], offset: int, leader_epoch: int = -1) -> None:
+        """The next poll reads from `offset`; with the epoch of the record before it, truncation is noticed (KIP-320)."""
+        if offset < 0:
+            raise ValueError("seek offset must not be a negative number")
+        part = TopicPartition(*partition)
+        leader = self._leaders.leader(part)
+        position = FetchPosition(offset, leader_epoch)
+        self._subscriptions.seek(part, position if leader is None else position._replace(leader=leader))
+
+    def seek_to_beginning(self, partitions: Iterable[tuple[str, int]] = ()) -> None:
+        """To the first record there is, looked up with the next poll or position; no partitions = all of them."""
+        self._request_reset(partitions, ResetKind.EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[tuple[str, int]] = ()) -> None:
+        """To the end of the log (of what is committed, under read_committed)."""
+        self._request_reset(partitions, ResetKind.LATEST)
+
+    def _request_reset(self, partitions: Iterable[tuple[str, int]], kind: ResetKind) -> None:
+        chosen = [TopicPartition(*part) for part in partitions] or self.assignment()
+        for part in chosen:
+            self._subscriptions.request_offset_reset(part, AutoOffsetResetStrategy(kind))
+
+    def position(self, partition: tuple[str, int], timeout_ms: int | None = None) -> int:
+        """The offset of the next record to be handed out; looks it up when it is not known yet."""
+        part = TopicPartition(*partition)
+        deadline = self._deadline(timeout_ms)
+        while True:
+            position = self._subscriptions.position(part)
+            if position is not None:
+                return position.offset
+            self._update_positions()
+            self._wait(deadline, f"Timeout expired before the position for partition {part} could be determined")
+
+    def known_position(self, partition: tuple[str, int]) -> int | None:
+        """The position, None while it is not known; never waits."""
+        position = self._subscriptions.position(TopicPartition(*partition))
+        return None if position is None else position.offset
+
+    # --- records
+
+    def poll(self, timeout_ms: int) -> ConsumerRecords:
+        """Up to max.poll.records records; waits up to `timeout_ms` for the first."""
+        return ConsumerRecords(self._poll(timeout_ms, self._max_poll_records))
+
+    def poll_columns(self, timeout_ms: int) -> list[FetchedColumns]:
+        """All records that are buffered, in columns; waits up to `timeout_ms` for the first. max.poll.records is not looked at."""
+        return self._poll(timeout_ms, _ALL_BUFFERED)
+
+    def _poll(self, timeout_ms: int, max_records: int) -> list[FetchedColumns]:
+        now = self._clock.now_ms()
+        deadline = now + timeout_ms
+        while True:
+            self._raise_failure()
+            self._update_positions()
+            self._fetcher.note_time(now)
+            fetched = self._fetcher.collect(max_records)
+            self._send_fetches(now)
+            if fetched:
+                self._client.transmit()
+                return fetched
+            left = deadline - now
+            if left <= 0:
+                self._client.poll(0)
+                return self._fetcher.collect(max_records) if self._fetcher.has_completed() else []
+            self._client.poll(min(left, self._client.poll_limit_ms))
+            now = self._clock.now_ms()
+
+    def _send_fetches(self, now_ms: int) -> None:
+        for item in self._fetcher.prepare(now_ms, self._client.can_send):
+            node = item.node
+            self._client.send_fetch(
+                node,
+                item.request,
+                lambda response, version, node=node: self._fetcher.handle_response(node, response, version),
+                lambda error, node=node: self._fetcher.handle_failure(node),
+            )
+
+    # --- what has to happen before records can be fetched
+
+    def _update_positions(self) -> None:
+        now = self._clock.now_ms()
+        if self._client.metadata_version != self._seen_metadata:
+            self._seen_metadata = self._client.metadata_version
+            self._offsets.note_leaders()
+        for request in self._offsets.validation_requests(now):
+            self._send(request, self._offsets.handle_validation_response)
+        self._subscriptions.reset_initializing_positions()
+        for request in self._offsets.reset_requests(now, self._clock.wall_ms()):
+            self._send(request, self._offsets.handle_reset_response)
+
+    def _send(self, request: NodeRequest, handle: Callable[[NodeRequest, Any, int], None]) -> None:
+        def answered(entity: Any) -> None:
+            try:
+                handle(request, entity, self._clock.now_ms())
+            except KafkaError as error:
+                self._failure = error
+
+        def failed(error: KafkaError) -> None:
+            if isinstance(error, UnsupportedVersion) and handle == self._offsets.handle_validation_response:
+                self._offsets.skip_validation(request)
+            else:
+                self._offsets.handle_failure(request, self._clock.now_ms())
+
+        self._client.send(request.node, request.api_key, request.fields, answered, failed)
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    # --- questions to the cluster
+
+    def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        """The first offset of each partition; raises RequestTimedOut after default.api.timeout.ms."""
+        return self._known_offsets(partitions, EARLIEST_TIMESTAMP)
+
+    def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        """The offset after the last record of each partition (the last stable offset, under read_committed)."""
+        return self._known_offsets(partitions, LATEST_TIMESTAMP)
+
+    def offsets_for_times(
+        self, timestamps: Mapping[tuple[str, int], int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record of each partition with a timestamp (ms) at or after the one given; None when there is none."""
+        return self._list({TopicPartition(*part): timestamp for part, timestamp in timestamps.items()})
+
+    def _known_offsets(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[TopicPartition, int]:
+        found = self._list({TopicPartition(*part): timestamp for part in partitions})
+        return {part: offset.offset for part, offset in found.items() if offset is not None}
+
+    def _list(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        deadline = self._deadline(None)
+        found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+        self._client.add_topics({part.topic for part in wanted})
+        while len(found) < len(wanted):
+            left = {part: timestamp for part, timestamp in wanted.items() if part not in found}
+            self._list_once(left, found, deadline)
+            if len(found) < len(wanted):
+                self._wait(deadline, "Failed to get offsets by times in time", pause=True)
+        return found
+
+    def _list_once(
+        self,
+        wanted: Mapping[TopicPartition, int],
+        found: dict[TopicPartition, OffsetAndTimestamp | None],
+        deadline: int,
+    ) -> None:
+        requests, _ = self._offsets.list_requests(wanted)
+        waiting = {request.node for request in requests}
+
+        def answered(node: int, entity: Any) -> None:
+            waiting.discard(node)
+            try:
+                listed: ListedOffsets = self._offsets.listed(entity)
+            except KafkaError as error:
+                self._failure = error
+                return
+            found.update(listed.found)
+
+        for request in requests:
+            node = request.node
+            self._client.send(
+                node,
+                request.api_key,
+                request.fields,
+                lambda entity, node=node: answered(node, entity),
+                lambda error, node=node: waiting.discard(node),
+            )
+        while waiting:
+            self._wait(deadline, "Failed to get offsets by times in time")
+
+    def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[int]:
+        """The partitions of a topic; empty when there is no such topic. Raises InvalidTopic, TopicAuthorizationFailed."""
+        self._client.add_topics({topic})
+        self._client.refresh_metadata(self._deadline(timeout_ms))
+        return self._client.partitions_of(topic)
+
+    def list_topics(self, timeout_ms: int | None = None) -> dict[str, list[int]]:
+        """All topics that are not internal, with their partitions; from now on metadata covers all topics."""
+        self._client.want_all_topics()
+        self._client.refresh_metadata(self._deadline(timeout_ms))
+        return self._client.topics()
+
+    # --- waiting and the end
+
+    def _deadline(self, timeout_ms: int | None) -> int:
+        return self._clock.now_ms() + (self._api_timeout_ms if timeout_ms is None else timeout_ms)
+
+    def _wait(self, deadline: int, message: str, pause: bool = False) -> None:
+        now = self._clock.now_ms()
+        if now >= deadline:
+            raise RequestTimedOut(message)
+        self._client.poll(min(deadline - now, self._client.poll_limit_ms))
+        self._raise_failure()

@@ -1,0 +1,235 @@
+"""Where to read from: resets by ListOffsets, validation by OffsetForLeaderEpoch (Kafka's OffsetFetcher), without I/O.
+
+Rules: makes requests for leaders and takes in their answers; whoever sends them is elsewhere. A partition that is asked
+about is not asked again before retry.backoff.ms after a failure. Answers are applied by SubscriptionState, which knows
+whether they are still of use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kafkatools.core.consumer.fetcher import Leaders
+from kafkatools.core.consumer.subscription import (
+    AutoOffsetResetStrategy,
+    FetchPosition,
+    LeaderAndEpoch,
+    ResetKind,
+    SubscriptionState,
+    TopicPartition,
+)
+from kafkatools.core.errors import error_for_code
+
+LIST_OFFSETS = 2
+OFFSET_FOR_LEADER_EPOCH = 23
+_TOPIC_AUTHORIZATION_FAILED = 29
+_UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+_CONSUMER = -1
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """An offset found by timestamp, the record's timestamp and the leader epoch it was written in (-1 = not known)."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int = -1
+
+
+class NodeRequest(NamedTuple):
+    """A request for one node, as fields of the message; `partitions` is what it asks about."""
+
+    node: int
+    api_key: int
+    fields: Mapping[str, Any]
+    partitions: tuple[TopicPartition, ...]
+
+
+class ListedOffsets(NamedTuple):
+    """What a ListOffsets answer gave: offsets (None = there is no such record) and partitions to ask again."""
+
+    found: dict[TopicPartition, OffsetAndTimestamp | None]
+    again: list[TopicPartition]
+
+
+class OffsetFetcher:
+    """Requests for offsets and what their answers mean."""
+
+    def __init__(
+        self,
+        subscriptions: SubscriptionState,
+        leaders: Leaders,
+        isolation_level: int,
+        retry_backoff_ms: int,
+        request_timeout_ms: int,
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._leaders = leaders
+        self._isolation_level = isolation_level
+        self._retry_backoff_ms = retry_backoff_ms
+        self._request_timeout_ms = request_timeout_ms
+        self._resets: dict[TopicPartition, AutoOffsetResetStrategy] = {}
+        self._validations: dict[TopicPartition, FetchPosition] = {}
+
+    # --- ListOffsets
+
+    def list_requests(self, timestamps: Mapping[TopicPartition, int]) -> tuple[list[NodeRequest], list[TopicPartition]]:
+        """Requests for the leaders, and the partitions that have none now (fresh metadata is asked for)."""
+        by_node: dict[int, list[TopicPartition]] = {}
+        without: list[TopicPartition] = []
+        leaders: dict[TopicPartition, LeaderAndEpoch] = {}
+        for part in timestamps:
+            leader = self._leaders.leader(part)
+            if leader is None or leader.leader < 0:
+                without.append(part)
+            else:
+                leaders[part] = leader
+                by_node.setdefault(leader.leader, []).append(part)
+        if without:
+            self._leaders.request_update()
+        requests = [
+            NodeRequest(node, LIST_OFFSETS, self._list_fields(parts, timestamps, leaders), tuple(parts))
+            for node, parts in by_node.items()
+        ]
+        return requests, without
+
+    def _list_fields(
+        self,
+        parts: Iterable[TopicPartition],
+        timestamps: Mapping[TopicPartition, int],
+        leaders: Mapping[TopicPartition, LeaderAndEpoch],
+    ) -> dict[str, Any]:
+        topics: dict[str, list[dict[str, int]]] = {}
+        for part in parts:
+            item = {
+                "partition_index": part.partition,
+                "current_leader_epoch": leaders[part].epoch,
+                "timestamp": timestamps[part],
+            }
+            topics.setdefault(part.topic, []).append(item)
+        return {
+            "replica_id": _CONSUMER,
+            "isolation_level": self._isolation_level,
+            "topics": [{"name": name, "partitions": items} for name, items in topics.items()],
+            "timeout": self._request_timeout_ms,
+        }
+
+    def listed(self, entity: Any) -> ListedOffsets:
+        """Reads an answer; raises TopicAuthorizationFailed. Stale leaders lead to fresh metadata."""
+        result = ListedOffsets({}, [])
+        forbidden: list[str] = []
+        for topic in entity.topics:
+            for data in topic.partitions:
+                part, code = TopicPartition(topic.name, data.partition_index), int(data.error_code)
+                if code == 0:
+                    epoch = int(getattr(data, "leader_epoch", -1))
+                    known = data.offset >= 0
+                    result.found[part] = OffsetAndTimestamp(data.offset, data.timestamp, epoch) if known else None
+                elif code == _TOPIC_AUTHORIZATION_FAILED:
+                    forbidden.append(topic.name)
+                elif code == _UNSUPPORTED_FOR_MESSAGE_FORMAT:
+                    result.found[part] = None
+                else:
+                    result.again.append(part)
+        if forbidden:
+            raise error_for_code(_TOPIC_AUTHORIZATION_FAILED)(f"Not authorized to access topics: [{forbidden[0]}]")
+        if result.again:
+            self._leaders.request_update()
+        return result
+
+    # --- reset
+
+    def reset_requests(self, now_ms: int, wall_ms: int) -> list[NodeRequest]:
+        """Requests for the partitions that wait for a reset."""
+        strategies = self._subscriptions.partitions_needing_reset(now_ms)
+        if not strategies:
+            return []
+        timestamps = {part: strategy.timestamp(wall_ms) for part, strategy in strategies.items()}
+        requests, without = self.list_requests(timestamps)
+        asked = [part for request in requests for part in request.partitions]
+        self._subscriptions.set_next_retry(asked, now_ms + self._request_timeout_ms)
+        self._subscriptions.set_next_retry(without, now_ms + self._retry_backoff_ms)
+        self._resets.update({part: strategies[part] for part in asked})
+        return requests
+
+    def handle_reset_response(self, request: NodeRequest, entity: Any, now_ms: int) -> None:
+        """Takes over the offsets; what failed is asked again after the back-off."""
+        listed = self.listed(entity)
+        missed = set(request.partitions) - listed.found.keys()
+        self._subscriptions.set_next_retry(missed, now_ms + self._retry_backoff_ms)
+        for part, offset in listed.found.items():
+            strategy = self._resets.pop(part, None)
+            if strategy is None:
+                continue
+            if offset is None:
+                # No record is as young as the duration asks for: the next one to come will be.
+                self._subscriptions.maybe_replace_reset(part, strategy, AutoOffsetResetStrategy(ResetKind.LATEST))
+                continue
+            leader = self._leaders.leader(part) or LeaderAndEpoch()
+            self._subscriptions.maybe_seek_unvalidated(part, FetchPosition(offset.offset, -1, leader), strategy)
+
+    def handle_failure(self, request: NodeRequest, now_ms: int) -> None:
+        """No answer: again after the back-off, with fresh metadata."""
+        self._subscriptions.set_next_retry(request.partitions, now_ms + self._retry_backoff_ms)
+        self._leaders.request_update()
+
+    # --- validation
+
+    def note_leaders(self) -> None:
+        """Compares every position with the leaders of now, after a change of metadata."""
+        for part in self._subscriptions.assigned_partitions():
+            leader = self._leaders.leader(part)
+            if leader is not None:
+                self._subscriptions.maybe_validate_position_for_current_leader(part, leader)
+
+    def validation_requests(self, now_ms: int) -> list[NodeRequest]:
+        """Requests for the partitions whose position has to be validated."""
+        by_node: dict[int, dict[str, list[dict[str, int]]]] = {}
+        asked: dict[int, list[TopicPartition]] = {}
+        for part in self._subscriptions.partitions_needing_validation(now_ms):
+            position = self._subscriptions.position(part)
+            if position is None or position.leader.leader < 0:
+                self._leaders.request_update()
+                continue
+            node = position.leader.leader
+            item = {
+                "partition": part.partition,
+                "current_leader_epoch": position.leader.epoch,
+                "leader_epoch": position.offset_epoch,
+            }
+            by_node.setdefault(node, {}).setdefault(part.topic, []).append(item)
+            asked.setdefault(node, []).append(part)
+            self._validations[part] = position
+        requests = []
+        for node, topics in by_node.items():
+            self._subscriptions.set_next_retry(asked[node], now_ms + self._request_timeout_ms)
+            fields = {
+                "replica_id": _CONSUMER,
+                "topics": [{"topic": name, "partitions": items} for name, items in topics.items()],
+            }
+            requests.append(NodeRequest(node, OFFSET_FOR_LEADER_EPOCH, fields, tuple(asked[node])))
+        return requests
+
+    def handle_validation_response(self, request: NodeRequest, entity: Any, now_ms: int) -> None:
+        """Compares positions with the ends of their epochs; raises LogTruncation when nobody says what to do then."""
+        answered: set[TopicPartition] = set()
+        for topic in entity.topics:
+            for data in topic.partitions:
+                part, code = TopicPartition(topic.topic, data.partition), int(data.error_code)
+                asked = self._validations.get(part)
+                if code == _TOPIC_AUTHORIZATION_FAILED:
+                    raise error_for_code(code)(f"Not authorized to access topics: [{topic.topic}]")
+                if code == 0 and asked is not None:
+                    answered.add(part)
+                    del self._validations[part]
+                    self._subscriptions.maybe_complete_validation(part, asked, data.leader_epoch, data.end_offset)
+        missed = set(request.partitions) - answered
+        if missed:
+            self._subscriptions.set_next_retry(missed, now_ms + self._retry_backoff_ms)
+            self._leaders.request_update()
+
+    def skip_validation(self, request: NodeRequest) -> None:
+        """The broker is too old to tell where an epoch ends."""
+        for part in request.partitions:
+            self._validations.pop(part, None)
+            self._subscriptions.complete_validation(part)
