@@ -209,7 +209,6 @@ class CompletedFetch:
                 f"Received a non-empty fetch response from the server, but no complete records were found."
             )
 
-
     def _is_readable(self) -> bool:
         try:
             return next(read_batches(self._records), None) is not None

@@ -230,6 +230,8 @@ class Fetcher:
                 except KafkaError:
                     if collected:
                         break
+                    if not fetch.is_initialized:
+                        self._completed.popleft()
                     raise
                 left -= sum(item.columns.count for item in taken)
                 collected += taken
@@ -306,15 +308,12 @@ class Fetcher:
         elif code == OFFSET_OUT_OF_RANGE:
             self._handle_out_of_range(part, fetch.fetch_offset, position)
         elif code == CORRUPT_MESSAGE:
-            self._completed.popleft()
             raise FetchFailed(
                 f"Encountered corrupt message when fetching offset {fetch.fetch_offset} for topic-partition {part}"
             )
         elif code == TOPIC_AUTHORIZATION_FAILED:
-            self._completed.popleft()
             raise error_for_code(code)(f"Not authorized to access topics: [{part.topic}]")
         elif code not in _TRY_AGAIN:
-            self._completed.popleft()
             name = error_for_code(code).name
             raise FetchFailed(
                 f"Unexpected error code {code} ({name}) while fetching at offset {fetch.fetch_offset} from {part}"
@@ -329,7 +328,6 @@ class Fetcher:
         elif self._subscriptions.has_default_reset_policy():
             self._subscriptions.request_offset_reset(part)
         else:
-            self._completed.popleft()
             raise FetchOffsetOutOfRange([(part.topic, part.partition, fetch_offset)])
 
 

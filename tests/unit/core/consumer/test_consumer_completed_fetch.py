@@ -56,7 +56,9 @@ def recorded(name: str, committed: bool = False) -> list[tuple[Any, ...]]:
     for line in text.splitlines():
         row = json.loads(line)
         headers = tuple((header, data(value)) for header, value in row["headers"])
-        rows.append((row["offset"], row["timestamp"], row["timestamp_type"], data(row["key"]), data(row["value"]), headers))
+        rows.append(
+            (row["offset"], row["timestamp"], row["timestamp_type"], data(row["key"]), data(row["value"]), headers)
+        )
     return rows
 
 
@@ -83,7 +85,9 @@ def aborted_transactions(name: str) -> tuple[AbortedTransaction, ...]:
     return tuple(AbortedTransaction(producer_id, first) for _, producer_id, first, _, _ in entries)
 
 
-def fetched(name: str, offset: int = 0, options: FetchOptions | None = None, log: bytes | None = None) -> CompletedFetch:
+def fetched(
+    name: str, offset: int = 0, options: FetchOptions | None = None, log: bytes | None = None
+) -> CompletedFetch:
     """A completed fetch of a whole recorded partition, as a broker would answer it."""
     log = golden()[f"{name}/log"] if log is None else log
     data = FetchedPartition(name, ZERO_UUID, 0)
@@ -193,7 +197,10 @@ def test_corrupt_batch_is_an_error_after_the_sound_records_and_again() -> None:
             fetch.fetch_columns(ALL)
         assert fetch.next_fetch_offset == bad.base_offset
     message = str(raised.value)
-    assert f"Record batch for partition {name}-0 at offset {bad.base_offset} is invalid, cause: Record is corrupt (stored crc = " in message
+    assert (
+        f"Record batch for partition {name}-0 at offset {bad.base_offset} is invalid, cause: Record is corrupt (stored crc = "
+        in message
+    )
     assert f"offsets {bad.base_offset} to {bad.last_offset}" in message
     assert raised.value.next_offset == bad.next_offset
 

@@ -1,0 +1,340 @@
+"""The fetcher with scripted answers: what is asked, what comes out, what each error does (FetcherTest of Kafka)."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
+from kafkatools.core.consumer.errors import FetchFailed, FetchOffsetOutOfRange
+from kafkatools.core.consumer.fetch_messages import (
+    CurrentLeader,
+    FetchedPartition,
+    FetchResponse,
+    NodeEndpoint,
+)
+from kafkatools.core.consumer.fetcher import Fetcher, FetchSettings, NodeFetch, end_offset_of
+from kafkatools.core.consumer.subscription import (
+    AutoOffsetResetStrategy,
+    FetchPosition,
+    FetchState,
+    LeaderAndEpoch,
+    SubscriptionState,
+    TopicPartition,
+)
+from kafkatools.core.errors import TopicAuthorizationFailed
+from kafkatools.core.records.builder import BatchBuilder
+
+ID = uuid.UUID(int=5)
+P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
+ALL = 1 << 30
+
+
+def batch(base_offset: int, count: int) -> bytes:
+    builder = BatchBuilder(1 << 16, base_offset=base_offset)
+    for index in range(count):
+        builder.append(1_700_000_000_000, None, b"v%d" % (base_offset + index))
+    return bytes(builder.close())
+
+
+class Cluster:
+    """Leaders as a test sets them."""
+
+    def __init__(self) -> None:
+        self.leaders = {P0: LeaderAndEpoch(1, 3), P1: LeaderAndEpoch(1, 3), P2: LeaderAndEpoch(2, 3)}
+        self.nodes = {1, 2, 3}
+        self.updates = 0
+        self.moved: list[tuple[TopicPartition, CurrentLeader, tuple[NodeEndpoint, ...]]] = []
+
+    def leader(self, partition: TopicPartition) -> LeaderAndEpoch | None:
+        return self.leaders.get(partition)
+
+    def topic_id(self, topic: str) -> uuid.UUID:
+        return ID
+
+    def has_node(self, node: int) -> bool:
+        return node in self.nodes
+
+    def request_update(self) -> None:
+        self.updates += 1
+
+    def update_leadership(
+        self, partition: TopicPartition, leader: CurrentLeader, endpoints: tuple[NodeEndpoint, ...]
+    ) -> bool:
+        self.moved.append((partition, leader, endpoints))
+        return True
+
+
+class Script:
+    """A fetcher and the brokers' side of it."""
+
+    def __init__(self, *partitions: TopicPartition, reset: str = "latest", max_bytes: int = 52428800) -> None:
+        self.cluster = Cluster()
+        self.subscriptions = SubscriptionState(AutoOffsetResetStrategy.parse(reset))
+        self.subscriptions.assign(partitions)
+        for part in partitions:
+            self.subscriptions.seek(part, FetchPosition(0, -1, self.cluster.leaders[part]))
+        self.fetcher = Fetcher(FetchSettings(max_bytes=max_bytes), self.subscriptions, self.cluster)
+        self.session_ids = {1: 11, 2: 12, 3: 13}
+
+    def prepare(self, now_ms: int = 0) -> list[NodeFetch]:
+        return self.fetcher.prepare(now_ms, lambda node: True)
+
+    def asked(self, now_ms: int = 0) -> dict[int, list[tuple[int, int]]]:
+        """(partition, offset) by node of the requests that go out now."""
+        return {
+            item.node: [(part.partition, part.fetch_offset) for part in item.request.partitions]
+            for item in self.prepare(now_ms)
+        }
+
+    def answer(self, node: int, *partitions: FetchedPartition, endpoints: tuple[NodeEndpoint, ...] = ()) -> None:
+        response = FetchResponse(0, 0, self.session_ids[node])
+        response.partitions = list(partitions)
+        response.node_endpoints = endpoints
+        self.fetcher.handle_response(node, response, 17)
+
+    def collect(self, max_records: int = ALL) -> list[bytes | None]:
+        return values(self.fetcher.collect(max_records))
+
+
+def data(part: TopicPartition, records: bytes = b"", error: int = 0, preferred: int = -1) -> FetchedPartition:
+    result = FetchedPartition("", ID, part.partition, error)
+    result.records = memoryview(records)
+    result.high_watermark = 1000 if not error else -1
+    result.preferred_read_replica = preferred
+    return result
+
+
+def values(fetched: list[FetchedColumns]) -> list[bytes | None]:
+    return [record.value for item in fetched for record in item.columns.records()]
+
+
+def test_one_request_for_each_node_with_its_partitions() -> None:
+    script = Script(P0, P1, P2)
+    assert script.asked() == {1: [(0, 0), (1, 0)], 2: [(2, 0)]}
+    assert script.asked() == {}, "one in flight for each node"
+
+
+def test_request_carries_leader_epoch_topic_id_and_limits() -> None:
+    request = Script(P0).prepare()[0].request
+    assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (500, 1, 52428800)
+    part = request.partitions[0]
+    assert (part.topic_id, part.current_leader_epoch, part.max_bytes) == (ID, 3, 1048576)
+
+
+def test_next_fetch_starts_behind_what_is_buffered() -> None:
+    script = Script(P0)
+    script.asked()
+    script.answer(1, data(P0, batch(0, 10) + batch(10, 5)))
+    assert script.asked() == {1: [(0, 15)]}
+    script.answer(1, data(P0, batch(15, 5)))
+    assert script.asked() == {}, "two answers wait: no third"
+    assert script.collect() == [b"v%d" % index for index in range(20)]
+    assert script.asked() == {1: [(0, 20)]}
+
+
+def test_max_records_slices_and_the_position_follows() -> None:
+    script = Script(P0)
+    script.asked()
+    script.answer(1, data(P0, batch(0, 4) + batch(4, 4)))
+    assert script.collect(3) == [b"v0", b"v1", b"v2"]
+    position = script.subscriptions.position(P0)
+    assert position is not None
+    assert position.offset == 3
+    assert script.collect(3) == [b"v3", b"v4", b"v5"]
+    assert script.collect(3) == [b"v6", b"v7"]
+    assert script.collect(3) == []
+
+
+def test_buffered_bytes_bound_what_is_asked_for() -> None:
+    script = Script(P0, P2, max_bytes=100)
+    script.asked()
+    script.answer(1, data(P0, batch(0, 10)))
+    assert script.asked() == {}
+    script.collect()
+    script.answer(2, data(P2, b""))
+    assert script.asked() == {1: [(0, 10)], 2: []}
+
+
+def test_seek_makes_what_is_buffered_stale() -> None:
+    script = Script(P0)
+    script.asked()
+    script.answer(1, data(P0, batch(0, 10)))
+    script.asked()
+    script.subscriptions.seek(P0, FetchPosition(500, -1, LeaderAndEpoch(1, 3)))
+    assert script.collect() == []
+    script.answer(1, data(P0, batch(10, 10)))
+    assert script.collect() == []
+    assert script.asked() == {1: [(0, 500)]}
+
+
+def test_pause_keeps_what_is_buffered() -> None:
+    script = Script(P0, P1)
+    script.asked()
+    script.answer(1, data(P0, batch(0, 2)), data(P1, batch(0, 1)))
+    script.subscriptions.pause(P0)
+    assert script.collect() == [b"v0"]
+    assert not script.fetcher.has_completed()
+    script.subscriptions.resume(P0)
+    assert script.collect() == [b"v0", b"v1"]
+
+
+def test_unassigned_partition_is_dropped() -> None:
+    script = Script(P0, P1)
+    script.asked()
+    script.answer(1, data(P0, batch(0, 2)), data(P1))
+    script.subscriptions.assign([P1])
+    assert script.collect() == []
+
+
+@pytest.mark.parametrize("code", [3, 6, 9, 56, 74, 78, 100, 103])
+def test_errors_of_stale_metadata_ask_for_fresh_and_try_again(code: int) -> None:
+    script = Script(P0)
+    script.asked()
+    script.answer(1, data(P0, error=code))
+    assert script.collect() == []
+    assert script.cluster.updates == 1
+    position = script.subscriptions.position(P0)
+    assert position is not None
+    assert position.offset == 0
+    # The session remembers the partition, so it need not be named again.
+    assert script.asked() == {1: []}
+
+
+@pytest.mark.parametrize("code", [75, -1])
+def test_errors_that_pass_are_only_tried_again(code: int) -> None:
+    script = Script(P0)
+    script.asked()
+    script.answer(1, data(P0, error=code))
+    assert script.collect() == []
+    assert script.cluster.updates == 0
+    assert script.asked() == {1: []}
+
+
+def test_new_leader_in_the_answer_is_taken_over() -> None:
+    script = Script(P0)
+    script.asked()
+    moved = data(P0, error=6)
+    moved.current_leader = CurrentLeader(2, 9)
+    endpoints = (NodeEndpoint(2, "b2", 9092, None),)
+    script.answer(1, moved, endpoints=endpoints)
+    assert script.cluster.moved == [(P0, CurrentLeader(2, 9), endpoints)]
+
+
+def test_offset_out_of_range_resets_by_policy() -> None:
+    script = Script(P0, reset="earliest")
+    script.asked()
+    script.answer(1, data(P0, error=1))
+    assert script.collect() == []
+    assert script.subscriptions.state(P0).state is FetchState.AWAIT_RESET
+
+
+def test_offset_out_of_range_without_policy_is_an_error() -> None:
+    script = Script(P0, reset="none")
+    script.asked()
+    script.answer(1, data(P0, error=1))
+    with pytest.raises(FetchOffsetOutOfRange, match=r"\{t-0=0\} is out of range, and no reset policy is configured"):
+        script.collect()
+    assert script.collect() == []
+
+
+def test_out_of_range_of_an_older_position_is_ignored() -> None:
+    script = Script(P0, reset="none")
+    script.asked()
+    script.subscriptions.seek(P0, FetchPosition(7, -1, LeaderAndEpoch(1, 3)))
+    script.answer(1, data(P0, error=1))
+    assert script.collect() == []
+    assert script.subscriptions.state(P0).state is FetchState.FETCHING
+
+
+def test_authorization_and_corruption_on_the_broker_are_raised() -> None:
+    for code, error in ((29, TopicAuthorizationFailed), (2, FetchFailed), (87, FetchFailed)):
+        script = Script(P0)
+        script.asked()
+        script.answer(1, data(P0, error=code))
+        with pytest.raises(error):
+            script.collect()
+
+
+def test_error_behind_records_comes_with_the_next_call() -> None:
+    script = Script(P0, P1)
+    script.asked()
+    script.answer(1, data(P0, batch(0, 2)), data(P1, error=29))
+    assert script.collect() == [b"v0", b"v1"]
+    with pytest.raises(TopicAuthorizationFailed):
+        script.collect()
+
+
+def test_preferred_read_replica_is_read_until_out_of_range() -> None:
+    script = Script(P0)
+    script.asked()
+    script.answer(1, data(P0, preferred=3))
+    assert script.collect() == []
+    assert script.asked() == {3: [(0, 0)]}
+    script.answer(3, data(P0, error=1))
+    assert script.collect() == []
+    assert script.subscriptions.state(P0).state is FetchState.FETCHING
+    assert script.cluster.updates == 1
+    assert script.asked() == {1: []}, "back to the leader, whose session knows the partition"
+
+
+def test_replica_that_left_the_cluster_is_not_asked() -> None:
+    script = Script(P0)
+    script.asked()
+    script.answer(1, data(P0, preferred=3))
+    script.collect()
+    script.cluster.nodes.discard(3)
+    assert script.asked() == {1: []}
+    assert script.cluster.updates == 1
+
+
+def test_partition_without_leader_asks_for_metadata() -> None:
+    script = Script(P0)
+    del script.cluster.leaders[P0]
+    assert script.asked() == {}
+    assert script.cluster.updates == 1
+
+
+def test_lost_request_is_sent_in_full_again() -> None:
+    script = Script(P0)
+    script.asked()
+    script.fetcher.handle_failure(1)
+    assert script.asked() == {1: [(0, 0)]}
+
+
+def test_answer_without_records_notes_the_offsets() -> None:
+    script = Script(P0)
+    script.asked()
+    script.answer(1, data(P0))
+    assert script.subscriptions.state(P0).high_watermark == 1000
+    assert not script.fetcher.has_completed()
+
+
+def test_epochs_of_the_position_come_from_the_batches() -> None:
+    script = Script(P0)
+    script.asked()
+    records = bytearray(batch(0, 3))
+    records[12:16] = (8).to_bytes(4, "big")
+    script.answer(1, data(P0, bytes(records)))
+    script.collect()
+    assert script.subscriptions.position(P0) == FetchPosition(3, 8, LeaderAndEpoch(1, 3))
+
+
+def test_closing_ends_the_sessions() -> None:
+    script = Script(P0, P2)
+    script.asked()
+    script.answer(1, data(P0))
+    script.answer(2, data(P2))
+    ends = {
+        item.node: (item.request.session_id, item.request.session_epoch) for item in script.fetcher.close_requests()
+    }
+    assert ends == {1: (11, -1), 2: (12, -1)}
+
+
+def test_end_offset_needs_whole_batches() -> None:
+    first, second = batch(0, 3), batch(3, 4)
+    assert end_offset_of(data(P0, first + second)) == 7
+    assert end_offset_of(data(P0, first + second[:-1])) == 3
+    assert end_offset_of(data(P0, first[:20])) is None
+    assert end_offset_of(data(P0, error=6)) is None
