@@ -20,6 +20,7 @@ from kafkatools.options import (
     Option,
     Refusal,
     Requirement,
+    Rule,
     TopicFilter,
     client_settings,
     command_config,
@@ -99,7 +100,7 @@ def _others(*allowed: str) -> tuple[str, ...]:
     return tuple(action for action in ("alter", "create", "delete", "describe", "list") if action not in allowed)
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     ExactlyOne(_ACTIONS, "Command must include exactly one action: --list, --describe, --create, --alter or --delete"),
     Requirement(
         ("topic", "topic-id"),

@@ -1,0 +1,62 @@
+"""Releases of Apache Kafka, their metadata versions, and the feature levels that come with them.
+
+Sources: org.apache.kafka.server.common.MetadataVersion and Feature of Apache Kafka 4.3. A release such as `4.0` stands
+for the last metadata version that was made for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+METADATA_VERSION = "metadata.version"
+LATEST_RELEASE = "4.3-IV0"
+_LOWEST_LEVEL = 7
+_RELEASES = (
+    "3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 3.7-IV0 3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 "
+    "3.9-IV0 4.0-IV0 4.0-IV1 4.0-IV2 4.0-IV3 4.1-IV0 4.1-IV1 4.2-IV0 4.2-IV1 4.3-IV0"
+)
+METADATA_LEVELS = {name: _LOWEST_LEVEL + index for index, name in enumerate(_RELEASES.split())}
+
+
+class Feature(NamedTuple):
+    """A feature other than the metadata version: its highest level and, per level, the first metadata version that has
+    it by default."""
+
+    highest: int
+    default_from: Mapping[int, str]
+
+
+FEATURES = {
+    "kraft.version": Feature(1, {1: "3.9-IV0"}),
+    "transaction.version": Feature(2, {2: "4.0-IV2"}),
+    "group.version": Feature(1, {1: "4.0-IV0"}),
+    "eligible.leader.replicas.version": Feature(1, {1: "4.1-IV0"}),
+    "share.version": Feature(1, {1: "4.2-IV0"}),
+    "streams.version": Feature(1, {1: "4.2-IV1"}),
+}
+DEPENDENCIES = {("eligible.leader.replicas.version", 1): "4.0-IV1"}
+"""Feature and level -> the metadata version it needs at least."""
+
+
+def metadata_level(release: str) -> int | None:
+    """The metadata version of a release, `4.0` or `4.0-IV3`; None when there is none."""
+    if release in METADATA_LEVELS:
+        return METADATA_LEVELS[release]
+    made_for = [level for name, level in METADATA_LEVELS.items() if name.split("-")[0] == release]
+    return max(made_for, default=None)
+
+
+def release_of(level: int) -> str:
+    """`25` -> `4.0-IV3`; KeyError for a level that does not exist."""
+    return {number: name for name, number in METADATA_LEVELS.items()}[level]
+
+
+def default_levels(level: int) -> dict[str, int]:
+    """The level of every feature that comes by default with a metadata version, in Kafka's order."""
+    return {
+        name: max(
+            (number for number, since in feature.default_from.items() if METADATA_LEVELS[since] <= level), default=0
+        )
+        for name, feature in FEATURES.items()
+    }
