@@ -1,0 +1,237 @@
+"""The controller of a quorum of one: every change becomes records, the records go to the metadata log, then to the image, then to whoever applies them.
+
+Rules: a request is decided against the image as it is now and written at once, so decisions never overlap. Applying a delta (creating or dropping
+partition logs) happens before the answer, so that a created topic can be written to when the client hears of it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kafkatools.core.broker.controller import configs, topics
+from kafkatools.core.broker.controller.formatter import SUPPORTED_FEATURES, bootstrap_records
+from kafkatools.core.broker.controller.ids import random_id
+from kafkatools.core.broker.controller.metadata_image import BROKER_RESOURCE, MetadataDelta, MetadataImage, TopicState
+from kafkatools.core.broker.controller.metadata_log import MetadataLog
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.errors import InvalidRequest, KafkaError
+
+PRODUCER_ID_BLOCK = 1000
+RECORDS_PER_BATCH = 2000
+
+
+class Controller:
+    """Metadata changes and the answers about them."""
+
+    def __init__(self, log: MetadataLog, config: Config, node_id: int, directory_id: uuid.UUID, clock: Clock) -> None:
+        self.image = MetadataImage()
+        self.settings = configs.BrokerSettings(config, self.image, node_id)
+        self.node_id = node_id
+        self.broker_epoch = -1
+        self.apply_delta: Callable[[MetadataDelta], None] = lambda delta: None
+        self._log = log
+        self._clock = clock
+        self._directory_id = directory_id
+        self._next_producer_id = 0
+        self._producer_id_end = 0
+
+    @property
+    def effective_config(self) -> Config:
+        return self.settings.effective()
+
+    # -- start -----------------------------------------------------------------------------------------------------
+    def start(self, endpoints: Sequence[tuple[str, str, int]], *, is_new: bool, is_clean: bool) -> None:
+        """Replay the log, begin a leader epoch, register controller and broker; after an unclean stop every partition
+        gets a new leader epoch, so that clients notice what a crash may have cut off."""
+        from kafkatools.core.protocol.schemas.metadata import (
+            BeginTransactionRecord,
+            BrokerRegistrationChangeRecord,
+            ConfigRecord,
+            EndTransactionRecord,
+        )
+
+        self._log.replay(self.image.replay)
+        self._log.lead(self._clock.wall_ms())
+        if is_new:
+            min_isr = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="1")
+            self._write([BeginTransactionRecord(name="Bootstrap records"), *bootstrap_records(), min_isr, EndTransactionRecord()])
+        self._write([self._controller_registration(endpoints)])
+        self.broker_epoch = self._log.end_offset
+        self._write([self._broker_registration(endpoints)])
+        self._write(
+            [BrokerRegistrationChangeRecord(version=0, broker_id=self.node_id, broker_epoch=self.broker_epoch, fenced=-1)]
+        )
+        self._write(self._leadership_records(new_epochs=not is_clean and not is_new))
+        self.publish()
+
+    def _features(self) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "min_supported_version": low, "max_supported_version": high}
+            for name, (low, high) in SUPPORTED_FEATURES.items()
+        ]
+
+    def _controller_registration(self, endpoints: Sequence[tuple[str, str, int]]) -> Any:
+        from kafkatools.core.protocol.schemas.metadata import RegisterControllerRecord
+
+        points = [{"name": "CONTROLLER", "host": host, "port": port, "security_protocol": 0} for _, host, port in endpoints]
+        return RegisterControllerRecord(
+            controller_id=self.node_id, incarnation_id=random_id(), end_points=points, features=self._features()
+        )
+
+    def _broker_registration(self, endpoints: Sequence[tuple[str, str, int]]) -> Any:
+        from kafkatools.core.protocol.schemas.metadata import RegisterBrokerRecord
+
+        points = [{"name": name, "host": host, "port": port, "security_protocol": 0} for name, host, port in endpoints]
+        return RegisterBrokerRecord(
+            version=3,
+            broker_id=self.node_id,
+            incarnation_id=random_id(),
+            broker_epoch=self.broker_epoch,
+            end_points=points,
+            features=self._features(),
+            rack=None,
+            fenced=True,
+            log_dirs=(self._directory_id,),
+        )
+
+    def _leadership_records(self, *, new_epochs: bool) -> list[Any]:
+        """This node leads whatever it has a replica of: partitions led by nobody or by another node, and with `new_epochs` all."""
+        from kafkatools.core.protocol.schemas.metadata import PartitionChangeRecord
+
+        records = []
+        for topic in self.image.topics.values():
+            for partition in topic.partitions.values():
+                if self.node_id not in partition.replicas:
+                    continue
+                if new_epochs or partition.leader != self.node_id:
+                    isr = None if partition.isr == (self.node_id,) else (self.node_id,)
+                    records.append(
+                        PartitionChangeRecord(
+                            version=0, partition_id=partition.partition_id, topic_id=topic.topic_id, isr=isr, leader=self.node_id
+                        )
+                    )
+        return records
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+    def _write(self, records: Sequence[Any]) -> None:
+        for start in range(0, len(records), RECORDS_PER_BATCH):
+            part = list(records[start : start + RECORDS_PER_BATCH])
+            self._log.append(part, self._clock.wall_ms())
+            for record in part:
+                self.image.replay(record)
+
+    def publish(self) -> None:
+        """Let the broker apply what changed."""
+        self.apply_delta(self.image.take_delta())
+
+    # -- topics ----------------------------------------------------------------------------------------------------
+    def _placement(self) -> topics.Placement:
+        config = self.effective_config
+        return topics.Placement(
+            self.node_id, self._directory_id, config.num_partitions, config.default_replication_factor, random_id
+        )
+
+    def create_topics(
+        self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False
+    ) -> dict[str, TopicState | KafkaError]:
+        """Create each; the result is the topic, or why it was not made."""
+        results: dict[str, TopicState | KafkaError] = {}
+        names = [topic.name for topic in wanted]
+        placement = self._placement()
+        for topic in wanted:
+            if names.count(topic.name) > 1:
+                results[topic.name] = InvalidRequest("Duplicate topic name.")
+                continue
+            try:
+                topics.check_new_topic(self.image, topic.name)
+                configs.validate_topic_configs(topic.configs, self.effective_config)
+                state, records = topics.create_topic(self.image, topic, placement)
+            except KafkaError as error:
+                results[topic.name] = error
+                continue
+            if validate_only:
+                results[topic.name] = planned(state, records)
+            else:
+                self._write(records)
+                results[topic.name] = self.image.topics[topic.name]
+        self.publish()
+        return results
+
+    def create_partitions(
+        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool
+    ) -> None:
+        """Grow a topic; raises a KafkaError."""
+        records = topics.create_partitions(self.image, name, count, assignments, self._placement())
+        if not validate_only:
+            self._write(records)
+            self.publish()
+
+    def delete_topic(self, name: str | None, topic_id: uuid.UUID | None) -> TopicState:
+        """Delete a topic by name or id; raises a KafkaError."""
+        state, records = topics.delete_topic(self.image, name, topic_id)
+        self._write(records)
+        self.publish()
+        return state
+
+    def adopt_topic(self, name: str, topic_id: uuid.UUID, partitions: Mapping[int, int]) -> None:
+        """Register a topic found on disk, partition number -> leader epoch, when no metadata log knew it."""
+        from kafkatools.core.protocol.schemas.metadata import PartitionRecord, TopicRecord
+
+        me = (self.node_id,)
+        records = [TopicRecord(name=name, topic_id=topic_id)]
+        for index, epoch in sorted(partitions.items()):
+            records.append(
+                PartitionRecord(
+                    partition_id=index, topic_id=topic_id, replicas=me, isr=me, leader=self.node_id,
+                    leader_epoch=epoch, partition_epoch=0, directories=(self._directory_id,),
+                )
+            )
+        self._write(records)
+
+    # -- settings --------------------------------------------------------------------------------------------------
+    def alter_configs(
+        self, resource: tuple[int, str], changes: Sequence[configs.ConfigChange], *, validate_only: bool
+    ) -> None:
+        """Change settings one by one; raises a KafkaError."""
+        records = configs.alter_configs(self.image, self.settings, resource, changes)
+        if not validate_only:
+            self._write(records)
+            self.publish()
+
+    def replace_configs(self, resource: tuple[int, str], values: Mapping[str, str | None], *, validate_only: bool) -> None:
+        """Replace all settings of a resource; raises a KafkaError."""
+        records = configs.replace_configs(self.image, self.settings, resource, values)
+        if not validate_only:
+            self._write(records)
+            self.publish()
+
+    # -- producer ids ----------------------------------------------------------------------------------------------
+    def allocate_producer_id(self) -> int:
+        """The next producer id; blocks of 1000 are taken in the metadata log, and the rest of one is lost at a stop
+        (ProducerIdManager, ProducerIdControlManager)."""
+        from kafkatools.core.protocol.schemas.metadata import ProducerIdsRecord
+
+        if self._next_producer_id >= self._producer_id_end:
+            first = self.image.next_producer_id
+            end = first + PRODUCER_ID_BLOCK
+            self._write(
+                [ProducerIdsRecord(broker_id=self.node_id, broker_epoch=self.broker_epoch, next_producer_id=end)]
+            )
+            self._next_producer_id, self._producer_id_end = first, end
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
+
+    def close(self) -> None:
+        """Close the metadata log."""
+        self._log.close()
+
+
+def planned(state: TopicState, records: Sequence[Any]) -> TopicState:
+    """What a validated topic would look like."""
+    image = MetadataImage()
+    for record in records:
+        image.replay(record)
+    return image.topics[state.name]

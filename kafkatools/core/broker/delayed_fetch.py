@@ -1,0 +1,63 @@
+"""A fetch that waits for bytes (Kafka's DelayedFetch)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.purgatory import DelayedOperation
+from kafkatools.core.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.replica_manager import FetchPartition, ReplicaManager
+
+
+class DelayedFetch(DelayedOperation):
+    """Complete when `min_bytes` are there over all partitions, or when any partition has an error, another leader epoch, a diverging epoch, or an end below
+    the fetch offset (truncated); else at the time-out. What is answered is read again on completion."""
+
+    __slots__ = ("_isolation_level", "_min_bytes", "_on_complete", "_partitions", "_replicas")
+
+    def __init__(
+        self,
+        delay_ms: int,
+        replicas: ReplicaManager,
+        partitions: Sequence[FetchPartition],
+        limits: tuple[int, int],
+        on_complete: Callable[[], None],
+    ) -> None:
+        super().__init__(delay_ms)
+        self._replicas = replicas
+        self._partitions = partitions
+        self._min_bytes, self._isolation_level = limits
+        self._on_complete = on_complete
+
+    def try_complete(self) -> bool:
+        available = 0
+        for wanted in self._partitions:
+            partition = self._replicas.find(wanted)
+            if partition is None:
+                return self.force_complete()
+            try:
+                partition.check_leader_epoch(wanted.current_leader_epoch)
+                if partition.diverging_epoch(wanted.last_fetched_epoch, wanted.fetch_offset) is not None:
+                    return self.force_complete()
+                end = partition.fetch_end_offset(self._isolation_level)
+                if wanted.fetch_offset > end:
+                    if wanted.fetch_offset > partition.log.log_end_offset:
+                        return self.force_complete()
+                    continue
+                if wanted.fetch_offset == end:
+                    continue
+                if self._min_bytes <= 1:
+                    return self.force_complete()
+                found = partition.read(
+                    wanted.fetch_offset, wanted.max_bytes, self._isolation_level, min_one_message=True
+                )
+                available += min(found.size_bytes, wanted.max_bytes)
+            except KafkaError:
+                return self.force_complete()
+        return self.force_complete() if available >= self._min_bytes else False
+
+    def on_complete(self) -> None:
+        self._on_complete()

@@ -1,0 +1,233 @@
+"""The partitions of this broker and what produce and fetch do with them (Kafka's ReplicaManager).
+
+Rules: a metadata delta is applied by opening, re-leading or dropping partitions. An append changes a high watermark; whoever waits for that partition is looked at
+after the requests at hand were handled (`complete_delayed`), not in the middle of them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkatools.core.broker.controller.ids import to_text
+from kafkatools.core.broker.controller.metadata_image import TOPIC_RESOURCE, MetadataDelta, MetadataImage, TopicState
+from kafkatools.core.broker.log_manager import LogManager
+from kafkatools.core.broker.partition import READ_COMMITTED, EpochEnd, Partition
+from kafkatools.core.broker.purgatory import Purgatory
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.errors import (
+    InconsistentTopicId,
+    KafkaError,
+    KafkaStorageError,
+    UnknownServerError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from kafkatools.core.log.filenames import TopicPartition
+from kafkatools.core.log.log_config import LogConfig
+from kafkatools.core.log.partition_log import LogSlice
+
+NONE = 0
+
+
+@dataclass(slots=True)
+class FetchPartition:
+    """What a fetch wants of one partition, by name or by id."""
+
+    topic: str | None
+    topic_id: uuid.UUID | None
+    index: int
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+
+
+@dataclass(slots=True)
+class FetchedPartition:
+    """What there is of it."""
+
+    error_code: int = NONE
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted: Sequence[tuple[int, int]] | None = None
+    records: LogSlice | None = None
+    diverging: EpochEnd | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return 0 if self.records is None else self.records.size_bytes
+
+
+class ReplicaManager:
+    """Partitions by name and by id."""
+
+    def __init__(self, logs: LogManager, image: MetadataImage, node_id: int, clock: Clock, fetches: Purgatory) -> None:
+        self.logs = logs
+        self.fetches = fetches
+        self.partitions: dict[str, dict[int, Partition]] = {}
+        self.partitions_by_id: dict[uuid.UUID, dict[int, Partition]] = {}
+        self.broker_config: Callable[[], Config] | None = None
+        self._image = image
+        self._node_id = node_id
+        self._clock = clock
+        self._appended: dict[tuple[uuid.UUID, int], None] = {}
+
+    # -- metadata --------------------------------------------------------------------------------------------------
+    def apply_delta(self, delta: MetadataDelta) -> None:
+        """Make the partitions what the image says."""
+        for topic in delta.removed_topics.values():
+            self._drop_topic(topic)
+        for topic in delta.changed_topics.values():
+            self._lead_topic(topic)
+        for kind, name in delta.changed_configs:
+            if kind == TOPIC_RESOURCE:
+                self._configure(name)
+            else:
+                for topic_name in self.partitions:
+                    self._configure(topic_name)
+
+    def log_config(self, topic: str) -> LogConfig:
+        """The settings of a topic's logs."""
+        from kafkatools.core.config.topic import topic_config
+
+        assert self.broker_config is not None
+        broker = self.broker_config()
+        config = topic_config(broker, self._image.topic_configs(topic))
+        values: dict[str, Any] = {setting.name: config[setting.name] for setting in config.table}
+        if values.get("internal.segment.bytes") is None:
+            values.pop("internal.segment.bytes", None)
+        for name in ("producer.id.expiration.ms", "transaction.partition.verification.enable"):
+            values[name] = broker[name]
+        return LogConfig.from_values(values)
+
+    def _configure(self, topic: str) -> None:
+        if topic in self.partitions:
+            config = self.log_config(topic)
+            for partition in self.partitions[topic].values():
+                partition.log.config = config
+
+    def _lead_topic(self, topic: TopicState) -> None:
+        mine = self.partitions.setdefault(topic.name, {})
+        self.partitions_by_id[topic.topic_id] = mine
+        config: LogConfig | None = None
+        for index, state in topic.partitions.items():
+            if state.leader != self._node_id:
+                continue
+            partition = mine.get(index)
+            if partition is not None:
+                partition.become_leader(state.leader_epoch)
+                continue
+            config = config or self.log_config(topic.name)
+            name = TopicPartition(topic.name, index)
+            log = self.logs.get_or_create(name, to_text(topic.topic_id), config, self._clock.wall_ms())
+            mine[index] = Partition(topic.name, topic.topic_id, index, state.leader_epoch, log)
+
+    def _drop_topic(self, topic: TopicState) -> None:
+        self.partitions_by_id.pop(topic.topic_id, None)
+        for index, partition in self.partitions.pop(topic.name, {}).items():
+            partition.is_deleted = True
+            self.logs.delete(TopicPartition(topic.name, index), self._clock.now_ms())
+            self.fetches.check_and_complete(partition.key)
+
+    # -- lookup ----------------------------------------------------------------------------------------------------
+    def get(self, topic: str, index: int) -> Partition:
+        """The partition; UnknownTopicOrPartition when there is none."""
+        partition = self.partitions.get(topic, {}).get(index)
+        if partition is None:
+            raise UnknownTopicOrPartition()
+        return partition
+
+    def find(self, wanted: FetchPartition) -> Partition | None:
+        """The partition by id or by name, None when there is none."""
+        if wanted.topic_id is not None:
+            return self.partitions_by_id.get(wanted.topic_id, {}).get(wanted.index)
+        return self.partitions.get(wanted.topic or "", {}).get(wanted.index)
+
+    def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
+        """Name of an id."""
+        topic = None if topic_id is None else self._image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    # -- appends ---------------------------------------------------------------------------------------------------
+    def note_append(self, partition: Partition) -> None:
+        """Its watchers are looked at when the requests at hand are done."""
+        if self.fetches.has_watchers(partition.key):
+            self._appended[partition.key] = None
+
+    def complete_delayed(self) -> None:
+        """Look at the fetches that wait for what was appended."""
+        while self._appended:
+            appended, self._appended = self._appended, {}
+            for key in appended:
+                self.fetches.check_and_complete(key)
+
+    # -- fetches ---------------------------------------------------------------------------------------------------
+    def read(
+        self, wanted: Sequence[FetchPartition], max_bytes: int, isolation_level: int
+    ) -> list[FetchedPartition]:
+        """Read every partition in order; the first that has records gives at least one batch whatever the limits."""
+        results = []
+        limit, min_one_message = max_bytes, True
+        for each in wanted:
+            result = self._read_one(each, min(limit, each.max_bytes), isolation_level, min_one_message)
+            if result.size_bytes:
+                min_one_message = False
+                limit = max(0, limit - result.size_bytes)
+            results.append(result)
+        return results
+
+    def _read_one(self, wanted: FetchPartition, limit: int, isolation_level: int, min_one: bool) -> FetchedPartition:
+        partition = self.find(wanted)
+        if partition is None:
+            return FetchedPartition(error_code=self._missing(wanted).code)
+        log = partition.log
+        try:
+            partition.check_leader_epoch(wanted.current_leader_epoch)
+            diverging = partition.diverging_epoch(wanted.last_fetched_epoch, wanted.fetch_offset)
+            result = FetchedPartition(NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
+            if diverging is not None:
+                result.diverging = diverging
+                return result
+            end = partition.fetch_end_offset(isolation_level)
+            if wanted.fetch_offset == end or end < wanted.fetch_offset <= log.log_end_offset:
+                if wanted.fetch_offset < log.log_start_offset:
+                    return FetchedPartition(error_code=1)
+                result.aborted = () if isolation_level == READ_COMMITTED else None
+                return result
+            found = partition.read(wanted.fetch_offset, limit, isolation_level, min_one_message=min_one)
+            if found.size_bytes:
+                result.records = found
+            if isolation_level == READ_COMMITTED:
+                result.aborted = aborted_transactions(partition, wanted.fetch_offset, end)
+            return result
+        except KafkaError as error:
+            return FetchedPartition(error_code=error.code)
+        except OSError:
+            return FetchedPartition(error_code=KafkaStorageError.code)
+
+    def _missing(self, wanted: FetchPartition) -> type[KafkaError]:
+        if wanted.topic_id is not None:
+            if wanted.topic_id not in self.partitions_by_id:
+                return UnknownTopicId
+            if wanted.topic is not None and self.topic_name(wanted.topic_id) != wanted.topic:
+                return InconsistentTopicId
+        return UnknownTopicOrPartition
+
+
+def aborted_transactions(partition: Partition, start: int, end: int) -> list[tuple[int, int]]:
+    """(producer id, first offset) of aborted transactions that overlap [start, end)."""
+    return [(txn.producer_id, txn.first_offset) for txn in partition.log.aborted_transactions(start, end)]
+
+
+def error_code_of(error: Exception) -> int:
+    """The wire code of whatever a handler caught."""
+    if isinstance(error, KafkaError):
+        return error.code
+    return KafkaStorageError.code if isinstance(error, OSError) else UnknownServerError.code
+
+
