@@ -5,7 +5,7 @@ import os
 from setuptools import Extension, setup
 
 RECORDS = "kafkatools.core.records"
-KERNELS = ("_kernel",)
+KERNELS = ("_kernel", "_kernel_text")
 
 
 def extensions() -> list[Extension]:

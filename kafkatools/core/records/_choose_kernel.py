@@ -8,7 +8,7 @@ import pathlib
 import sys
 import types
 
-KERNELS = ("_kernel",)
+KERNELS = ("_kernel", "_kernel_text")
 
 
 def _load_source(name: str) -> None:

@@ -1,6 +1,6 @@
 """The record kernel, compiled or plain: import it from here.
 
-`_kernel.py` is one source that runs as it is and that setup.py compiles to C; the results are the same.
+`_kernel.py` and `_kernel_text.py` are sources that run as they are and that setup.py compiles to C; the results are the same.
 KT_PURE_PYTHON=1 at run time takes the plain source even if the compiled module is there. `COMPILED` tells which one runs.
 """
 
@@ -40,6 +40,16 @@ from kafkatools.core.records._kernel import (
     size_of_varint,
     varint,
 )
+from kafkatools.core.records._kernel_text import (
+    SHOW_DATA,
+    SHOW_METADATA,
+    find_lines,
+    format_records,
+    java_utf8,
+    split_keys,
+    write_keys_and_values,
+    write_values,
+)
 
 __all__ = [
     "COMPILED",
@@ -48,6 +58,8 @@ __all__ = [
     "SCAN_FULL",
     "SCAN_PARTIAL",
     "SCAN_TOO_SMALL",
+    "SHOW_DATA",
+    "SHOW_METADATA",
     "STATE_BASE_TIMESTAMP",
     "STATE_DEFAULT_TIMESTAMP",
     "STATE_MAX_TIMESTAMP",
@@ -63,6 +75,9 @@ __all__ = [
     "append_record",
     "decode_records",
     "encode_columns",
+    "find_lines",
+    "format_records",
+    "java_utf8",
     "murmur2",
     "new_ints",
     "new_longs",
@@ -72,5 +87,8 @@ __all__ = [
     "record_size",
     "scan_batches",
     "size_of_varint",
+    "split_keys",
     "varint",
+    "write_keys_and_values",
+    "write_values",
 ]

@@ -1,0 +1,48 @@
+# The C types of _dump_kernel.py. Pointers carry no length: whoever takes one is told the end as well.
+cimport cython
+from cpython cimport array
+from libc.string cimport memcpy, strlen
+
+cdef long long* _table(array.array column) except? NULL
+cdef int* _ints(array.array column) except? NULL
+cdef unsigned char* _target(unsigned char[::1] data) noexcept
+cdef const unsigned char* _source(const unsigned char[::1] data) noexcept
+
+@cython.locals(size=Py_ssize_t)
+cdef Py_ssize_t _text(unsigned char* target, Py_ssize_t position, const char* shown) noexcept nogil
+cdef Py_ssize_t _bytes(unsigned char* target, Py_ssize_t position, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+@cython.locals(rest="unsigned long long", limit="unsigned long long", size=int, at=Py_ssize_t)
+cdef Py_ssize_t _number(unsigned char* target, Py_ssize_t position, long long value) noexcept nogil
+cdef long long _sequence(long long base, long long increment) noexcept nogil
+@cython.locals(stop=Py_ssize_t, at=Py_ssize_t, seen="unsigned char")
+cdef bint _is_utf8(const unsigned char* data, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+@cython.locals(lead=int, low=int, high=int, more=int)
+cdef bint _has_only_sequences(const unsigned char* data, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
+
+@cython.locals(items="long long*", flags="const unsigned char*", due="long long*", width=Py_ssize_t, row=Py_ssize_t, slot=Py_ssize_t)
+cpdef Py_ssize_t first_irregular(array.array table, Py_ssize_t first, Py_ssize_t stop, unsigned char[::1] valid, array.array state) except? -1
+@cython.locals(items="long long*", width=Py_ssize_t, room=Py_ssize_t, out="unsigned char*", position=Py_ssize_t, row=Py_ssize_t, slot=Py_ssize_t)
+cpdef Py_ssize_t format_batches(unsigned char[::1] target, array.array table, Py_ssize_t first, Py_ssize_t stop, long long file_position) except? -1
+@cython.locals(attributes="long long")
+cdef Py_ssize_t _batch_start(unsigned char* out, Py_ssize_t position, long long* items, Py_ssize_t slot) noexcept nogil
+@cython.locals(attributes="long long")
+cdef Py_ssize_t _batch_end(unsigned char* out, Py_ssize_t position, long long* items, Py_ssize_t slot, long long file_position) noexcept nogil
+cdef Py_ssize_t _boolean(unsigned char* out, Py_ssize_t position, long long value) noexcept nogil
+cdef Py_ssize_t _codec(unsigned char* out, Py_ssize_t position, long long codec) noexcept nogil
+
+@cython.locals(
+    keeper="long long*", rows=Py_ssize_t, offsets="long long*", timestamps="long long*", key_positions="int*", key_lengths="int*",
+    value_positions="int*", value_lengths="int*", header_positions="int*", header_counts="int*", source="const unsigned char*",
+    out="unsigned char*", pairs="long long*", room=Py_ssize_t, last="long long", found=Py_ssize_t, position=Py_ssize_t, row=Py_ssize_t,
+)
+cpdef Py_ssize_t format_records(
+    unsigned char[::1] target, const unsigned char[::1] data, long long base_offset, tuple longs, tuple ints, array.array numbers, array.array gaps
+) except? -2
+cdef Py_ssize_t _contents(
+    unsigned char* out, Py_ssize_t position, const unsigned char* source, Py_ssize_t key_position, Py_ssize_t key_length,
+    Py_ssize_t value_position, Py_ssize_t value_length, long long has_metadata
+) noexcept nogil
+@cython.locals(first=bint, size="long long")
+cdef Py_ssize_t _header_names(unsigned char* out, Py_ssize_t position, const unsigned char* source, Py_ssize_t at, Py_ssize_t count) noexcept nogil
+@cython.locals(shift=int, raw="long long")
+cdef (long long, Py_ssize_t) _size(const unsigned char* source, Py_ssize_t at) noexcept nogil

@@ -1,0 +1,420 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: cdivision=True, annotation_typing=False, infer_types=False
+"""The lines of dump-log for whole batches: one pass over the table of scan_batches or the columns of decode_records.
+
+The rules are those of `_kernel.py`: ordinary Python that also compiles, nothing raised for data, every write inside a
+size that was compared with the target's length before. What these loops do not show (damage, gaps beyond the room for
+them, names or values that are not UTF-8) they refuse with -1, and the caller takes its own, slower way for that batch.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+try:
+    import cython
+except ImportError:
+
+    class _Uncompiled:
+        compiled = False
+
+    cython = _Uncompiled()
+
+Buffer = bytes | bytearray | memoryview
+
+COMPILED: bool = cython.compiled
+
+# The columns of scan_batches' table.
+WIDTH = 14
+POSITION, BASE_OFFSET, SIZE, MAGIC, LEADER_EPOCH, CRC, ATTRIBUTES, LAST_DELTA = 0, 1, 2, 3, 4, 5, 6, 7
+BASE_TIMESTAMP, MAX_TIMESTAMP, PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE, COUNT = 8, 9, 10, 11, 12, 13
+
+# The slots of first_irregular's state.
+STATE_NEXT_OFFSET = 0
+STATE_EPOCH = 1
+
+# The slots of format_records' numbers: what it is told, and where it leaves off.
+NUMBER_ROWS = 0
+NUMBER_BASE_SEQUENCE = 1
+NUMBER_APPEND_TIME = 2
+NUMBER_HAS_APPEND_TIME = 3
+NUMBER_SHOWS_METADATA = 4
+NUMBER_SHOWS_CONTENTS = 5
+NUMBER_LAST_OFFSET = 6
+NUMBER_GAPS = 7
+NUMBERS_SIZE = 8
+
+# More than the labels and numbers of one line take.
+BATCH_LINE_BYTES = 640
+RECORD_LINE_BYTES = 320
+
+
+def _table(column: array[int]) -> Any:
+    if cython.compiled:
+        return column.data.as_longlongs
+    return column
+
+
+def _ints(column: array[int]) -> Any:
+    if cython.compiled:
+        return column.data.as_ints
+    return column
+
+
+def _target(data: bytearray) -> Any:
+    if cython.compiled:
+        return cython.address(data[0])
+    return data
+
+
+def _source(data: Buffer) -> Any:
+    if cython.compiled:
+        return cython.address(data[0])
+    return data
+
+
+def _text(target: Any, position: int, shown: bytes) -> int:
+    """Copies a literal; the position after it."""
+    if cython.compiled:
+        size = strlen(shown)
+        memcpy(target + position, shown, size)
+    else:
+        size = len(shown)
+        target[position : position + size] = shown
+    return position + size
+
+
+def _bytes(target: Any, position: int, source: Any, start: int, size: int) -> int:
+    if cython.compiled:
+        memcpy(target + position, source + start, size)
+    else:
+        target[position : position + size] = source[start : start + size]
+    return position + size
+
+
+def _number(target: Any, position: int, value: int) -> int:
+    """A 64-bit integer in decimal; the position after it."""
+    if not cython.compiled:
+        shown = str(value).encode()
+        target[position : position + len(shown)] = shown
+        return position + len(shown)
+    rest = value
+    if value < 0:
+        target[position] = 45
+        position += 1
+        rest = 0 - rest
+    size = 1
+    limit = rest
+    while limit >= 10:
+        limit = limit // 10
+        size += 1
+    at = position + size
+    while at > position:
+        at -= 1
+        target[at] = 48 + rest % 10
+        rest = rest // 10
+    return position + size
+
+
+def _sequence(base: int, increment: int) -> int:
+    """DefaultRecordBatch.incrementSequence; -1 for a batch without sequences."""
+    if base < 0:
+        return -1
+    if base > 2147483647 - increment:
+        return increment - (2147483647 - base) - 1
+    return base + increment
+
+
+def _is_utf8(data: Any, start: int, size: int) -> bool:
+    """Whether the bytes are UTF-8 as Java and Python read it."""
+    if not cython.compiled:
+        try:
+            bytes(data[start : start + size]).decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+    stop = start + size
+    at = start
+    seen = 0
+    while at < stop:
+        seen |= data[at]
+        at += 1
+    if seen < 0x80:
+        return True
+    return _has_only_sequences(data, start, stop)
+
+
+def _has_only_sequences(data: Any, at: int, stop: int) -> bool:
+    while at < stop:
+        lead = data[at]
+        at += 1
+        if lead < 0x80:
+            continue
+        low, high, more = 0x80, 0xBF, 1
+        if lead < 0xC2 or lead > 0xF4:
+            return False
+        if lead >= 0xF0:
+            more = 3
+            low = 0x90 if lead == 0xF0 else 0x80
+            high = 0x8F if lead == 0xF4 else 0xBF
+        elif lead >= 0xE0:
+            more = 2
+            low = 0xA0 if lead == 0xE0 else 0x80
+            high = 0x9F if lead == 0xED else 0xBF
+        if more > stop - at or data[at] < low or data[at] > high:
+            return False
+        at += 1
+        more -= 1
+        while more > 0:
+            if data[at] & 0xC0 != 0x80:
+                return False
+            at += 1
+            more -= 1
+    return True
+
+
+# -- batches --
+
+
+def first_irregular(table: array[int], first: int, stop: int, valid: bytearray, state: array[int]) -> int:
+    """The first of the rows first..stop that needs more than its line: damaged, legacy, or not following the others.
+
+    `valid` has a byte per row, 1 where the checksum is right. `state` = the next offset due, the leader epoch reached.
+    """
+    items = _table(table)
+    flags = _source(valid)
+    due = _table(state)
+    width = WIDTH
+    stop = min(stop, len(table) // width, len(valid))
+    row = max(first, 0)
+    while row < stop:
+        slot = row * width
+        if items[slot + 3] != 2 or items[slot + 2] < 61 or not flags[row] or items[slot + 6] & 7 > 4:
+            break
+        if items[slot + 1] < due[0] or items[slot + 4] < due[1]:
+            break
+        due[0] = items[slot + 1] + items[slot + 7] + 1
+        due[1] = items[slot + 4]
+        row += 1
+    return row
+
+
+def format_batches(target: bytearray, table: array[int], first: int, stop: int, file_position: int) -> int:
+    """The lines of sound version 2 batches; how many bytes they took, -1 when the target could be too short.
+
+    `file_position` is added to the positions of the table.
+    """
+    items = _table(table)
+    width, room = WIDTH, BATCH_LINE_BYTES
+    stop = min(stop, len(table) // width)
+    if first < 0 or stop <= first:
+        return 0
+    if (stop - first) * room > len(target):
+        return -1
+    out = _target(target)
+    position = 0
+    row = first
+    while row < stop:
+        slot = row * width
+        position = _batch_start(out, position, items, slot)
+        position = _batch_end(out, position, items, slot, file_position)
+        row += 1
+    return position
+
+
+def _batch_start(out: Any, position: int, items: Any, slot: int) -> int:
+    attributes = items[slot + 6]
+    position = _number(out, _text(out, position, b"baseOffset: "), items[slot + 1])
+    position = _number(out, _text(out, position, b" lastOffset: "), items[slot + 1] + items[slot + 7])
+    position = _number(out, _text(out, position, b" count: "), items[slot + 13])
+    position = _number(out, _text(out, position, b" baseSequence: "), items[slot + 12])
+    position = _number(out, _text(out, position, b" lastSequence: "), _sequence(items[slot + 12], items[slot + 7]))
+    position = _number(out, _text(out, position, b" producerId: "), items[slot + 10])
+    position = _number(out, _text(out, position, b" producerEpoch: "), items[slot + 11])
+    position = _number(out, _text(out, position, b" partitionLeaderEpoch: "), items[slot + 4])
+    position = _boolean(out, _text(out, position, b" isTransactional: "), attributes & 0x10)
+    position = _boolean(out, _text(out, position, b" isControl: "), attributes & 0x20)
+    position = _text(out, position, b" deleteHorizonMs: OptionalLong")
+    if attributes & 0x40:
+        position = _number(out, _text(out, position, b"["), items[slot + 8])
+        return _text(out, position, b"]")
+    return _text(out, position, b".empty")
+
+
+def _batch_end(out: Any, position: int, items: Any, slot: int, file_position: int) -> int:
+    attributes = items[slot + 6]
+    position = _number(out, _text(out, position, b" position: "), items[slot] + file_position)
+    if attributes & 8:
+        position = _text(out, position, b" LogAppendTime: ")
+    else:
+        position = _text(out, position, b" CreateTime: ")
+    position = _number(out, position, items[slot + 9])
+    position = _number(out, _text(out, position, b" size: "), items[slot + 2])
+    position = _number(out, _text(out, position, b" magic: "), items[slot + 3])
+    position = _codec(out, _text(out, position, b" compresscodec: "), attributes & 7)
+    position = _number(out, _text(out, position, b" crc: "), items[slot + 5])
+    return _text(out, position, b" isvalid: true\n")
+
+
+def _boolean(out: Any, position: int, value: int) -> int:
+    if value:
+        return _text(out, position, b"true")
+    return _text(out, position, b"false")
+
+
+def _codec(out: Any, position: int, codec: int) -> int:
+    if codec == 0:
+        return _text(out, position, b"none")
+    if codec == 1:
+        return _text(out, position, b"gzip")
+    if codec == 2:
+        return _text(out, position, b"snappy")
+    if codec == 3:
+        return _text(out, position, b"lz4")
+    return _text(out, position, b"zstd")
+
+
+# -- records --
+
+
+def format_records(
+    target: bytearray,
+    data: Buffer,
+    base_offset: int,
+    longs: tuple[array[int], array[int]],
+    ints: tuple[array[int], array[int], array[int], array[int], array[int], array[int]],
+    numbers: array[int],
+    gaps: array[int],
+) -> int:
+    """The lines of the records that decode_records read from `data`; how many bytes they took, -1 when refused.
+
+    Keys and values are shown as text. `numbers` says what to show and holds the last offset; where an offset is not
+    the successor of the one before, both are added to `gaps`. The header counts that were read are set back to zero.
+    """
+    keeper = _table(numbers)
+    rows = keeper[0]
+    for column in (*longs, *ints):
+        if rows > len(column):
+            return -1
+    if len(data) * 2 + rows * RECORD_LINE_BYTES > len(target):
+        return -1
+    if rows <= 0:
+        return 0
+    offsets, timestamps = _table(longs[0]), _table(longs[1])
+    key_positions, key_lengths = _ints(ints[0]), _ints(ints[1])
+    value_positions, value_lengths = _ints(ints[2]), _ints(ints[3])
+    header_positions, header_counts = _ints(ints[4]), _ints(ints[5])
+    source = _source(data)
+    out = _target(target)
+    pairs = _table(gaps)
+    room = len(gaps) // 2
+    last = keeper[6]
+    found = keeper[7]
+    position = 0
+    row = 0
+    while row < rows and position >= 0:
+        if offsets[row] != last + 1:
+            if found >= room:
+                position = -1
+                break
+            pairs[2 * found] = last
+            pairs[2 * found + 1] = offsets[row]
+            found += 1
+        last = offsets[row]
+        if keeper[4]:
+            position = _number(out, _text(out, position, b"| offset: "), last)
+            if keeper[3]:
+                position = _number(out, _text(out, position, b" LogAppendTime: "), keeper[2])
+            else:
+                position = _number(out, _text(out, position, b" CreateTime: "), timestamps[row])
+            position = _number(out, _text(out, position, b" keySize: "), key_lengths[row])
+            position = _number(out, _text(out, position, b" valueSize: "), value_lengths[row])
+            position = _text(out, position, b" sequence: ")
+            position = _number(out, position, _sequence(keeper[1], last - base_offset))
+            position = _text(out, position, b" headerKeys: [")
+            if header_counts[row] > 0:
+                position = _header_names(out, position, source, header_positions[row], header_counts[row])
+                if position < 0:
+                    break
+            position = _text(out, position, b"]")
+        header_counts[row] = 0
+        if keeper[5]:
+            position = _contents(
+                out,
+                position,
+                source,
+                key_positions[row],
+                key_lengths[row],
+                value_positions[row],
+                value_lengths[row],
+                keeper[4],
+            )
+            if position < 0:
+                break
+        out[position] = 10
+        position += 1
+        row += 1
+    while row < rows:
+        header_counts[row] = 0
+        row += 1
+    if position >= 0:
+        keeper[6] = last
+        keeper[7] = found
+    return position
+
+
+def _contents(
+    out: Any,
+    position: int,
+    source: Any,
+    key_position: int,
+    key_length: int,
+    value_position: int,
+    value_length: int,
+    has_metadata: int,
+) -> int:
+    """Key and value, each where there is one; -1 when one is not text."""
+    if key_length >= 0:
+        if not _is_utf8(source, key_position, key_length):
+            return -1
+        position = _text(out, position, b" key: ") if has_metadata else _text(out, position, b"| key: ")
+        position = _bytes(out, position, source, key_position, key_length)
+        has_metadata = 1
+    if value_length >= 0:
+        if not _is_utf8(source, value_position, value_length):
+            return -1
+        position = _text(out, position, b" payload: ") if has_metadata else _text(out, position, b"| payload: ")
+        position = _bytes(out, position, source, value_position, value_length)
+    return position
+
+
+def _header_names(out: Any, position: int, source: Any, at: int, count: int) -> int:
+    """The names of headers that decode_records found sound, separated by commas; -1 when one is not text."""
+    first = True
+    while count > 0:
+        size, at = _size(source, at)
+        if not _is_utf8(source, at, size):
+            return -1
+        if not first:
+            position = _text(out, position, b",")
+        first = False
+        position = _bytes(out, position, source, at, size)
+        at += size
+        size, at = _size(source, at)
+        if size > 0:
+            at += size
+        count -= 1
+    return position
+
+
+def _size(source: Any, at: int) -> tuple[int, int]:
+    """A zig-zag varint that is known to be sound, and the position after it."""
+    shift = 0
+    raw = 0
+    while source[at] >= 0x80:
+        raw |= (source[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+    raw |= source[at] << shift
+    return (raw >> 1) ^ -(raw & 1), at + 1
