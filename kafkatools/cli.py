@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.commands import ALIASES, COMMANDS, load
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options.parser import Args, parse
 from kafkatools.options.table import Command
@@ -24,32 +24,9 @@ if TYPE_CHECKING:
 KAFKA_VERSION = "4.3.1"
 """The version of Apache Kafka whose tools these are: what `kt topics --version` prints."""
 
-COMMANDS = {
-    "topics": "topics",
-    "console-producer": "console_producer",
-    "console-consumer": "console_consumer",
-    "get-offsets": "get_offsets",
-    "dump-log": "dump_log",
-    "storage": "storage",
-    "sandbox": "sandbox",
-    "server-start": "server_start",
-    "server-stop": "server_stop",
-    "completion": "completion",
-}
-"""Name of a command -> its module in kafkatools.commands, in the order of `kt --help`."""
-
-ALIASES = {"dump-log-segments": "dump-log"}
-
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM came: the same way out as Ctrl-C."""
-
-
-def load(name: str) -> Command:
-    """The command of that name; its module is imported now."""
-    module = import_module(f"kafkatools.commands.{COMMANDS[ALIASES.get(name, name)]}")
-    command: Command = module.COMMAND
-    return command
 
 
 def main(arguments: Sequence[str], console: Console) -> ExitStatus:

@@ -1,0 +1,32 @@
+"""The commands of `kt`: one module for each, loaded when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkatools.options.table import Command
+
+COMMANDS = {
+    "topics": "topics",
+    "console-producer": "console_producer",
+    "console-consumer": "console_consumer",
+    "get-offsets": "get_offsets",
+    "dump-log": "dump_log",
+    "storage": "storage",
+    "sandbox": "sandbox",
+    "server-start": "server_start",
+    "server-stop": "server_stop",
+    "completion": "completion",
+}
+"""Name of a command -> its module in this package, in the order of `kt --help`."""
+
+ALIASES = {"dump-log-segments": "dump-log"}
+
+
+def load(name: str) -> Command:
+    """The command of that name; its module is imported now."""
+    module = import_module(f"kafkatools.commands.{COMMANDS[ALIASES.get(name, name)]}")
+    command: Command = module.COMMAND
+    return command

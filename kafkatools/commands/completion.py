@@ -29,7 +29,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         return ExitStatus.OK
     if args.shell not in SHELLS:
         raise UsageError(f"There are completions for {', '.join(SHELLS)}, not for '{args.shell}'")
-    from kafkatools.cli import ALIASES, COMMANDS, load
+    from kafkatools.commands import ALIASES, COMMANDS, load
 
     commands = {name: load(name) for name in COMMANDS}
     console.write(script(args.shell, commands | {alias: commands[name] for alias, name in ALIASES.items()}).encode())
