@@ -1,4 +1,5 @@
-"""The small files beside the segments: offset checkpoints, `partition.metadata`, `meta.properties`, `.kafka_cleanshutdown`.
+"""The small files beside the segments: offset checkpoints, `partition.metadata`, `meta.properties` and the marker of a
+clean stop.
 
 A checkpoint is text: a version (0), a count, one line per entry. All are replaced atomically. Reading is strict: what
 does not parse is reported with the file's name, never taken for an empty file.
@@ -9,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kafkatools.core.errors import KafkaStorageError
-from kafkatools.core.log.files import FileSystem, write_atomically
 from kafkatools.core.log.filenames import TopicPartition
+from kafkatools.core.log.files import FileSystem, write_atomically
 
 CHECKPOINT_VERSION = 0
 _META_PROPERTIES_ORDER = ("node.id", "broker.id", "directory.id", "version", "cluster.id")
@@ -70,7 +71,8 @@ def read_offset_checkpoint(files: FileSystem, path: str) -> dict[TopicPartition,
 
 def write_offset_checkpoint(files: FileSystem, path: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Replace such a file, sorted by partition."""
-    write_checkpoint(files, path, ((tp.topic, str(tp.partition), str(offset)) for tp, offset in sorted(offsets.items())))
+    rows = sorted(offsets.items())
+    write_checkpoint(files, path, ((tp.topic, str(tp.partition), str(offset)) for tp, offset in rows))
 
 
 class PartitionMetadata(NamedTuple):
@@ -153,8 +155,8 @@ class CleanShutdown(NamedTuple):
 
 
 def read_clean_shutdown(files: FileSystem, path: str) -> CleanShutdown | None:
-    """The marker of a clean stop, None when there is none. One without content (before 3.7) or that cannot be read still
-    says that the stop was clean; only the epoch is unknown (-1)."""
+    """The marker of a clean stop, None when there is none. One without content (before 3.7) or that cannot be read
+    still says that the stop was clean; only the epoch is unknown (-1)."""
     if not files.exists(path):
         return None
     try:
@@ -166,4 +168,5 @@ def read_clean_shutdown(files: FileSystem, path: str) -> CleanShutdown | None:
 
 def write_clean_shutdown(files: FileSystem, path: str, broker_epoch: int) -> None:
     """Leave the marker of a clean stop."""
-    write_atomically(files, path, json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode())
+    text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+    write_atomically(files, path, text.encode())

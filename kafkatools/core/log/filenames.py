@@ -2,7 +2,7 @@
 
 A segment's files share its base offset, written in 20 digits (Kafka's LogFileUtils). Suffixes after the type mark
 work that a crash may leave behind: `.deleted` (waiting for removal), `.cleaned` (being written by the cleaner or by a
-split, worth nothing yet) and `.swap` (complete, about to replace what it was made from). Pure: nothing here touches a disk.
+split, worth nothing yet) and `.swap` (complete, about to replace what it was made from). Nothing here touches a disk.
 """
 
 from typing import NamedTuple

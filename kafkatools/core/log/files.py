@@ -112,8 +112,8 @@ class FileSystem(Protocol):
 
 
 def write_atomically(files: FileSystem, path: str, data: Buffer) -> None:
-    """Replace a file so that a crash leaves the old content or the new, never a mixture: write `.tmp`, fsync it, rename,
-    fsync the directory (Kafka's CheckpointFile.write and Utils.atomicMoveWithFallback)."""
+    """Replace a file so that a crash leaves the old content or the new, never a mixture: write `.tmp`, fsync it,
+    rename, fsync the directory (Kafka's CheckpointFile.write and Utils.atomicMoveWithFallback)."""
     temporary = path + ".tmp"
     files.write_bytes(temporary, data, sync=True)
     files.rename(temporary, path)

@@ -93,12 +93,12 @@ class LeaderEpochCache:
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop what ends below an offset; the epoch that holds it begins there now."""
         earlier = [entry for entry in self.entries if entry.start_offset <= start_offset]
-        if not earlier or earlier == self.entries[:1] == [EpochEntry(self.entries[0].epoch, start_offset)]:
+        if start_offset < 0 or not earlier:
             return
-        if start_offset < 0 or (len(earlier) == 1 and earlier[0].start_offset == start_offset):
-            return
-        self.entries = [EpochEntry(earlier[-1].epoch, start_offset), *self.entries[len(earlier) :]]
-        self._write()
+        updated = [EpochEntry(earlier[-1].epoch, start_offset), *self.entries[len(earlier) :]]
+        if updated != self.entries:
+            self.entries = updated
+            self._write()
 
     def clear(self) -> None:
         """Forget everything, in the file too."""

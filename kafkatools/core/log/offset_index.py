@@ -45,10 +45,8 @@ class OffsetIndex(SparseIndex):
         """The last entry at or below an offset; (base offset, 0) when there is none."""
         count = self.entry_count
         relative = offset - self.base_offset
-        if count and offset >= self._last_offset:
-            number = count - 1
-        else:
-            number = self._last_slot_at_most(relative, 0)
+        is_past_last = count > 0 and offset >= self._last_offset
+        number = count - 1 if is_past_last else self._last_slot_at_most(relative, 0)
         return self.entry_at(number) if number >= 0 else OffsetPosition(self.base_offset, 0)
 
     def entry_at(self, number: int) -> OffsetPosition:

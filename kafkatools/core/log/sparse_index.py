@@ -127,7 +127,7 @@ class SparseIndex:
         relative = offset - self.base_offset
         if not 0 <= relative <= MAX_RELATIVE_OFFSET:
             raise InvalidIndexOffset(
-                f"Integer overflow for offset: {offset} ({self.path}): not within 2^31 of base offset {self.base_offset}"
+                f"Integer overflow for offset: {offset} ({self.path}), base offset {self.base_offset}"
             )
         return relative
 
@@ -208,6 +208,10 @@ class SparseIndex:
         """Rename the file, if it exists."""
         if self._files.exists(self.path):
             self._files.rename(self.path, path)
+        self.follow(path)
+
+    def follow(self, path: str) -> None:
+        """Take note that the file was renamed."""
         self.path = path
         if self._file is not None:
             self._file.path = path

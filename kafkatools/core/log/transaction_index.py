@@ -1,7 +1,7 @@
-"""`.txnindex`: the aborted transactions of a segment, so that readers can leave their records out. Kafka's TransactionIndex.
+"""`.txnindex`: the aborted transactions of a segment, which read_committed readers leave out (TransactionIndex).
 
-An entry is a version (2 bytes, 0), producer id, first offset, last offset (that of the abort marker) and the last stable
-offset at the time of the marker, 8 bytes each. Last offsets rise. The file exists only when something was aborted.
+An entry is a version (2 bytes, 0), producer id, first offset, last offset (that of the abort marker) and the last
+stable offset at the time of the marker, 8 bytes each. Last offsets rise. There is no file until something is aborted.
 Entries are few: they are kept in memory once read.
 """
 
@@ -44,7 +44,7 @@ class TransactionIndex:
         self.base_offset = base_offset
 
     def entries(self) -> Iterator[AbortedTransaction]:
-        """The whole entries in order; raises KafkaError at one of an unknown version. A partial tail is not an entry."""
+        """The whole entries in order; raises KafkaError at one of an unknown version. A partial tail is no entry."""
         try:
             data = self._files.read_bytes(self.path)
         except FileNotFoundError:
@@ -129,6 +129,10 @@ class TransactionIndex:
         """Rename the file, if it exists."""
         if self._files.exists(self.path):
             self._files.rename(self.path, path)
+        self.follow(path)
+
+    def follow(self, path: str) -> None:
+        """Take note that the file was renamed."""
         self.path = path
         if self._file is not None:
             self._file.path = path

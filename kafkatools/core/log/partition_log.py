@@ -1,0 +1,672 @@
+"""The log of one partition: append, read, roll, truncate, flush. Kafka's UnifiedLog and LocalLog.
+
+Rules. One thread at a time. An append decides everything (validation, producer state, roll) before it writes, and
+changes what it knows only after the write succeeded: an error leaves the log as it was. On the hot path, one plain batch of
+magic 2, it looks at the header and the checksum, patches offset and leader epoch in the caller's buffer and makes one
+write. An error of the disk becomes KafkaStorageError. Nothing here waits or reads a clock: times come as `now_ms`.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+from kafkatools.core.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    KafkaStorageError,
+    OffsetOutOfRange,
+    RecordListTooLarge,
+    UnexpectedAppendOffset,
+)
+from kafkatools.core.log import recovery
+from kafkatools.core.log.append_validation import AppendRules, check_batch, split_batches
+from kafkatools.core.log.batch_headers import (
+    LOG_OVERHEAD,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    BatchHeader,
+    walk_headers,
+)
+from kafkatools.core.log.checkpoints import read_partition_metadata, write_partition_metadata
+from kafkatools.core.log.delayed_tasks import DelayedTasks
+from kafkatools.core.log.filenames import (
+    DELETED_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    TopicPartition,
+    parse_partition_directory,
+)
+from kafkatools.core.log.files import FileSystem, LogFile, RealFileSystem
+from kafkatools.core.log.leader_epochs import LeaderEpochCache
+from kafkatools.core.log.log_config import LogConfig
+from kafkatools.core.log.producer_append import AppendOrigin, BatchMetadata, CompletedTransaction, ProducerAppendInfo
+from kafkatools.core.log.producer_state import ProducerStateManager
+from kafkatools.core.log.producer_updates import append_batch
+from kafkatools.core.log.segment import LogSegment, Position, TimestampAndOffset
+from kafkatools.core.log.segments import LogSegments
+from kafkatools.core.log.transaction_index import AbortedTransaction
+
+_Result = TypeVar("_Result")
+_TAIL_SEGMENTS = 2
+
+
+class LogAppendInfo(NamedTuple):
+    """What an append did. `log_append_time` is -1 for CreateTime; `batch_max_timestamp` is that of the last batch."""
+
+    first_offset: int
+    last_offset: int
+    log_append_time: int
+    log_start_offset: int
+    batch_max_timestamp: int
+    is_duplicate: bool
+
+
+class LogSlice(NamedTuple):
+    """A stretch of a segment's file to be sent. `file.fileno()` is asked for at the moment of sending."""
+
+    file: LogFile
+    position: int
+    size_bytes: int
+    base_offset: int
+    segment: LogSegment
+
+    def read(self) -> bytes:
+        """The bytes."""
+        return self.file.read_at(self.position, self.size_bytes) if self.size_bytes else b""
+
+    def fileno(self) -> int:
+        """The descriptor, for sendfile; valid until the next use of the log."""
+        return self.file.fileno()
+
+
+class _Prepared(NamedTuple):
+    """Batches that have passed validation, where they will be and what they change."""
+
+    records: memoryview
+    headers: list[BatchHeader]
+    updates: list[ProducerAppendInfo]
+    completed: list[CompletedTransaction]
+
+
+class PartitionLog:
+    """The log of one partition. `PartitionLog.open` makes or loads it."""
+
+    def __init__(self, directory: str, config: LogConfig, files: FileSystem, tasks: DelayedTasks) -> None:
+        self.directory = directory
+        self.config = config
+        self.files = files
+        self.tasks = tasks
+        self.topic_partition = parse_partition_directory(os.path.basename(directory)) or TopicPartition(
+            os.path.basename(directory), 0
+        )
+        self.segments = LogSegments()
+        self.epochs = LeaderEpochCache(files, os.path.join(directory, LEADER_EPOCH_CHECKPOINT))
+        self.producer_state = ProducerStateManager(
+            files, directory, self.topic_partition, config.producer_id_expiration_ms
+        )
+        self.producer_state.set_tail(self._tail_headers)
+        self.rules = AppendRules(config, self.topic_partition)
+        self.topic_id: str | None = None
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.recovery_point = 0
+        self.high_watermark = 0
+        self.last_flush_ms = 0
+        self.is_closed = False
+
+    @classmethod
+    def open(
+        cls,
+        directory: str,
+        config: LogConfig,
+        files: FileSystem | None = None,
+        now_ms: int = 0,
+        *,
+        log_start_offset: int = 0,
+        recovery_point: int = 0,
+        had_clean_shutdown: bool = True,
+        tasks: DelayedTasks | None = None,
+    ) -> "PartitionLog":
+        """Load the log in a directory, or begin one. The two offsets are those of the root's checkpoints; without a clean
+        shutdown everything from the recovery point on is checked, and cut where it is damaged."""
+        log = cls(directory, config, files or RealFileSystem(), tasks or DelayedTasks())
+        log._storage(
+            "loading", lambda: recovery.load(log, log_start_offset, recovery_point, had_clean_shutdown, now_ms)
+        )
+        return log
+
+    # what it is
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all segments."""
+        return self.segments.size_bytes
+
+    @property
+    def active_segment(self) -> LogSegment:
+        """The segment that is written."""
+        return self.segments.active
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The newest leader epoch that wrote here."""
+        return self.epochs.latest_epoch
+
+    @property
+    def unflushed_messages(self) -> int:
+        """Records since the last flush."""
+        return self.log_end_offset - self.recovery_point
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of the oldest undecided transaction."""
+        offset = self.producer_state.first_unstable_offset
+        return None if offset is None else max(offset, self.log_start_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where read_committed readers stop: the first unstable offset, at most the high watermark."""
+        unstable = self.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Set the high watermark, kept between log start and log end; gives what it is now."""
+        self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self.producer_state.on_high_watermark_updated(self.high_watermark)
+        return self.high_watermark
+
+    def maybe_increment_high_watermark(self, offset: int) -> bool:
+        """Move the high watermark on; it never goes back this way."""
+        if offset <= self.high_watermark:
+            return False
+        self.update_high_watermark(offset)
+        return True
+
+    def update_config(self, config: LogConfig) -> None:
+        """Take a topic's changed settings; they hold from the next append on."""
+        self.config = config
+        self.rules = AppendRules(config, self.topic_partition)
+        for segment in self.segments:
+            segment.index_interval_bytes = config.index_interval_bytes
+
+    def assign_topic_id(self, topic_id: str) -> None:
+        """Write `partition.metadata`, once."""
+        if self.topic_id != topic_id:
+            path = os.path.join(self.directory, PARTITION_METADATA)
+            self._storage("writing metadata", lambda: write_partition_metadata(self.files, path, topic_id))
+            self.topic_id = topic_id
+
+    def load_topic_id(self) -> None:
+        """Read `partition.metadata`, if it is there."""
+        path = os.path.join(self.directory, PARTITION_METADATA)
+        if self.files.exists(path):
+            self.topic_id = read_partition_metadata(self.files, path).topic_id
+
+    def assign_epoch_start_offset(self, epoch: int, start_offset: int | None = None) -> None:
+        """Note that a leader begins its epoch here (what becoming leader does)."""
+        self.epochs.assign(epoch, self.log_end_offset if start_offset is None else start_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) for OffsetForLeaderEpoch; (-1, -1) when nothing can be said."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether a producer has a transaction open here under this epoch."""
+        return self.producer_state.has_ongoing_transaction(producer_id, producer_epoch)
+
+    def _storage(self, what: str, operation: Callable[[], _Result]) -> _Result:
+        """Run something that touches the disk; its errors become KafkaStorageError."""
+        try:
+            return operation()
+        except OSError as error:
+            raise KafkaStorageError(
+                f"Error while {what} for {self.topic_partition} in {self.directory}: {error}"
+            ) from error
+
+    # appending
+
+    def append_as_leader(
+        self,
+        records: memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = -1,
+        is_verified: bool = True,
+    ) -> LogAppendInfo:
+        """Append whole batches of magic 2, from a client exactly one, giving them the next offsets.
+
+        `records` is writable and is patched in place. `is_verified` False means that the transaction coordinator does not
+        know of this partition: such a write is refused unless the transaction is open already (KIP-890).
+        Raises CorruptRecord, InvalidRecord, MessageTooLarge, RecordListTooLarge, InvalidTimestamp,
+        UnsupportedCompressionType, OutOfOrderSequenceNumber, InvalidProducerEpoch, InvalidTxnState,
+        TransactionCoordinatorFenced, KafkaStorageError. A duplicate is no error: the first append's offsets come back.
+        """
+        is_client = origin is AppendOrigin.CLIENT
+        config = self.config
+        label = self.topic_partition
+        headers = split_batches(records, label)
+        if len(headers) > 1:
+            return self._append_several(records, headers, leader_epoch, now_ms, origin, transaction_version)
+        header = headers[0]
+        check_batch(header, records, config.max_message_bytes, label, is_client=is_client)
+        append_time = None
+        max_timestamp = header.max_timestamp
+        if not self.rules.is_plain(header, now_ms):
+            changed = self.rules.apply(header, records, origin, now_ms)
+            if changed is not records:
+                records = changed
+                header = split_batches(records, label)[0]
+            append_time = self.rules.append_time(now_ms)
+            max_timestamp = header.max_timestamp if append_time is None else append_time
+        size = len(records)
+        if size > config.segment_bytes:
+            raise self._list_too_large(size)
+        base_offset = self.log_end_offset
+        update = completed = None
+        if header.producer_id != NO_PRODUCER_ID:
+            if is_client:
+                duplicate = self.producer_state.find_duplicate(header)
+                if duplicate is not None:
+                    return self._duplicate(duplicate)
+            self._ensure_verified(header, origin, is_verified)
+            update = self.producer_state.prepare_update(header.producer_id, origin)
+            completed = append_batch(update, header, records, base_offset, max_timestamp, transaction_version)
+        _stamp(records, base_offset, leader_epoch, append_time)
+        last_offset = base_offset + header.last_offset_delta
+        segment = self._write(records, header, base_offset, max_timestamp, leader_epoch, now_ms)
+        self.log_end_offset = last_offset + 1
+        if update is not None:
+            self.producer_state.update(update)
+            if completed is not None:
+                self._complete(segment, completed)
+        self.producer_state.map_end_offset = last_offset + 1
+        if self.log_end_offset - self.recovery_point >= config.flush_messages:
+            self.flush(now_ms)
+        return LogAppendInfo(
+            base_offset,
+            last_offset,
+            NO_TIMESTAMP if append_time is None else append_time,
+            self.log_start_offset,
+            max_timestamp,
+            False,
+        )
+
+    def _list_too_large(self, size: int) -> RecordListTooLarge:
+        return RecordListTooLarge(
+            f"Message batch size is {size} bytes in append to partition {self.topic_partition}, which exceeds the maximum "
+            f"configured segment size of {self.config.segment_bytes}."
+        )
+
+    def _duplicate(self, batch: BatchMetadata) -> LogAppendInfo:
+        return LogAppendInfo(
+            batch.first_offset, batch.last_offset, batch.timestamp, self.log_start_offset, batch.timestamp, True
+        )
+
+    def _ensure_verified(self, header: BatchHeader, origin: AppendOrigin, is_verified: bool) -> None:
+        """A transactional write needs an open transaction or the coordinator's word (UnifiedLog, KIP-890)."""
+        if is_verified or not header.is_transactional or header.is_control:
+            return
+        if origin not in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR):
+            return
+        if self.has_ongoing_transaction(header.producer_id, header.producer_epoch):
+            return
+        entry = self.producer_state.producers.get(header.producer_id)
+        if entry is not None and header.producer_epoch < entry.producer_epoch:
+            raise InvalidProducerEpoch(
+                f"Epoch of producer {header.producer_id} is {header.producer_epoch}, which is smaller than the last seen "
+                f"epoch {entry.producer_epoch}"
+            )
+        if self.config.transaction_partition_verification_enable:
+            raise InvalidTxnState("Record was not part of an ongoing transaction")
+
+    def _write(
+        self,
+        records: memoryview,
+        header: BatchHeader,
+        base_offset: int,
+        max_timestamp: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> LogSegment:
+        """Put one stamped batch on the disk, in a new segment when the active one is done."""
+        try:
+            self.epochs.assign(leader_epoch, base_offset)
+            segment = self.segments.active
+            last_offset = base_offset + header.last_offset_delta
+            if segment.should_roll(self.config, len(records), last_offset, max_timestamp, now_ms):
+                segment = self.roll(now_ms)
+            segment.append(records, header, base_offset, max_timestamp)
+        except OSError as error:
+            raise KafkaStorageError(
+                f"Error while appending records to {self.topic_partition} in dir {self.directory}: {error}"
+            ) from error
+        return segment
+
+    def _complete(self, segment: LogSegment, completed: CompletedTransaction) -> None:
+        """A marker was written: note an aborted transaction in the index, then let the transaction go."""
+        if completed.is_aborted:
+            entry = self.producer_state.aborted_entry(completed)
+            self._storage("writing the transaction index", lambda: segment.txn_index.append(entry))
+        self.producer_state.complete_transaction(completed)
+
+    def _append_several(
+        self,
+        records: memoryview,
+        headers: list[BatchHeader],
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin,
+        transaction_version: int,
+    ) -> LogAppendInfo:
+        """Several batches, from a coordinator or the controller; each becomes an append. From a client: refused."""
+        if origin is AppendOrigin.CLIENT:
+            from kafkatools.core.errors import InvalidRecord
+
+            raise InvalidRecord(
+                f"Produce requests with version 3 or higher are only allowed to contain exactly one record batch per "
+                f"partition ({self.topic_partition})"
+            )
+        infos = []
+        position = 0
+        for header in headers:
+            batch = records[position : position + header.size_bytes]
+            check_batch(header, batch, self.config.max_message_bytes, self.topic_partition, is_client=False)
+            position += header.size_bytes
+        position = 0
+        for header in headers:
+            infos.append(
+                self.append_as_leader(
+                    records[position : position + header.size_bytes],
+                    leader_epoch=leader_epoch,
+                    now_ms=now_ms,
+                    origin=origin,
+                    transaction_version=transaction_version,
+                )
+            )
+            position += header.size_bytes
+        return infos[-1]._replace(first_offset=infos[0].first_offset)
+
+    def append_as_follower(self, records: memoryview, now_ms: int) -> LogAppendInfo:
+        """Append batches that have their offsets and epochs, as a leader sent them. Raises UnexpectedAppendOffset when they
+        do not follow the end of the log, CorruptRecord for a wrong checksum (nothing is appended)."""
+        headers = split_batches(records, self.topic_partition)
+        next_offset = self.log_end_offset
+        position = 0
+        updates: dict[int, ProducerAppendInfo] = {}
+        completed = []
+        for header in headers:
+            batch = records[position : position + header.size_bytes]
+            check_batch(header, batch, 2**31, self.topic_partition, is_client=False)
+            if header.base_offset < next_offset:
+                raise UnexpectedAppendOffset(
+                    f"Unexpected offset in append to {self.topic_partition}. First offset {header.base_offset} is less "
+                    f"than the next offset {next_offset}. Log start offset = {self.log_start_offset}"
+                )
+            next_offset = header.last_offset + 1
+            if header.producer_id != NO_PRODUCER_ID:
+                info = updates.get(header.producer_id) or self.producer_state.prepare_update(
+                    header.producer_id, AppendOrigin.REPLICATION
+                )
+                updates[header.producer_id] = info
+                ended = append_batch(info, header, batch, header.base_offset, header.max_timestamp)
+                if ended is not None:
+                    completed.append(ended)
+            position += header.size_bytes
+        segment = self._storage("appending records", lambda: self._write_batches(records, headers, now_ms))
+        self.log_end_offset = next_offset
+        for info in updates.values():
+            self.producer_state.update(info)
+        for ended in completed:
+            self._complete(segment, ended)
+        self.producer_state.map_end_offset = next_offset
+        if self.unflushed_messages >= self.config.flush_messages:
+            self.flush(now_ms)
+        newest = max(header.max_timestamp for header in headers)
+        return LogAppendInfo(
+            headers[0].base_offset, next_offset - 1, NO_TIMESTAMP, self.log_start_offset, newest, False
+        )
+
+    def _write_batches(self, records: memoryview, headers: list[BatchHeader], now_ms: int) -> LogSegment:
+        size = len(records)
+        if size > self.config.segment_bytes:
+            raise self._list_too_large(size)
+        for header in headers:
+            if header.partition_leader_epoch >= 0:
+                self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+        newest = max(header.max_timestamp for header in headers)
+        segment = self.segments.active
+        if segment.should_roll(self.config, size, headers[-1].last_offset, newest, now_ms):
+            segment = self.roll(now_ms)
+        segment.append_batches(records, headers)
+        return segment
+
+    # segments
+
+    def roll(self, now_ms: int) -> LogSegment:
+        """Begin a new segment at the end of the log; gives it. An empty active segment at that offset is kept."""
+        active = self.segments.active
+        base_offset = self.log_end_offset
+        if active.base_offset == base_offset:
+            if active.size_bytes == 0:
+                return active
+            raise KafkaStorageError(
+                f"Trying to roll a new log segment for {self.topic_partition} with start offset {base_offset} while it "
+                f"already exists"
+            )
+        active.become_inactive()
+        self.producer_state.map_end_offset = base_offset
+        self.producer_state.take_snapshot()
+        segment = LogSegment.create(self.files, self.directory, base_offset, self.config, now_ms)
+        self.segments.add(segment)
+        self.tasks.schedule(now_ms, lambda: self.flush(now_ms, up_to=base_offset))
+        return segment
+
+    def delete_segments(self, doomed: Iterable[LogSegment], now_ms: int) -> int:
+        """Take segments out of the log: their files are renamed `.deleted` now and removed after file.delete.delay.ms, so that
+        readers who have a slice can finish. Gives how many."""
+        doomed = list(doomed)
+        for segment in doomed:
+            self.segments.remove(segment.base_offset)
+            segment.change_suffix(DELETED_SUFFIX)
+            snapshot = self.producer_state.mark_snapshot_for_deletion(segment.base_offset)
+            self.tasks.schedule(now_ms + self.config.file_delete_delay_ms, self._removal(segment, snapshot))
+        return len(doomed)
+
+    def _removal(self, segment: LogSegment, snapshot: str | None) -> Callable[[], None]:
+        def remove() -> None:
+            segment.delete_files()
+            if snapshot is not None:
+                self.files.remove(snapshot)
+
+        return remove
+
+    def flush(self, now_ms: int = 0, up_to: int | None = None) -> None:
+        """Make everything below an offset durable, by default the whole log, and move the recovery point there."""
+        offset = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        if offset <= self.recovery_point or self.is_closed:
+            return
+        self._storage("flushing", lambda: self._flush_segments(offset))
+        self.recovery_point = max(self.recovery_point, offset)
+        self.last_flush_ms = now_ms
+
+    def _flush_segments(self, offset: int) -> None:
+        segments = self.segments.range(self.recovery_point, offset)
+        for segment in segments:
+            segment.flush()
+        if any(segment.base_offset >= self.recovery_point for segment in segments):
+            self.files.fsync_directory(self.directory)
+
+    def close(self) -> None:
+        """Write the producer snapshot and the ends of the indexes, let all files go."""
+        if not self.is_closed:
+            self._storage("closing", self._close)
+            self.is_closed = True
+
+    def _close(self) -> None:
+        self.producer_state.take_snapshot()
+        for segment in self.segments:
+            segment.close()
+
+    def release(self) -> None:
+        """Let all files go without writing: the disk may have failed."""
+        for segment in self.segments:
+            segment.release()
+        self.is_closed = True
+
+    # reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, min_one_message: bool = True, max_offset: int | None = None
+    ) -> LogSlice:
+        """Batches from the one that holds `offset` on, up to `max_bytes` and below `max_offset` (a high watermark or last stable
+        offset; default: the end of the log). With `min_one_message` the first batch comes whole even if it is larger.
+        Raises OffsetOutOfRange outside [log start, log end]."""
+        end = self.log_end_offset
+        if offset > end or offset < self.log_start_offset:
+            raise OffsetOutOfRange(
+                f"Received request for offset {offset} for partition {self.topic_partition}, but we only have log "
+                f"segments from offset {self.log_start_offset} up to {end}."
+            )
+        limit = end if max_offset is None else min(max_offset, end)
+        segment = self.segments.floor(offset) or self.segments.first
+        if offset >= limit:
+            return LogSlice(segment.log, segment.size_bytes, 0, offset, segment)
+        try:
+            return self._read_segments(segment, offset, max_bytes, min_one_message, limit)
+        except OSError as error:
+            raise KafkaStorageError(f"Error while reading {self.topic_partition}: {error}") from error
+
+    def _read_segments(
+        self, segment: LogSegment, offset: int, max_bytes: int, min_one_message: bool, limit: int
+    ) -> LogSlice:
+        current: LogSegment | None = segment
+        while current is not None:
+            found = current.translate_offset(offset)
+            if found is not None and found.header.base_offset < limit:
+                return self._slice(current, found, max_bytes, min_one_message, limit)
+            last = current
+            current = self.segments.higher(current.base_offset)
+        return LogSlice(last.log, last.size_bytes, 0, offset, last)
+
+    def _slice(
+        self, segment: LogSegment, found: Position, max_bytes: int, min_one_message: bool, limit: int
+    ) -> LogSlice:
+        end = segment.size_bytes
+        if limit < self.log_end_offset:
+            bound = segment.translate_offset(limit, found.position)
+            end = end if bound is None else bound.position
+        size = max(max_bytes, found.header.length + LOG_OVERHEAD) if min_one_message else max_bytes
+        return LogSlice(
+            segment.log,
+            found.position,
+            max(0, min(size, end - found.position)),
+            found.header.base_offset,
+            segment,
+        )
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
+        """The first record at or after a timestamp, None when there is none. -1 is the end of the log, -2 (and -4) its start,
+        -3 the record with the newest timestamp (ListOffsets)."""
+        from kafkatools.core.log.timestamp_search import search
+
+        return self._storage("searching by timestamp", lambda: search(self, timestamp))
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [start_offset, end_offset)."""
+        found: list[AbortedTransaction] = []
+        segment = self.segments.floor(start_offset)
+        while segment is not None:
+            aborted, is_complete = segment.txn_index.collect_aborted(start_offset, end_offset)
+            found += aborted
+            segment = None if is_complete else self.segments.higher(segment.base_offset)
+        return found
+
+    def _tail_headers(self) -> list[BatchHeader]:
+        """The batch headers of the last segments, oldest first."""
+        headers = []
+        for base_offset in self.segments.base_offsets[-_TAIL_SEGMENTS:]:
+            segment = self.segments.floor(base_offset)
+            if segment is not None:
+                headers += [
+                    header for _, header in walk_headers(segment.log) if header.last_offset < self.log_end_offset
+                ]
+        return headers
+
+    # moving the ends
+
+    def increment_log_start_offset(self, offset: int) -> bool:
+        """Make everything below an offset unreadable (DeleteRecords); whether anything changed. Segments that lie below go with
+        the next retention pass. Raises OffsetOutOfRange above the high watermark."""
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(
+                f"Cannot increment the log start offset to {offset} of partition {self.topic_partition} since it is "
+                f"larger than the high watermark {self.high_watermark}"
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self._storage("truncating epochs", lambda: self.epochs.truncate_from_start(offset))
+        self.producer_state.on_log_start_offset_incremented(offset)
+        return True
+
+    def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
+        """Cut off everything at and above an offset; whether anything was cut."""
+        if offset < 0:
+            raise ValueError(f"Cannot truncate partition {self.topic_partition} to a negative offset ({offset}).")
+        if offset >= self.log_end_offset:
+            self._storage("truncating", lambda: self.epochs.truncate_from_end(offset))
+            return False
+        self._storage("truncating", lambda: self._truncate(offset, now_ms))
+        return True
+
+    def _truncate(self, offset: int, now_ms: int) -> None:
+        if self.segments.first.base_offset > offset:
+            self._truncate_fully(offset, now_ms)
+            return
+        doomed = [segment for segment in self.segments if segment.base_offset > offset]
+        self.delete_segments(doomed, now_ms)
+        self.segments.active.truncate_to(offset, now_ms)
+        self._set_end(offset)
+        self.log_start_offset = min(offset, self.log_start_offset)
+        self.epochs.truncate_from_end(offset)
+        recovery.rebuild_producer_state(
+            self.producer_state, self.segments, self.log_start_offset, offset, now_ms, had_clean_shutdown=False
+        )
+
+    def _set_end(self, offset: int) -> None:
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self.high_watermark = min(self.high_watermark, offset)
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
+        """Throw everything away; the next record gets this offset."""
+        self._storage("truncating", lambda: self._truncate_fully(offset, now_ms))
+
+    def _truncate_fully(self, offset: int, now_ms: int) -> None:
+        self.delete_segments(self.segments, now_ms)
+        self.segments.add(LogSegment.create(self.files, self.directory, offset, self.config, now_ms))
+        self.epochs.clear()
+        self.producer_state.truncate_fully_and_start_at(offset)
+        self.log_end_offset = self.log_start_offset = self.recovery_point = self.high_watermark = offset
+
+    def delete_retention_segments(self, now_ms: int) -> int:
+        """Delete the segments that retention gives up; how many."""
+        from kafkatools.core.log import retention
+
+        return self._storage("deleting segments", lambda: retention.delete_old_segments(self, now_ms))
+
+    def move_to(self, directory: str) -> None:
+        """Follow the partition's directory to a new name."""
+        self.directory = directory
+        self.epochs.path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
+        self.producer_state.directory = directory
+        for segment in self.segments:
+            segment.move_to(directory)
+
+
+def _stamp(records: memoryview, base_offset: int, leader_epoch: int, append_time: int | None) -> None:
+    from kafkatools.core.records.batch import stamp_batch
+
+    stamp_batch(records, 0, base_offset=base_offset, leader_epoch=leader_epoch, append_time=append_time)

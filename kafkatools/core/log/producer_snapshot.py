@@ -1,0 +1,91 @@
+"""`.snapshot`: the producers a partition knew of at an offset (ProducerStateManager, ProducerSnapshot.json).
+
+Version (2 bytes, 1), CRC-32C of what follows it, number of entries, entries of 46 bytes: producer id, epoch, last
+sequence, last offset, offset delta of the last batch, its timestamp, coordinator epoch, first offset of the open
+transaction (-1 when there is none). Kafka writes the entries in the order of a java.util.HashMap; so does this.
+"""
+
+from collections.abc import Iterable
+from struct import Struct, error
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from kafkatools.core.errors import CorruptSnapshot
+from kafkatools.core.log.files import FileSystem, RealFileSystem
+
+SNAPSHOT_VERSION = 1
+_PREFIX = Struct(">hI")
+_COUNT = Struct(">i")
+_ENTRY = Struct(">qhiqiqiq")
+_CRC_START = _PREFIX.size
+_INITIAL_TABLE_SIZE = 16
+_LOAD_FACTOR = 0.75
+
+
+class SnapshotEntry(NamedTuple):
+    """One producer as a snapshot has it."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_txn_first_offset: int
+
+    @property
+    def first_sequence(self) -> int:
+        """The first sequence of the last batch; -1 when there is no batch."""
+        if self.last_sequence < 0:
+            return -1
+        sequence = self.last_sequence - self.offset_delta
+        return sequence if sequence >= 0 else sequence + 0x80000000
+
+
+def parse_snapshot(data: bytes) -> list[SnapshotEntry]:
+    """The entries of a snapshot; raises CorruptSnapshot with Kafka's reason."""
+    try:
+        version, stored_crc = _PREFIX.unpack_from(data)
+        if version != SNAPSHOT_VERSION:
+            raise CorruptSnapshot(f"Snapshot contained an unknown file version {version}")
+        (count,) = _COUNT.unpack_from(data, _CRC_START)
+        start = _CRC_START + _COUNT.size
+        if not 0 <= count <= (len(data) - start) // _ENTRY.size:
+            raise CorruptSnapshot(f"Snapshot failed schema validation: {count} entries do not fit {len(data)} bytes")
+        entries = [SnapshotEntry._make(_ENTRY.unpack_from(data, start + i * _ENTRY.size)) for i in range(count)]
+    except error as short:
+        raise CorruptSnapshot(f"Snapshot failed schema validation: {short}") from None
+    computed = crc32c(data[_CRC_START:])
+    if computed != stored_crc:
+        raise CorruptSnapshot(
+            f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored_crc}. Computed crc: {computed}"
+        )
+    return entries
+
+
+def read_snapshot(path: str, files: FileSystem | None = None) -> list[SnapshotEntry]:
+    """Read a snapshot file; never writes. Raises CorruptSnapshot, OSError."""
+    return parse_snapshot((files or RealFileSystem()).read_bytes(path))
+
+
+def format_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
+    """The bytes of a snapshot with entries in the order given."""
+    packed = [_ENTRY.pack(*entry) for entry in entries]
+    body = _COUNT.pack(len(packed)) + b"".join(packed)
+    return _PREFIX.pack(SNAPSHOT_VERSION, crc32c(body)) + body
+
+
+def java_map_order(producer_ids: Iterable[int]) -> list[int]:
+    """Ids, given in the order they came, as a java.util.HashMap<Long, ...> of them would list them."""
+    ids = list(producer_ids)
+    table_size = _INITIAL_TABLE_SIZE
+    while len(ids) > table_size * _LOAD_FACTOR:
+        table_size *= 2
+    return sorted(ids, key=lambda producer_id: _spread_hash(producer_id) & (table_size - 1))
+
+
+def _spread_hash(value: int) -> int:
+    folded = (value ^ (value >> 32)) & 0xFFFFFFFF
+    return folded ^ (folded >> 16)
