@@ -102,6 +102,8 @@ def _dump_options(args: Any) -> DumpOptions:
         max_bytes=args.max_bytes,
         max_message_size=args.max_message_size,
         decoder=_decoder(args),
+        is_plain_text=not any(args.given(name) for name in _DECODER_OPTIONS)
+        and args.key_decoder_class == args.value_decoder_class == _STRING_DECODER,
         stop_at_damage=args.stop_at_damage,
         salvage=args.salvage,
     )
@@ -130,8 +132,10 @@ def _paths(given: str) -> list[str]:
     from kafkatools.core.log.dump.file_kinds import files_in
 
     names = given.split(",")
-    while len(names) > 1 and not names[-1]:
+    while given and names and not names[-1]:
         names.pop()
+    if not names:
+        raise UsageError(f"--files {given} names no file")
     paths: list[str] = []
     for name in names:
         paths += files_in(name) if os.path.isdir(name) else [name]
@@ -165,9 +169,10 @@ class _Run:
                     return ExitStatus.FAILED
         except StoppedAtDamage:
             return ExitStatus.FINDINGS
-        for line in dump.summary_lines():
-            self._console.error(line)
-        if dump.has_harmful_mismatches:
+        for line in dump.summary.lines():
+            if not self._as_json:
+                self._console.error(line)
+        if dump.summary.has_damage:
             self._has_findings = True
         if self._has_failed:
             return ExitStatus.FAILED

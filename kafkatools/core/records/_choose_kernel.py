@@ -8,7 +8,7 @@ import pathlib
 import sys
 import types
 
-KERNELS = ("_kernel", "_kernel_text")
+KERNELS = ("_kernel", "_kernel_text", "_dump_kernel")
 
 
 def _load_source(name: str) -> None:

@@ -51,8 +51,18 @@ class BatchHeader:
         "size_bytes",
         "view",
     )
-    position: int
-    view: memoryview
+    base_offset: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
 
     def __init__(self, view: memoryview, position: int, size_bytes: int) -> None:
         self.view = view
@@ -109,6 +119,11 @@ class LegacyHeader:
     """A message of magic 0 or 1 (or, compressed, the wrapper of several) at `position` of its file."""
 
     __slots__ = ("attributes", "crc", "is_valid", "magic", "max_timestamp", "offset", "position", "size_bytes", "view")
+    offset: int
+    crc: int
+    magic: int
+    attributes: int
+    max_timestamp: int
 
     def __init__(self, view: memoryview, position: int, size_bytes: int) -> None:
         self.view = view

@@ -22,7 +22,8 @@ def control_text(record: DumpedRecord) -> str:
     key = record.key if record.key is not None else memoryview(b"")
     if len(key) < 4:
         raise Damage(
-            f"Invalid value size found for end control record key. Must have at least 4 bytes, but found only {len(key)}"
+            "Invalid value size found for end control record key. "
+            f"Must have at least 4 bytes, but found only {len(key)}"
         )
     version, type_id = int.from_bytes(key[:2], "big", signed=True), int.from_bytes(key[2:4], "big", signed=True)
     if version < 0:
@@ -38,7 +39,8 @@ def _coordinator_epoch(record: DumpedRecord) -> int:
     value = record.value if record.value is not None else memoryview(b"")
     if len(value) < 6:
         raise Damage(
-            f"Invalid value size found for end transaction marker. Must have at least 6 bytes, but found only {len(value)}"
+            "Invalid value size found for end transaction marker. "
+            f"Must have at least 6 bytes, but found only {len(value)}"
         )
     return int.from_bytes(value[2:6], "big", signed=True)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class Damage(Exception):
-    """Kafka's reader gives up here. `reason` is Kafka's wording where Kafka has one; `position` the byte in the file."""
+    """Kafka's reader gives up here. `reason` is Kafka's wording where there is one; `position` the byte in the file."""
 
     def __init__(self, reason: str, position: int = -1) -> None:
         super().__init__(reason)
@@ -16,7 +16,7 @@ class Damage(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing found wrong: the file, the byte position (-1 for the whole file), what it is and what was lost by it."""
+    """One thing found wrong: the file, the byte (-1 for the whole file), what it is and what was lost by it."""
 
     file: str
     position: int

@@ -43,7 +43,7 @@ class OffsetIndexFile:
             )
 
     def lookup(self, target: int) -> int:
-        """The position of the last entry at or below `target`, 0 when there is none (AbstractIndex.indexSlotRangeFor)."""
+        """Position of the last entry at or below `target`, 0 when there is none (AbstractIndex.indexSlotRangeFor)."""
         entries = self.entries
         if not entries:
             return 0

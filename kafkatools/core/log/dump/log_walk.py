@@ -6,6 +6,7 @@ a batch turn out to be damaged: that is where Kafka's tool stops, and the walk g
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator
 
 from kafkatools.core.log.dump.batch_headers import BatchHeader, Header, next_batch
@@ -14,6 +15,7 @@ from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
 
 UNKNOWN = -1
+LARGEST_OFFSET = (1 << 63) - 1
 
 
 class LogWalk:
@@ -30,6 +32,7 @@ class LogWalk:
         report: Callable[[Finding], None],
         *,
         base_offset: int = UNKNOWN,
+        stop_at_damage: bool = False,
     ) -> None:
         self._file = file
         self._end = end
@@ -38,12 +41,19 @@ class LogWalk:
         self._position = 0
         self._checks = HeaderChecks(shown_name, report, base_offset)
         self._is_legacy = False
+        self._stop_at_damage = stop_at_damage
         self.has_stopped = False
         self.trailing_bytes = 0
 
-    def batches(self) -> Iterator[Header]:
-        """Batches in the order of the file, until Kafka's end of the log."""
-        while True:
+    def batches(self, forward: Callable[[int, array[int]], int] | None = None) -> Iterator[Header]:
+        """Batches in the order of the file, until Kafka's end of the log.
+
+        `forward(position, state)` may deal with sound batches from a position on itself; it gives the position after
+        them and keeps `state` (HeaderChecks.state).
+        """
+        while not (self.has_stopped and self._stop_at_damage):
+            if forward is not None:
+                self._position = forward(self._position, self._checks.state)
             try:
                 header = next_batch(self._file, self._position, self._end, self._name)
             except Damage as damage:
@@ -56,6 +66,8 @@ class LogWalk:
             self._position = header.position + header.size_bytes
             self._checks.check(header)
             yield header
+        if self.has_stopped and self._stop_at_damage:
+            return
         if not self.has_stopped:
             self.trailing_bytes = self._end - self._position
         if self._end == self._file.size:
@@ -106,12 +118,12 @@ class HeaderChecks:
     def __init__(self, shown_name: str, report: Callable[[Finding], None], base_offset: int) -> None:
         self._name = shown_name
         self._report = report
-        self._next_offset = base_offset
-        self._epoch = UNKNOWN
+        self.state = array("q", (base_offset, UNKNOWN))
+        """The next offset due and the leader epoch reached."""
 
     def forget(self) -> None:
         """Begin anew after a gap."""
-        self._epoch = UNKNOWN
+        self.state[1] = UNKNOWN
 
     def check(self, header: Header) -> None:
         """Report what is wrong with a header."""
@@ -127,14 +139,16 @@ class HeaderChecks:
             self._epochs(header)
 
     def _offsets(self, header: Header, first: int) -> None:
-        if first < self._next_offset:
-            self._found(header, f"offset {first} where {self._next_offset} or more is due", "")
-        self._next_offset = max(header.last_offset + 1, self._next_offset)
+        due = self.state[0]
+        if first < due:
+            self._found(header, f"offset {first} where {due} or more is due", "")
+        self.state[0] = max(min(header.last_offset + 1, LARGEST_OFFSET), due)
 
     def _epochs(self, header: BatchHeader) -> None:
-        if header.partition_leader_epoch < self._epoch:
-            self._found(header, f"leader epoch {header.partition_leader_epoch} after epoch {self._epoch}", "")
-        self._epoch = max(header.partition_leader_epoch, self._epoch)
+        epoch = self.state[1]
+        if header.partition_leader_epoch < epoch:
+            self._found(header, f"leader epoch {header.partition_leader_epoch} after epoch {epoch}", "")
+        self.state[1] = max(header.partition_leader_epoch, epoch)
 
     def _found(self, header: Header, problem: str, lost: str) -> None:
         self._report(Finding(self._name, header.position, problem, lost))

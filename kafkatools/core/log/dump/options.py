@@ -16,8 +16,8 @@ class DumpOptions:
     """The options of the real tool, and two of our own.
 
     `decoder` makes the decoder of keys and values when the first log is dumped; it raises Damage when there is none of
-    that name. `stop_at_damage` ends where Kafka's tool would; `salvage` also shows batches behind what Kafka takes for
-    the end of the log.
+    that name. `is_plain_text`: it shows both as text. `stop_at_damage` ends where Kafka's tool would; `salvage` also
+    shows batches behind what Kafka takes for the end of the log.
     """
 
     print_contents: bool = False
@@ -28,5 +28,6 @@ class DumpOptions:
     max_bytes: int = ALL_BYTES
     max_message_size: int = DEFAULT_MESSAGE_SIZE
     decoder: Callable[[], Decoder] | None = None
+    is_plain_text: bool = False
     stop_at_damage: bool = False
     salvage: bool = False

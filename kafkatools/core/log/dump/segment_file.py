@@ -8,7 +8,7 @@ second `view` call after it. The file is never mapped, so truncating it under us
 from __future__ import annotations
 
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
 from types import TracebackType
 
 WINDOW_BYTES = 4 << 20
@@ -26,9 +26,7 @@ class SegmentFile:
         self._window = memoryview(b"")
         self._spare = bytearray()
         self._buffer = bytearray()
-        self._ahead: Future[int] | None = None
-        self._ahead_start = -1
-        self._reader: ThreadPoolExecutor | None = None
+        self._ahead: _ReadAhead | None = None
 
     def __enter__(self) -> SegmentFile:
         return self
@@ -39,8 +37,8 @@ class SegmentFile:
         self.close()
 
     def close(self) -> None:
-        if self._reader is not None:
-            self._reader.shutdown(wait=True)
+        if self._ahead is not None:
+            self._ahead.join()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -65,32 +63,55 @@ class SegmentFile:
         """Say where the next window will begin, so that it is read meanwhile."""
         if self._ahead is not None or position >= self.size:
             return
-        if self._reader is None:
-            self._reader = ThreadPoolExecutor(1, thread_name_prefix="segment-reader")
-        self._ahead_start = position
         if len(self._spare) < self._window_bytes:
             self._spare = bytearray(self._window_bytes)
-        self._ahead = self._reader.submit(self._fill, self._spare, position)
+        self._ahead = _ReadAhead(self._descriptor, self._spare, position)
+        self._ahead.start()
 
-    def _fill(self, buffer: bytearray, position: int) -> int:
-        filled = 0
-        view = memoryview(buffer)
+    def _read_window(self, position: int, size: int) -> None:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.join()
+            if ahead.problem is None and ahead.position <= position and position + size <= ahead.end:
+                self._buffer, self._spare = self._spare, self._buffer
+                self._start, self._window = ahead.position, memoryview(self._buffer)[: ahead.filled]
+                return
+        wanted = min(max(size, self._window_bytes), max(self.size - position, 0))
+        if len(self._buffer) != wanted:
+            self._buffer = bytearray(wanted)
+        filled = fill(self._descriptor, self._buffer, position)
+        self._start, self._window = position, memoryview(self._buffer)[:filled]
+
+
+class _ReadAhead(threading.Thread):
+    """Reads one window. Only `start` and `join` are called by the other thread until it has ended."""
+
+    def __init__(self, descriptor: int, buffer: bytearray, position: int) -> None:
+        super().__init__(name="segment-reader", daemon=True)
+        self.position = position
+        self.filled = 0
+        self.problem: OSError | None = None
+        self._descriptor = descriptor
+        self._buffer = buffer
+
+    def run(self) -> None:
+        try:
+            self.filled = fill(self._descriptor, self._buffer, self.position)
+        except OSError as problem:
+            self.problem = problem
+
+    @property
+    def end(self) -> int:
+        return self.position + self.filled
+
+
+def fill(descriptor: int, buffer: bytearray, position: int) -> int:
+    """Read from the file until the buffer is full or the file ends; how many bytes."""
+    filled = 0
+    with memoryview(buffer) as view:
         while filled < len(buffer):
-            taken = os.preadv(self._descriptor, [view[filled:]], position + filled)
+            taken = os.preadv(descriptor, [view[filled:]], position + filled)
             if taken == 0:
                 break
             filled += taken
-        return filled
-
-    def _read_window(self, position: int, size: int) -> None:
-        if self._ahead is not None:
-            filled = self._ahead.result()
-            self._ahead = None
-            if self._ahead_start <= position and position + size <= self._ahead_start + filled:
-                self._buffer, self._spare = self._spare, self._buffer
-                self._start, self._window = self._ahead_start, memoryview(self._buffer)[:filled]
-                return
-        wanted = max(size, self._window_bytes)
-        buffer = bytearray(min(wanted, max(self.size - position, 0)))
-        filled = self._fill(buffer, position)
-        self._buffer, self._start, self._window = buffer, position, memoryview(buffer)[:filled]
+    return filled

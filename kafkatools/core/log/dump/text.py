@@ -15,8 +15,9 @@ def batch_start(header: Header) -> str:
         f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count} "
         f"baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} "
         f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
-        f"partitionLeaderEpoch: {header.partition_leader_epoch} isTransactional: {java_boolean(header.is_transactional)} "
-        f"isControl: {java_boolean(header.is_control)} deleteHorizonMs: {optional_long(header.delete_horizon_ms)}"
+        f"partitionLeaderEpoch: {header.partition_leader_epoch} "
+        f"isTransactional: {java_boolean(header.is_transactional)} isControl: {java_boolean(header.is_control)} "
+        f"deleteHorizonMs: {optional_long(header.delete_horizon_ms)}"
     )
 
 

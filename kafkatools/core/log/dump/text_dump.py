@@ -1,13 +1,13 @@
 """The dump as text, byte for byte that of Apache Kafka's tool.
 
 Where Kafka's tool would end with an exception, the text up to there is the same, a finding is reported, and the dump
-goes on with what can still be read. What Kafka's tool says on stderr after everything is in `summary_lines`.
+goes on with what can still be read. What Kafka's tool says on stderr after everything is in `summary`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from kafkatools.core.log.dump import file_kinds, text
 from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader
@@ -26,7 +26,9 @@ from kafkatools.core.log.dump.log_walk import LogWalk
 from kafkatools.core.log.dump.options import ALL_BYTES, DumpOptions
 from kafkatools.core.log.dump.records import DumpedRecord, records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.log.dump.sound_stretch import GapFinder, SoundStretch
 from kafkatools.core.log.dump.state_files import read_aborted_transactions, read_producer_snapshot
+from kafkatools.core.log.dump.summary import Summary
 
 ABORTED_TRANSACTION_VERSION = 0
 
@@ -45,11 +47,7 @@ class TextDump:
         self._write_bytes = write
         self._report = report
         self._decoder: Decoder | None = None
-        self._mismatches: dict[str, list[CheckedEntry]] = {}
-        self._wrong_times: dict[str, list[CheckedEntry]] = {}
-        self._times_out_of_order: dict[str, list[tuple[int, int]]] = {}
-        self._offsets_not_found: dict[str, list[CheckedEntry]] = {}
-        self._gaps: dict[str, dict[int, int]] = {}
+        self.summary = Summary()
 
     def _write(self, shown: str) -> None:
         self._write_bytes(shown.encode("utf-8", "surrogateescape"))
@@ -95,14 +93,20 @@ class TextDump:
             self._write(title + "\n")
         with SegmentFile(path) as file:
             end = slice_end(file, 0, self._options.max_bytes, path)
-            walk = LogWalk(file, end, path, self._report, base_offset=base_offset)
-            self._dump_batches(walk, path)
+            walk = LogWalk(
+                file,
+                end,
+                path,
+                self._report,
+                base_offset=base_offset,
+                stop_at_damage=self._options.stop_at_damage,
+            )
+            gaps = GapFinder(self.summary.gaps.setdefault(os.path.abspath(path), {}))
+            stretch = SoundStretch(file, end, self._options, gaps, self._write_bytes)
+            self._dump_batches(walk, stretch, gaps, path)
 
-    def _dump_batches(self, walk: LogWalk, path: str) -> None:
-        gaps = GapFinder(self._gaps.setdefault(os.path.abspath(path), {}))
-        for header in walk.batches():
-            if walk.has_stopped and self._options.stop_at_damage:
-                raise StoppedAtDamage
+    def _dump_batches(self, walk: LogWalk, stretch: SoundStretch, gaps: GapFinder, path: str) -> None:
+        for header in walk.batches(stretch.forward if stretch.can_show else None):
             self._dump_batch(walk, header, gaps)
         if walk.has_stopped and self._options.stop_at_damage:
             raise StoppedAtDamage
@@ -162,7 +166,7 @@ class TextDump:
                 if entry.problem is not None:
                     self._found(path, entry.problem, f"entry of offset {entry.first} cannot be checked")
                 elif entry.found != entry.first:
-                    self._mismatches.setdefault(os.path.abspath(path), []).append(entry)
+                    self.summary.mismatches.setdefault(os.path.abspath(path), []).append(entry)
                 if not self._options.verify_index_only:
                     self._write(f"offset: {entry.first} position: {entry.second}\n")
 
@@ -201,12 +205,12 @@ class TextDump:
         if entry.problem is not None:
             self._found(path, entry.problem, f"entry of offset {entry.second} cannot be checked")
         elif entry.found != entry.second:
-            self._offsets_not_found.setdefault(shown, []).append(entry)
+            self.summary.offsets_not_found.setdefault(shown, []).append(entry)
         else:
             if entry.largest_timestamp != entry.first:
-                self._wrong_times.setdefault(shown, []).append(entry)
+                self.summary.wrong_times.setdefault(shown, []).append(entry)
             if previous >= entry.first:
-                self._times_out_of_order.setdefault(shown, []).append((entry.first, previous))
+                self.summary.times_out_of_order.setdefault(shown, []).append((entry.first, previous))
 
     # -- producer snapshots and transaction indexes --
 
@@ -253,42 +257,6 @@ class TextDump:
             position = len(data) - len(data) % 34
             self._found(path, Damage("half an entry at the end", position), f"{len(data) % 34} bytes", stops=False)
 
-    # -- what comes on stderr after everything --
-
-    def summary_lines(self) -> Iterator[str]:
-        """Kafka's blocks about indexes that do not fit and offsets that are not consecutive."""
-        for shown, entries in self._mismatches.items():
-            yield f"Mismatches in :{shown}"
-            for entry in sorted(entries, key=lambda each: -each.first):
-                yield f"  Index offset: {entry.first}, log offset: {entry.found}"
-        for shown, entries in self._wrong_times.items():
-            yield f"Found timestamp mismatch in :{shown}"
-            for entry in entries:
-                yield f"  Index timestamp: {entry.first}, log timestamp: {entry.largest_timestamp}"
-        for shown, pairs in self._times_out_of_order.items():
-            yield f"Found out of order timestamp in :{shown}"
-            for timestamp, before in pairs:
-                yield f"  Index timestamp: {timestamp}, Previously indexed timestamp: {before}"
-        for shown, entries in self._offsets_not_found.items():
-            yield f"The following indexed offsets are not found in :{shown}"
-            for entry in entries:
-                yield f"Indexed offset: {entry.second}, found log offset: {entry.found}"
-        for shown, gaps in self._gaps.items():
-            if gaps:
-                yield f"Non-consecutive offsets in {shown}"
-                for before, after in sorted(gaps.items()):
-                    yield f"  {before} is followed by {after}"
-
-    @property
-    def has_harmful_mismatches(self) -> bool:
-        """Is anything in the summary damage? Gaps are not, nor what compaction and old brokers leave behind."""
-        entries = [
-            entry for table in (self._mismatches, self._wrong_times) for each in table.values() for entry in each
-        ]
-        is_harmful = any(not entry.is_harmless for entry in entries)
-        return is_harmful or bool(self._times_out_of_order) or bool(self._offsets_not_found)
-
-
 class LineGuard:
     """Remembers whether the last line that was written is unfinished."""
 
@@ -305,19 +273,6 @@ class LineGuard:
         if self._is_open:
             self._write("\n")
             self._is_open = False
-
-
-class GapFinder:
-    """Notes which offset is followed by another than its successor."""
-
-    def __init__(self, gaps: dict[int, int]) -> None:
-        self._gaps = gaps
-        self.last = -1
-
-    def see(self, offset: int) -> None:
-        if offset != self.last + 1:
-            self._gaps[self.last] = offset
-        self.last = offset
 
 
 def beside(path: str, suffix: str) -> str:

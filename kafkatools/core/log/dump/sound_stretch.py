@@ -1,0 +1,197 @@
+"""The quick way through the sound stretches of a log: whole windows of batches by the record kernels.
+
+It shows the same lines as the slow way and leaves every batch that is anything but ordinary (damage, control records,
+magic 0 and 1, names or values that are not UTF-8) to it, by returning that batch's position.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Callable
+
+from crc32c import crc32c
+
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.log.dump.batch_headers import HEADER_SIZE, LOG_OVERHEAD
+from kafkatools.core.log.dump.options import DumpOptions
+from kafkatools.core.log.dump.segment_file import WINDOW_BYTES, SegmentFile
+from kafkatools.core.records import dump_kernel, kernel
+
+LARGEST_BATCH = 64 << 20
+"""Larger ones are left to the slow way: a length that large is more likely damage."""
+
+_ROWS = 4096
+_GAPS = 1024
+_SIZE = struct.Struct(">i")
+_CONTROL = 0x20
+_CODEC = 7
+_APPEND_TIME = 8
+
+
+class GapFinder:
+    """Notes which offset is followed by another than its successor."""
+
+    def __init__(self, gaps: dict[int, int]) -> None:
+        self._gaps = gaps
+        self.last = -1
+
+    def see(self, offset: int) -> None:
+        """One record after the other."""
+        if offset != self.last + 1:
+            self._gaps[self.last] = offset
+        self.last = offset
+
+    def see_all(self, pairs: array[int], count: int, last: int) -> None:
+        """What the kernel found in a batch: `count` pairs, and the last offset."""
+        for number in range(count):
+            self._gaps[pairs[2 * number]] = pairs[2 * number + 1]
+        self.last = last
+
+
+class SoundStretch:
+    """Shows sound batches of one file from a position on; `write` takes bytes."""
+
+    def __init__(
+        self,
+        file: SegmentFile,
+        end: int,
+        options: DumpOptions,
+        gaps: GapFinder,
+        write: Callable[[bytes | memoryview], object],
+    ) -> None:
+        self._file = file
+        self._end = end
+        self._write = write
+        self._table = array("q", bytes(8 * kernel.HEADER_WIDTH * _ROWS))
+        self._status = array("q", bytes(8 * kernel.STATUS_SIZE))
+        self._target = bytearray(dump_kernel.BATCH_LINE_BYTES * _ROWS)
+        self._records = RecordLines(options, gaps) if options.deep else None
+        self.can_show = options.is_plain_text or not options.print_contents
+
+    def forward(self, position: int, state: array[int]) -> int:
+        """Show batches until one is not ordinary or the log ends; the position after them."""
+        while True:
+            window = self._window(position)
+            rows = kernel.scan_batches(window, 0, len(window), self._table, self._status)
+            if rows == 0:
+                return position
+            scanned = self._status[kernel.STATUS_POSITION]
+            reached_edge = self._status[kernel.STATUS_REASON] == kernel.SCAN_PARTIAL
+            if reached_edge and position + len(window) < self._end:
+                self._file.read_ahead_from(position + scanned)
+            valid = self._checksums(window, rows)
+            stop = dump_kernel.first_irregular(self._table, 0, rows, valid, state)
+            shown = self._show(window, position, stop, state)
+            if shown < rows:
+                return position + self._table[shown * kernel.HEADER_WIDTH]
+            position += scanned
+
+    def _window(self, position: int) -> memoryview:
+        """What can be read at once from a position on: a whole batch at least, unless it is very large."""
+        window = self._file.window(position, min(HEADER_SIZE, max(self._end - position, 0)))
+        if len(window) >= LOG_OVERHEAD:
+            size = _SIZE.unpack_from(window, 8)[0] + LOG_OVERHEAD
+            if len(window) < size <= min(LARGEST_BATCH, self._end - position):
+                window = self._file.window(position, max(size, WINDOW_BYTES))
+        return window[: max(self._end - position, 0)]
+
+    def _checksums(self, window: memoryview, rows: int) -> bytearray:
+        valid = bytearray(rows)
+        width = kernel.HEADER_WIDTH
+        cells = self._table[: rows * width]
+        columns = zip(cells[0::width], cells[2::width], cells[5::width], strict=True)
+        for row, (position, size, crc) in enumerate(columns):
+            valid[row] = crc32c(window[position + 21 : position + size]) == crc
+        return valid
+
+    def _show(self, window: memoryview, position: int, stop: int, state: array[int]) -> int:
+        """Show rows up to `stop`; the row it came to."""
+        if self._records is None:
+            size = dump_kernel.format_batches(self._target, self._table, 0, stop, position)
+            self._write(memoryview(self._target)[:size])
+            return stop
+        width = kernel.HEADER_WIDTH
+        for row in range(stop):
+            header = self._table[row * width : (row + 1) * width]
+            size = self._records.prepare(window, header)
+            if size < 0:
+                state[0], state[1] = header[dump_kernel.BASE_OFFSET], header[dump_kernel.LEADER_EPOCH]
+                return row
+            line = dump_kernel.format_batches(self._target, self._table, row, row + 1, position)
+            self._write(memoryview(self._target)[:line])
+            self._write(memoryview(self._records.target)[:size])
+        return stop
+
+
+class RecordLines:
+    """The lines of a batch's records, into `target`."""
+
+    def __init__(self, options: DumpOptions, gaps: GapFinder) -> None:
+        self._gaps = gaps
+        self._pairs = array("q", bytes(16 * _GAPS))
+        self._numbers = array("q", bytes(8 * dump_kernel.NUMBERS_SIZE))
+        self._numbers[dump_kernel.NUMBER_SHOWS_METADATA] = not options.skip_metadata
+        self._numbers[dump_kernel.NUMBER_SHOWS_CONTENTS] = options.print_contents
+        self._status = array("q", bytes(8 * kernel.STATUS_SIZE))
+        self._make_room(1 << 12)
+        self.target = bytearray(1 << 16)
+
+    def _make_room(self, rows: int) -> None:
+        self._room = rows
+        self._longs = (kernel.new_longs(rows), kernel.new_longs(rows))
+        self._ints = (
+            kernel.new_ints(rows),
+            kernel.new_ints(rows),
+            kernel.new_ints(rows),
+            kernel.new_ints(rows),
+            kernel.new_ints(rows),
+            array("i", bytes(4 * rows)),
+        )
+
+    def prepare(self, window: memoryview, header: array[int]) -> int:
+        """Put the lines of the batch into `target`; how many bytes, -1 for a batch that is not ordinary."""
+        attributes, count = header[dump_kernel.ATTRIBUTES], header[dump_kernel.COUNT]
+        if count <= 0 or attributes & _CONTROL:
+            return count if count <= 0 and not attributes & _CONTROL else -1
+        start = header[dump_kernel.POSITION]
+        data = window[start + HEADER_SIZE : start + header[dump_kernel.SIZE]]
+        if attributes & _CODEC:
+            unpacked = self._unpacked(attributes & _CODEC, data)
+            if unpacked is None:
+                return -1
+            data = unpacked
+        return self._format(data, header, count)
+
+    def _unpacked(self, codec: int, data: memoryview) -> memoryview | None:
+        from kafkatools.core.records.compression import CompressionType, decompress
+
+        try:
+            return memoryview(decompress(CompressionType(codec), data))
+        except KafkaError:
+            return None
+
+    def _format(self, data: memoryview, header: array[int], count: int) -> int:
+        if count > len(data):
+            return -1
+        if count > self._room:
+            self._make_room(count)
+        base_offset = header[dump_kernel.BASE_OFFSET]
+        read = kernel.decode_records(
+            data, count, base_offset, header[dump_kernel.BASE_TIMESTAMP], self._longs, self._ints, self._status
+        )
+        numbers = self._numbers
+        numbers[dump_kernel.NUMBER_ROWS] = read
+        numbers[dump_kernel.NUMBER_BASE_SEQUENCE] = header[dump_kernel.BASE_SEQUENCE]
+        numbers[dump_kernel.NUMBER_APPEND_TIME] = header[dump_kernel.MAX_TIMESTAMP]
+        numbers[dump_kernel.NUMBER_HAS_APPEND_TIME] = header[dump_kernel.ATTRIBUTES] & _APPEND_TIME
+        numbers[dump_kernel.NUMBER_LAST_OFFSET] = self._gaps.last
+        numbers[dump_kernel.NUMBER_GAPS] = 0
+        room = 2 * len(data) + read * dump_kernel.RECORD_LINE_BYTES
+        if len(self.target) < room:
+            self.target = bytearray(room)
+        size = dump_kernel.format_records(self.target, data, base_offset, self._longs, self._ints, numbers, self._pairs)
+        if size < 0 or read != count or self._status[kernel.STATUS_POSITION] != len(data):
+            return -1
+        self._gaps.see_all(self._pairs, numbers[dump_kernel.NUMBER_GAPS], numbers[dump_kernel.NUMBER_LAST_OFFSET])
+        return size

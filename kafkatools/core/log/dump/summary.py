@@ -1,0 +1,59 @@
+"""What Kafka's tool says on stderr after all files: indexes that do not fit their log, offsets that are not consecutive.
+
+Files are named by their absolute paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kafkatools.core.log.dump.index_checks import CheckedEntry
+
+
+@dataclass
+class Summary:
+    """Collected over all files of a run."""
+
+    mismatches: dict[str, list[CheckedEntry]] = field(default_factory=dict)
+    wrong_times: dict[str, list[CheckedEntry]] = field(default_factory=dict)
+    times_out_of_order: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    offsets_not_found: dict[str, list[CheckedEntry]] = field(default_factory=dict)
+    gaps: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    @property
+    def has_damage(self) -> bool:
+        """Is any of it damage? Gaps are not, nor what compaction and old brokers leave behind."""
+        entries = [entry for table in (self.mismatches, self.wrong_times) for each in table.values() for entry in each]
+        is_harmful = any(not entry.is_harmless for entry in entries)
+        return is_harmful or bool(self.times_out_of_order) or bool(self.offsets_not_found)
+
+    def lines(self) -> Iterator[str]:
+        """Kafka's blocks, in its order."""
+        yield from self._offset_index_lines()
+        yield from self._time_index_lines()
+        for shown, gaps in self.gaps.items():
+            if gaps:
+                yield f"Non-consecutive offsets in {shown}"
+                for before, after in sorted(gaps.items()):
+                    yield f"  {before} is followed by {after}"
+
+    def _offset_index_lines(self) -> Iterator[str]:
+        for shown, entries in self.mismatches.items():
+            yield f"Mismatches in :{shown}"
+            for entry in sorted(entries, key=lambda each: -each.first):
+                yield f"  Index offset: {entry.first}, log offset: {entry.found}"
+
+    def _time_index_lines(self) -> Iterator[str]:
+        for shown, entries in self.wrong_times.items():
+            yield f"Found timestamp mismatch in :{shown}"
+            for entry in entries:
+                yield f"  Index timestamp: {entry.first}, log timestamp: {entry.largest_timestamp}"
+        for shown, pairs in self.times_out_of_order.items():
+            yield f"Found out of order timestamp in :{shown}"
+            for timestamp, before in pairs:
+                yield f"  Index timestamp: {timestamp}, Previously indexed timestamp: {before}"
+        for shown, entries in self.offsets_not_found.items():
+            yield f"The following indexed offsets are not found in :{shown}"
+            for entry in entries:
+                yield f"Indexed offset: {entry.second}, found log offset: {entry.found}"
