@@ -44,6 +44,11 @@ class FetchedColumns(NamedTuple):
     partition: int
     columns: RecordColumns
 
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Where the records come from."""
+        return TopicPartition(self.topic, self.partition)
+
 
 class CompletedFetch:
     """Batches of one partition that wait to be handed out."""

@@ -1,8 +1,9 @@
 """The consumer: Kafka's KafkaConsumer for partitions that are assigned by hand.
 
-Rules: one thread; `wakeup` is the only call another thread may make. A poll sends what is due (resets, validations, fetches), hands out what is
-buffered and, before it returns records, sends the next fetches, so that the broker works while they are read. Nothing waits anywhere but in the
-network client. A coordinator that assigns partitions would call `assign` on SubscriptionState before the fetches of a poll are sent.
+Rules: one thread; `wakeup` is the only call another thread may make. A poll sends what is due (resets, validations,
+fetches), hands out what is buffered and, before it returns records, sends the next fetches, so that the broker works
+while they are read. Nothing waits anywhere but in the network client. A coordinator that assigns partitions would call
+`assign` on SubscriptionState before the fetches of a poll are sent.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from kafkatools.core.consumer.subscription import (
     SubscriptionState,
     TopicPartition,
 )
-from kafkatools.core.errors import KafkaError, RequestTimedOut, UnknownTopicOrPartition, UnsupportedVersion
+from kafkatools.core.errors import KafkaError, RequestTimedOut, UnsupportedVersion
 from kafkatools.core.records.columns import TimestampType
 
 _ALL_BUFFERED = 1 << 62
@@ -88,8 +89,8 @@ class WakeupError(KafkaError, name="WAKEUP"):
 class Consumer:
     """Reads partitions. Use it as a context manager, or close it.
 
-    `skip_corrupt`: called with the damage when a batch cannot be trusted, which is then passed over; without it such a batch is an error and
-    the position stays in front of it.
+    `skip_corrupt`: called with the damage when a batch cannot be trusted, which is then passed over; without it such a
+    batch is an error and the position stays in front of it.
     """
 
     def __init__(
@@ -193,7 +194,9 @@ class Consumer:
         return ConsumerRecords(self._poll(timeout_ms, self._max_poll_records))
 
     def poll_columns(self, timeout_ms: int) -> list[FetchedColumns]:
-        """All records that are buffered, in columns; waits up to `timeout_ms` for the first. max.poll.records is not looked at."""
+        """All records that are buffered, in columns; waits up to `timeout_ms` for the first. max.poll.records is not
+        looked at.
+        """
         return self._poll(timeout_ms, _ALL_BUFFERED)
 
     def _poll(self, timeout_ms: int, max_records: int) -> list[FetchedColumns]:
@@ -271,7 +274,7 @@ class Consumer:
     def offsets_for_times(
         self, timestamps: Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record of each partition with a timestamp (ms) at or after the one given; None when there is none."""
+        """The first record of each partition with a timestamp (ms) at or after the one given; None without one."""
         return self._list({TopicPartition(*part): timestamp for part, timestamp in timestamps.items()})
 
     def _known_offsets(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[TopicPartition, int]:
@@ -342,3 +345,43 @@ class Consumer:
             raise RequestTimedOut(message)
         self._client.poll(min(deadline - now, self._client.poll_limit_ms))
         self._raise_failure()
+
+    @property
+    def metadata_version(self) -> int:
+        """Grows with every change of what is known of the cluster."""
+        return self._client.metadata_version
+
+    def known_partitions(self) -> dict[str, list[int]]:
+        """Topics and their partitions as they are known now; never waits."""
+        return self._client.topics()
+
+    def wakeup(self) -> None:
+        """Ends a poll or another wait of the consumer's thread with WakeupError; may be called by any thread."""
+        self._client.wakeup()
+
+    def close(self) -> None:
+        """Ends the fetch sessions and the connections; does not wait for brokers."""
+        if self._closed:
+            return
+        self._closed = True
+        for item in self._fetcher.close_requests():
+            self._client.send_fetch(item.node, item.request, _ignore, _ignore)
+        self._client.transmit()
+        self._client.close()
+
+
+def _ignore(*_: object) -> None:
+    """Nobody waits for the answer."""
+
+
+def _fetch_settings(config: Config, options: FetchOptions) -> FetchSettings:
+    return FetchSettings(
+        config.fetch_min_bytes,
+        config.fetch_max_bytes,
+        config.fetch_max_wait_ms,
+        config.max_partition_fetch_bytes,
+        config.client_rack or "",
+        config.metadata_max_age_ms,
+        config.retry_backoff_ms,
+        options,
+    )

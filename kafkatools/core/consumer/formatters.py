@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.deserializers import Deserializer, deserializer
 from kafkatools.core.errors import ConfigError, KafkaError
-from kafkatools.core.records import _kernel as kernel
+from kafkatools.core.records import kernel
 
 _TOOLS = "org.apache.kafka.tools.consumer."
 DEFAULT_FORMATTER = _TOOLS + "DefaultMessageFormatter"

@@ -1,0 +1,181 @@
+"""kt get-offsets: offsets of partitions by time (kafka-get-offsets.sh, org.apache.kafka.tools.GetOffsetShell).
+
+A partition that has no such offset (an empty one has no max-timestamp, nothing is after the last record) is left out,
+as in Kafka's tool; --json shows it with null. A partition whose broker answers with an error is named on stderr and
+the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    Option,
+    TopicFilter,
+    client_settings,
+    command_config,
+    java_int,
+    java_long,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+
+_PREFIX = "Error occurred: "
+_TIMES: Final = {
+    "latest": -1,
+    "earliest": -2,
+    "max-timestamp": -3,
+    "earliest-local": -4,
+    "latest-tiered": -5,
+    "earliest-pending-upload": -6,
+}
+_RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
+_MAX_PARTITION = 2**31 - 1
+
+PartitionFilter = Callable[[str, int], bool]
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Prints topic:partition:offset for every partition chosen."""
+    timestamp = _timestamp(args.time)
+    takes = _filter(args)
+    settings = client_settings(args)
+    from kafkatools.core.admin.client import AdminClient
+
+    with AdminClient(console.connect(args), settings, console.clock) as admin:
+        partitions = _partitions(admin, takes)
+        if not partitions:
+            raise CommandError("Could not match any topic-partitions with the specified filters")
+        return _print_offsets(console, args, admin, dict.fromkeys(partitions, timestamp))
+
+
+def _partitions(admin: AdminClient, takes: PartitionFilter) -> list[tuple[str, int]]:
+    from kafkatools.core.admin.topics import describe_topics, list_topics
+
+    names = [listing.name for listing in list_topics(admin) if takes(listing.name, -1)]
+    described = describe_topics(admin, names=names) if names else {}
+    found = []
+    for name, topic in described.items():
+        found += [(name, part.index) for part in topic.partitions if takes(name, part.index)]
+    return sorted(found)
+
+
+def _print_offsets(console: Console, args: Args, admin: AdminClient, wanted: dict[tuple[str, int], int]) -> ExitStatus:
+    from kafkatools.core.admin.offsets import list_offsets
+    from kafkatools.output import json_line
+
+    status = ExitStatus.OK
+    results = list_offsets(admin, wanted)
+    for topic, partition in wanted:
+        result = results[topic, partition]
+        if result.error is not None:
+            status = ExitStatus.FAILED
+            name = f"{topic}-{partition}"
+            console.error(f"Skip getting offsets for topic-partition {name} due to error: {result.error}")
+        elif args.json:
+            offset = result.offset if result.offset >= 0 else None
+            console.print(json_line({"topic": topic, "partition": partition, "offset": offset}))
+        elif result.offset >= 0:
+            console.print(f"{topic}:{partition}:{result.offset}")
+    return status
+
+
+def _timestamp(text: str) -> int:
+    """What --time asks ListOffsets for: a word, one of -1 .. -6, or ms since 1970."""
+    if text in _TIMES:
+        return _TIMES[text]
+    try:
+        return java_long(text)
+    except ValueError:
+        words = " / ".join(f"{number} or {word}" for word, number in _TIMES.items())
+        message = f"Malformed time argument {text}. Please use {words}, or a specified long format timestamp"
+        raise UsageError(_PREFIX + message) from None
+
+
+def _filter(args: Args) -> PartitionFilter:
+    """Which partitions are chosen; partition -1 asks about the topic as a whole."""
+    if args.topic_partitions is not None:
+        if args.topic is not None or args.partitions is not None:
+            raise UsageError(_PREFIX + "--topic-partitions cannot be used with --topic or --partitions")
+        rules = [_rule(text) for text in args.topic_partitions.split(",")]
+    else:
+        rules = [(_topic_filter(".*" if args.topic is None else args.topic), _partition_set(args.partitions))]
+    exclude = bool(args.exclude_internal_topics)
+
+    def takes(topic: str, partition: int) -> bool:
+        return any(
+            topics.takes(topic, exclude_internal=exclude) and (partition < 0 or partition in partitions)
+            for topics, partitions in rules
+        )
+
+    return takes
+
+
+def _rule(text: str) -> tuple[TopicFilter, Iterable[int]]:
+    """One item of --topic-partitions: a pattern, and `:3`, `:1-3` (3 not included), `:1-`, `:-3` or nothing."""
+    match = _RULE.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{_PREFIX}Invalid rule specification: {text}")
+    pattern, one, low, high = match.groups()
+    partitions = range(_MAX_PARTITION)
+    if one:
+        partitions = range(int(one), int(one) + 1)
+    elif low or high:
+        partitions = range(int(low or 0), int(high or _MAX_PARTITION))
+    return _topic_filter(pattern or ".*"), partitions
+
+
+def _topic_filter(text: str) -> TopicFilter:
+    try:
+        return TopicFilter(text)
+    except ValueError as error:
+        raise UsageError(f"{_PREFIX}{error}") from None
+
+
+def _partition_set(text: str | None) -> Iterable[int]:
+    if text is None:
+        return range(_MAX_PARTITION)
+    try:
+        return {java_int(part) for part in text.split(",") if part}
+    except ValueError:
+        message = f"--partitions expects a comma separated list of numeric partition ids, but received: {text}"
+        raise UsageError(_PREFIX + message) from None
+
+
+COMMAND = Command(
+    "get-offsets",
+    "Print offsets of partitions, by time.",
+    options=(
+        BOOTSTRAP_SERVER,
+        Option("--topic", "Topics: a regular expression for the whole name. Default: all.", value="REGEX"),
+        Option("--partitions", "Only these partitions, separated by commas.", value="NUMBER,..."),
+        Option(
+            "--topic-partitions",
+            "Topics and partitions: orders:1, orders:0-3 (3 not included), orders:2-, orders.*:0, :0; commas between.",
+            value="RULE,...",
+        ),
+        Option(
+            "--time",
+            "Which offset: of the first record not older than a time (ms since 1970), or a word or its number: "
+            "-1 latest, -2 earliest, -3 max-timestamp, -4 earliest-local, -5 latest-tiered, "
+            "-6 earliest-pending-upload.",
+            value="TIME",
+            default="latest",
+            choices=tuple(_TIMES),
+        ),
+        Option("--exclude-internal-topics", "Leave out the topics of the brokers themselves."),
+        command_config(),
+    ),
+    run=run,
+    error_prefix=_PREFIX,
+    usage_prefix=_PREFIX,
+    examples=("kt get-offsets --topic orders", "kt get-offsets --topic-partitions 'orders:0-2' --time earliest --json"),
+)

@@ -1,0 +1,54 @@
+"""Reads whole topics without a group: every partition is assigned, and those that appear later too.
+
+Rules: what is there at the start begins where auto.offset.reset says; a partition (or a matching topic) that appears
+while we follow is read from its first record, since nothing in it can be older than the wish to read it. Kafka's own
+consumer starts such partitions at `latest` and loses what was written before it noticed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkatools.core.consumer.consumer import Consumer
+from kafkatools.core.consumer.subscription import TopicPartition
+
+
+class TopicFollower:
+    """Keeps a consumer's assignment equal to the partitions of one topic, or of all topics that a predicate takes."""
+
+    def __init__(
+        self, consumer: Consumer, topic: str | None = None, takes: Callable[[str], bool] | None = None
+    ) -> None:
+        self._consumer = consumer
+        self._topic = topic
+        self._takes = takes
+        self._seen_metadata = -1
+        self.partitions: set[TopicPartition] = set()
+
+    def start(self, timeout_ms: int) -> bool:
+        """Assigns what is there now; False when there is nothing yet. Raises InvalidTopic, TopicAuthorizationFailed."""
+        if self._topic is not None:
+            self._consumer.partitions_for(self._topic, timeout_ms)
+        else:
+            self._consumer.list_topics(timeout_ms)
+        return self._take_new(is_start=True)
+
+    def maybe_assign_new(self) -> bool:
+        """Assigns what appeared since; looks only when metadata has changed."""
+        if self._consumer.metadata_version == self._seen_metadata:
+            return False
+        return self._take_new(is_start=False)
+
+    def _take_new(self, is_start: bool) -> bool:
+        self._seen_metadata = self._consumer.metadata_version
+        known = self._consumer.known_partitions()
+        wanted = known if self._takes is None else {name: ids for name, ids in known.items() if self._takes(name)}
+        if self._topic is not None:
+            wanted = {self._topic: known.get(self._topic, [])}
+        new = sorted({TopicPartition(name, index) for name, ids in wanted.items() for index in ids} - self.partitions)
+        if new:
+            self.partitions.update(new)
+            self._consumer.assign([*self._consumer.assignment(), *new])
+            if not is_start:
+                self._consumer.seek_to_beginning(new)
+        return bool(new)
