@@ -98,9 +98,7 @@ def plan(files: FileSystem, request: FormatRequest) -> list[PlannedDirectory]:
 
 
 def _verify(found: Mapping[str, str], path: str, request: FormatRequest) -> None:
-    """A directory of another cluster or node is refused even when formatted ones are to be left alone."""
-    if not request.ignore_formatted:
-        return
+    """A directory of another cluster or node is refused, also when formatted ones are to be left alone."""
     where = posixpath.join(path, META_PROPERTIES)
     if found.get("cluster.id") != request.cluster_id:
         raise FormatterError(

@@ -1,0 +1,77 @@
+"""kt storage against the recordings of kafka-storage.sh, and what it writes against what Apache Kafka writes."""
+
+from __future__ import annotations
+
+import pathlib
+
+import transcripts
+from support.kt import run_kt
+from transcripts import Difference
+
+from kafkatools.exit_status import ExitStatus
+
+_HELP = "help"
+DIFFERENCES = {
+    "008": Difference(
+        "cluster-id", stderr="Warning: the cluster id nonsense is no UUID; kt storage random-uuid makes one."
+    ),
+    "011": Difference("missing-file", stderr="absent.properties: no such properties file"),
+    "034": Difference(_HELP),
+    "035": Difference(_HELP),
+    "036": Difference(_HELP),
+}
+
+
+def test_storage_behaves_as_recorded(tmp_path: pathlib.Path) -> None:
+    failures = []
+    for case in transcripts.load("storage"):
+        for name, text in case.files.items():
+            (tmp_path / name).write_text(text)
+        difference = DIFFERENCES.get(case.number)
+        wanted = transcripts.expected(case, difference)
+        ran = run_kt("storage", *case.args, cwd=tmp_path)
+        if difference is not None and difference.key == _HELP:
+            wanted = wanted._replace(stdout=ran.out)
+            if "kt storage" not in ran.out:
+                failures.append(f"{case.name}: no help")
+        failures += [f"{case.name}: {problem}" for problem in transcripts.complaints(case, ran, wanted)]
+    assert not failures, "\n".join(failures)
+
+
+def test_every_difference_is_documented() -> None:
+    assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()
+
+
+_SERVER = """process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@localhost:19993
+listeners=PLAINTEXT://localhost:19992,CONTROLLER://localhost:19993
+controller.listener.names=CONTROLLER
+log.dirs={directory}
+"""
+
+
+def test_random_uuid_is_16_bytes_and_does_not_start_with_a_dash() -> None:
+    texts = [run_kt("storage", "random-uuid").out.strip() for _ in range(200)]
+    assert len(set(texts)) == 200
+    assert all(len(text) == 22 and not text.startswith("-") for text in texts)
+
+
+def test_json_gives_one_object_a_directory(tmp_path: pathlib.Path) -> None:
+    import json
+
+    (tmp_path / "s.properties").write_text(_SERVER.format(directory="a,b"))
+    ran = run_kt("storage", "format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", "s.properties", "--json", cwd=tmp_path)
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    assert ran.status == ExitStatus.OK
+    assert [(row["directory"], row["kind"]) for row in rows] == [("a", "metadata directory"), ("b", "data directory")]
+    info = json.loads(run_kt("storage", "info", "-c", "s.properties", "--json", cwd=tmp_path).out)
+    assert info["directories"] == ["a", "b"] and info["metadata"]["directory.id"] == rows[0]["directory_id"]
+
+
+def test_failed_format_with_json_writes_the_error_as_json(tmp_path: pathlib.Path) -> None:
+    import json
+
+    ran = run_kt("storage", "format", "--json", "-t", "x", "-c", "absent", cwd=tmp_path)
+    assert ran.status == ExitStatus.FAILED
+    assert json.loads(ran.err)["error"]["message"] == "absent: no such properties file"

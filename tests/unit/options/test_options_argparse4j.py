@@ -1,0 +1,72 @@
+"""Parsing as argparse4j does it: the behaviour recorded for kafka-storage.sh and kafka-cluster.sh."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkatools.exit_status import UsageError
+from kafkatools.options import ARGPARSE4J, Command, Option, java_int, parse
+
+COMMAND = Command(
+    "storage",
+    "Sample.",
+    style=ARGPARSE4J,
+    program="kafka-storage",
+    subcommands=(
+        Command(
+            "format",
+            "Format.",
+            (
+                Option("--config", "File.", value="FILE", aliases=("-c",), required=True),
+                Option("--cluster-id", "Id.", value="ID", aliases=("-t",), required=True),
+                Option("--clean", "Flag.", aliases=("-C",)),
+                Option("--count", "Number.", value="N", type=java_int),
+                Option("--feature", "Feature.", value="F", aliases=("-f",), repeatable=True),
+            ),
+            style=ARGPARSE4J,
+        ),
+        Command("info", "Info.", style=ARGPARSE4J),
+    ),
+)
+
+
+def _message(*arguments: str) -> str:
+    with pytest.raises(UsageError) as raised:
+        parse(COMMAND, arguments)
+    return str(raised.value)
+
+
+def test_short_attached_and_equals_forms() -> None:
+    command, args = parse(COMMAND, ["format", "-c", "f", "-tX", "--count=4", "-f", "a=1", "--feature", "b=2", "-C"])
+    assert command.name == "format"
+    assert (args.config, args.cluster_id, args.count, args.feature, args.clean) == ("f", "X", 4, ["a=1", "b=2"], True)
+
+
+def test_unique_prefixes_are_taken_and_the_last_value_wins() -> None:
+    _, args = parse(COMMAND, ["format", "--conf", "a", "--clu", "x", "--config", "b"])  # storage/031, cluster/023
+    assert (args.config, args.cluster_id) == ("b", "x")
+
+
+def test_an_option_can_stand_at_its_beginning_for_json() -> None:
+    assert parse(COMMAND, ["info", "--json"])[1].json
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "too few arguments"),  # storage/033
+        (
+            ["reformat"],  # storage/030
+            "invalid choice: 'reformat' (choose from 'format', 'info')",
+        ),
+        (["format", "-c", "f"], "argument --cluster-id/-t is required"),  # storage/009
+        (["info", "--frobnicate"], "unrecognized arguments: '--frobnicate'"),  # storage/032
+        (["info", "more"], "unrecognized arguments: 'more'"),
+        (["format", "--c", "f"], "ambiguous option: --c could match --config, --cluster-id, --clean, --count"),
+        (["format", "-c"], "argument --config/-c: expected one argument"),
+        (["format", "--count", "x"], "argument --count: could not convert 'x' to a number"),
+        (["format", "--clean=1"], "argument --clean/-C: ignored explicit argument '1'"),
+    ],
+)
+def test_complaints(arguments: list[str], message: str) -> None:
+    assert _message(*arguments) == f"kafka-storage: error: {message}"
