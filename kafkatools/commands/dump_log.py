@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from kafkatools.console import Console
     from kafkatools.core.log.dump.damage import Finding
+    from kafkatools.core.log.dump.file_dump import Lines
     from kafkatools.core.log.dump.options import DumpOptions
 
 _STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
@@ -77,14 +78,7 @@ OPTIONS = (
 def run(console: Console, args: Any) -> ExitStatus:
     """Dump every file; the worst of what happened is the exit status."""
     options = _dump_options(args)
-    paths = _paths(args.files)
-    if args.json:
-        from kafkatools.core.log.dump.json_dump import JsonDump
-
-        return _Run(console, as_json=True).every(paths, options, JsonDump)
-    from kafkatools.core.log.dump.text_dump import TextDump
-
-    return _Run(console).every(paths, options, TextDump)
+    return _Run(console, options, as_json=args.json).every(_paths(args.files))
 
 
 def _dump_options(args: Any) -> DumpOptions:
@@ -145,45 +139,68 @@ def _paths(given: str) -> list[str]:
 class _Run:
     """One run of the command: writes, reports, remembers the worst."""
 
-    def __init__(self, console: Console, *, as_json: bool = False) -> None:
+    def __init__(self, console: Console, options: DumpOptions, *, as_json: bool) -> None:
+        from kafkatools.core.log.dump.file_dump import FileDump
+
         self._console = console
         self._as_json = as_json
         self._has_findings = False
         self._has_failed = False
+        self._stops = options.stop_at_damage
+        self._dump = FileDump(options, self._lines(options), self._report)
 
-    def report(self, finding: Finding) -> None:
+    def _lines(self, options: DumpOptions) -> Lines:
+        if self._as_json:
+            from kafkatools.core.log.dump.json_lines import JsonLines
+
+            return JsonLines(options, self._write_row)
+        from kafkatools.core.log.dump.text_lines import TextLines
+
+        return TextLines(options, self._console.stdout.write)
+
+    def _write_row(self, row: Any) -> None:
+        from kafkatools.output import json_line
+
+        self._console.print(json_line(row))
+
+    def _report(self, finding: Finding) -> None:
         self._has_findings = True
-        if not self._as_json:
-            if finding.headline:
-                self._console.error(finding.headline)
-            self._console.error(finding.text())
+        if self._as_json:
+            from kafkatools.core.log.dump.json_lines import finding_row
 
-    def every(self, paths: Iterable[str], options: DumpOptions, dump_class: Any) -> ExitStatus:
-        from kafkatools.core.log.dump.text_dump import StoppedAtDamage
+            self._write_row(finding_row(finding))
+            return
+        if finding.headline:
+            self._console.error(finding.headline)
+        self._console.error(finding.text())
 
-        dump = dump_class(options, self._console.stdout.write, self.report)
+    def every(self, paths: Iterable[str]) -> ExitStatus:
+        """Dump all files, then say what Kafka's tool says after them."""
+        from kafkatools.core.log.dump.file_dump import StoppedAtDamage
+
         try:
             for path in paths:
-                self._one(dump, path)
-                if self._has_failed and options.stop_at_damage:
+                self._one(path)
+                if self._has_failed and self._stops:
                     return ExitStatus.FAILED
         except StoppedAtDamage:
             return ExitStatus.FINDINGS
-        for line in dump.summary.lines():
-            if not self._as_json:
+        summary = self._dump.summary
+        if not self._as_json:
+            for line in summary.lines():
                 self._console.error(line)
-        if dump.summary.has_damage:
-            self._has_findings = True
         if self._has_failed:
             return ExitStatus.FAILED
-        return ExitStatus.FINDINGS if self._has_findings else ExitStatus.OK
+        return ExitStatus.FINDINGS if self._has_findings or summary.has_damage else ExitStatus.OK
 
-    def _one(self, dump: Any, path: str) -> None:
+    def _one(self, path: str) -> None:
         from kafkatools.core.log.dump.damage import Damage
 
         try:
-            if not dump.dump(path):
+            if not self._dump.dump(path):
                 self._fail(f"Ignoring unknown file {path}", path)
+        except BrokenPipeError:
+            raise
         except FileNotFoundError as problem:
             self._fail(f"{problem.filename}: no such file", path)
         except OSError as problem:

@@ -42,6 +42,11 @@ class OffsetIndexFile:
                 f"{_OFFSET_ENTRY.size}"
             )
 
+    @property
+    def odd_bytes(self) -> int:
+        """How many bytes at the end are less than an entry."""
+        return self.size % _OFFSET_ENTRY.size
+
     def lookup(self, target: int) -> int:
         """Position of the last entry at or below `target`, 0 when there is none (AbstractIndex.indexSlotRangeFor)."""
         entries = self.entries
@@ -80,6 +85,11 @@ class TimeIndexFile:
         whole = len(data) - len(data) % _TIME_ENTRY.size
         pairs = _TIME_ENTRY.iter_unpack(data[:whole])
         return cls(base_offset, len(data), tuple((timestamp, base_offset + offset) for timestamp, offset in pairs))
+
+    @property
+    def odd_bytes(self) -> int:
+        """How many bytes at the end are less than an entry."""
+        return self.size % _TIME_ENTRY.size
 
     def sanity_check(self, path: str) -> None:
         """TimeIndex.sanityCheck; raises Damage."""

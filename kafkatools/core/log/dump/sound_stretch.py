@@ -14,6 +14,7 @@ from crc32c import crc32c
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump.batch_headers import HEADER_SIZE, LOG_OVERHEAD
+from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.segment_file import WINDOW_BYTES, SegmentFile
 from kafkatools.core.records import dump_kernel, kernel
@@ -27,26 +28,6 @@ _SIZE = struct.Struct(">i")
 _CONTROL = 0x20
 _CODEC = 7
 _APPEND_TIME = 8
-
-
-class GapFinder:
-    """Notes which offset is followed by another than its successor."""
-
-    def __init__(self, gaps: dict[int, int]) -> None:
-        self._gaps = gaps
-        self.last = -1
-
-    def see(self, offset: int) -> None:
-        """One record after the other."""
-        if offset != self.last + 1:
-            self._gaps[self.last] = offset
-        self.last = offset
-
-    def see_all(self, pairs: array[int], count: int, last: int) -> None:
-        """What the kernel found in a batch: `count` pairs, and the last offset."""
-        for number in range(count):
-            self._gaps[pairs[2 * number]] = pairs[2 * number + 1]
-        self.last = last
 
 
 class SoundStretch:
@@ -67,7 +48,6 @@ class SoundStretch:
         self._status = array("q", bytes(8 * kernel.STATUS_SIZE))
         self._target = bytearray(dump_kernel.BATCH_LINE_BYTES * _ROWS)
         self._records = RecordLines(options, gaps) if options.deep else None
-        self.can_show = options.is_plain_text or not options.print_contents
 
     def forward(self, position: int, state: array[int]) -> int:
         """Show batches until one is not ordinary or the log ends; the position after them."""

@@ -1,4 +1,4 @@
-"""What Kafka's tool says on stderr after all files: indexes that do not fit their log, offsets that are not consecutive.
+"""What Kafka's tool says on stderr after all files: indexes that do not fit their log, and gaps between offsets.
 
 Files are named by their absolute paths.
 """

@@ -1,61 +1,96 @@
-"""The dump as text, byte for byte that of Apache Kafka's tool.
+"""Dumping files of every kind: what is read and in which order. How it looks is up to `Lines`: text or JSON.
 
-Where Kafka's tool would end with an exception, the text up to there is the same, a finding is reported, and the dump
-goes on with what can still be read. What Kafka's tool says on stderr after everything is in `summary`.
+Where Kafka's tool would end with an exception, a finding is reported, and the dump goes on with what can still be read.
+What Kafka's tool says on stderr after everything is in `summary`.
 """
 
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable
+from typing import Protocol
 
-from kafkatools.core.log.dump import file_kinds, text
-from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader
-from kafkatools.core.log.dump.control_text import control_text
+from kafkatools.core.log.dump import file_kinds
+from kafkatools.core.log.dump.batch_headers import Header
 from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.decoders import Decoder
-from kafkatools.core.log.dump.index_checks import (
-    CheckedEntry,
-    check_offset_index,
-    check_time_index,
-    slice_end,
-)
+from kafkatools.core.log.dump.gaps import GapFinder
+from kafkatools.core.log.dump.index_checks import CheckedEntry, check_offset_index, check_time_index, slice_end
 from kafkatools.core.log.dump.index_files import OffsetIndexFile, TimeIndexFile
-from kafkatools.core.log.dump.java_text import optional_long
 from kafkatools.core.log.dump.log_walk import LogWalk
 from kafkatools.core.log.dump.options import ALL_BYTES, DumpOptions
-from kafkatools.core.log.dump.records import DumpedRecord, records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
-from kafkatools.core.log.dump.sound_stretch import GapFinder, SoundStretch
-from kafkatools.core.log.dump.state_files import read_aborted_transactions, read_producer_snapshot
+from kafkatools.core.log.dump.state_files import (
+    AbortedTransaction,
+    ProducerEntry,
+    read_aborted_transactions,
+    read_producer_snapshot,
+)
 from kafkatools.core.log.dump.summary import Summary
 
 ABORTED_TRANSACTION_VERSION = 0
+_ABORTED_TRANSACTION_SIZE = 34
 
 
 class StoppedAtDamage(Exception):
     """With stop_at_damage: Kafka's tool would end here."""
 
 
-class TextDump:
-    """Dumps files one after the other; `write` takes UTF-8 bytes, `report` findings."""
+class Lines(Protocol):
+    """One form of the dump."""
 
-    def __init__(
-        self, options: DumpOptions, write: Callable[[bytes], object], report: Callable[[Finding], None]
-    ) -> None:
+    def file(self, path: str, kind: str | None) -> None:
+        """A file begins."""
+
+    def log(self, path: str, base_offset: int) -> None:
+        """A segment begins."""
+
+    def snapshot(self, path: str, snapshot_id: tuple[int, int] | None) -> None:
+        """A KRaft snapshot begins; None for the bootstrap one."""
+
+    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder) -> Callable[[int, array[int]], int] | None:
+        """A quick way through sound batches (LogWalk.batches), if this form has one."""
+
+    def batch(self, header: Header, decoder: Decoder | None, gaps: GapFinder) -> None:
+        """A batch and, if asked for, its records; raises Damage where it cannot go on. It ends with a whole line."""
+
+    def trailing(self, path: str, count: int) -> None:
+        """So many bytes at the end are not a batch."""
+
+    def empty_index(self, path: str) -> None:
+        """The index has no entries."""
+
+    def sane_index(self, path: str) -> None:
+        """The index passed the sanity check."""
+
+    def offset_entry(self, path: str, entry: CheckedEntry) -> None:
+        """An entry of an offset index."""
+
+    def time_entry(self, path: str, entry: CheckedEntry) -> None:
+        """An entry of a time index."""
+
+    def producer(self, path: str, entry: ProducerEntry) -> None:
+        """An entry of a producer snapshot."""
+
+    def aborted_transaction(self, path: str, entry: AbortedTransaction) -> None:
+        """An entry of a transaction index."""
+
+
+class FileDump:
+    """Dumps files one after the other."""
+
+    def __init__(self, options: DumpOptions, lines: Lines, report: Callable[[Finding], None]) -> None:
         self._options = options
-        self._write_bytes = write
+        self._lines = lines
         self._report = report
         self._decoder: Decoder | None = None
         self.summary = Summary()
 
-    def _write(self, shown: str) -> None:
-        self._write_bytes(shown.encode("utf-8", "surrogateescape"))
-
     def dump(self, path: str) -> bool:
         """Dump one file; False when it is of no known kind. Raises OSError for a file that cannot be opened."""
-        self._write(f"Dumping {path}\n")
         kind = file_kinds.kind_of(path)
+        self._lines.file(path, kind)
         readers = {
             file_kinds.LOG: self._dump_log,
             file_kinds.SNAPSHOT: self._dump_log,
@@ -77,20 +112,14 @@ class TextDump:
     # -- logs and KRaft snapshots --
 
     def _dump_log(self, path: str) -> None:
-        base_offset = -1
         if self._decoder is None and self._options.decoder is not None:
             self._decoder = self._options.decoder()
+        base_offset = -1
         if file_kinds.kind_of(path) == file_kinds.LOG:
             base_offset = file_kinds.base_offset_of(path)
-            self._write(f"Log starting offset: {base_offset}\n")
+            self._lines.log(path, base_offset)
         else:
-            snapshot = file_kinds.snapshot_id_of(path)
-            title = (
-                "KRaft bootstrap snapshot"
-                if snapshot is None
-                else "Snapshot end offset: {}, epoch: {}".format(*snapshot)
-            )
-            self._write(title + "\n")
+            self._lines.snapshot(path, file_kinds.snapshot_id_of(path))
         with SegmentFile(path) as file:
             end = slice_end(file, 0, self._options.max_bytes, path)
             walk = LogWalk(
@@ -102,50 +131,26 @@ class TextDump:
                 stop_at_damage=self._options.stop_at_damage,
             )
             gaps = GapFinder(self.summary.gaps.setdefault(os.path.abspath(path), {}))
-            stretch = SoundStretch(file, end, self._options, gaps, self._write_bytes)
-            self._dump_batches(walk, stretch, gaps, path)
+            self._dump_batches(walk, self._lines.stretch(file, end, gaps), gaps, path)
 
-    def _dump_batches(self, walk: LogWalk, stretch: SoundStretch, gaps: GapFinder, path: str) -> None:
-        for header in walk.batches(stretch.forward if stretch.can_show else None):
+    def _dump_batches(
+        self, walk: LogWalk, forward: Callable[[int, array[int]], int] | None, gaps: GapFinder, path: str
+    ) -> None:
+        for header in walk.batches(forward):
             self._dump_batch(walk, header, gaps)
         if walk.has_stopped and self._options.stop_at_damage:
             raise StoppedAtDamage
         if walk.trailing_bytes > 0 and self._options.max_bytes == ALL_BYTES:
-            self._write(f"Found {walk.trailing_bytes} invalid bytes at the end of {os.path.basename(path)}\n")
+            self._lines.trailing(path, walk.trailing_bytes)
         if self._options.salvage:
             for header in walk.salvage():
                 self._dump_batch(walk, header, gaps)
 
     def _dump_batch(self, walk: LogWalk, header: Header, gaps: GapFinder) -> None:
-        unfinished = LineGuard(self._write)
         try:
-            unfinished.write(text.batch_start(header))
-            if isinstance(header, LegacyHeader):
-                header.ensure_known_magic()
-            unfinished.write(text.batch_end(header))
-            if self._options.deep:
-                self._dump_records(header, gaps, unfinished.write)
+            self._lines.batch(header, self._decoder, gaps)
         except Damage as damage:
-            unfinished.finish()
             walk.give_up(header, damage)
-
-    def _dump_records(self, header: Header, gaps: GapFinder, write: Callable[[str], object]) -> None:
-        options = self._options
-        for record in records_of(header):
-            gaps.see(record.offset)
-            if not options.skip_metadata:
-                write(text.record_metadata(header, record))
-                if header.is_control:
-                    write(control_text(record))
-            if options.print_contents and not header.is_control:
-                write(self._contents(record))
-            write("\n")
-
-    def _contents(self, record: DumpedRecord) -> str:
-        if self._decoder is None:
-            return ""
-        key, value = self._decoder(record)
-        return text.record_contents(key, value, "| " if self._options.skip_metadata else " ")
 
     # -- indexes --
 
@@ -155,33 +160,31 @@ class TextDump:
         with SegmentFile(log_path) as log:
             index = OffsetIndexFile.parse(read_whole(path), base_offset)
             if not index.entries:
-                self._write(f"{path} is empty.\n")
-                self._check_size(path, index, log)
-                return
-            if self._options.sanity_check_only:
+                self._lines.empty_index(path)
+            if index.entries and self._options.sanity_check_only:
                 self._sanity_check(path, index)
                 return
-            self._check_size(path, index, log)
+            self._check_size(path, index)
             for entry in check_offset_index(index, log, log_path, self._options.max_message_size):
                 if entry.problem is not None:
                     self._found(path, entry.problem, f"entry of offset {entry.first} cannot be checked")
                 elif entry.found != entry.first:
                     self.summary.mismatches.setdefault(os.path.abspath(path), []).append(entry)
                 if not self._options.verify_index_only:
-                    self._write(f"offset: {entry.first} position: {entry.second}\n")
+                    self._lines.offset_entry(path, entry)
 
-    def _check_size(self, path: str, index: OffsetIndexFile | TimeIndexFile, log: SegmentFile) -> None:
-        odd = index.size % (8 if isinstance(index, OffsetIndexFile) else 12)
-        if odd:
-            self._found(path, Damage("the size is not a whole number of entries", index.size - odd), stops=False)
+    def _check_size(self, path: str, index: OffsetIndexFile | TimeIndexFile) -> None:
+        if index.odd_bytes:
+            damage = Damage("the size is not a whole number of entries", index.size - index.odd_bytes)
+            self._found(path, damage, f"{index.odd_bytes} bytes", stops=False)
 
     def _sanity_check(self, path: str, index: OffsetIndexFile | TimeIndexFile) -> None:
         try:
             index.sanity_check(os.path.abspath(path))
         except Damage as damage:
-            self._found(path, damage, "the broker would rebuild it")
+            self._found(path, damage, "a broker would rebuild it")
             return
-        self._write(f"{path} passed sanity check.\n")
+        self._lines.sane_index(path)
 
     def _dump_time_index(self, path: str) -> None:
         base_offset = file_kinds.base_offset_of(path)
@@ -192,12 +195,12 @@ class TextDump:
             if self._options.sanity_check_only:
                 self._sanity_check(path, times)
                 return
-            self._check_size(path, times, log)
+            self._check_size(path, times)
             previous = -1
             for entry in check_time_index(times, offsets, log, log_path):
                 self._judge_time(path, entry, previous)
                 if not self._options.verify_index_only:
-                    self._write(f"timestamp: {entry.first} offset: {entry.second}\n")
+                    self._lines.time_entry(path, entry)
                 previous = entry.first
 
     def _judge_time(self, path: str, entry: CheckedEntry, previous: int) -> None:
@@ -221,58 +224,23 @@ class TextDump:
             self._found(path, damage, "nothing of it is shown", stops=False)
             return
         for entry in entries:
-            first_offset = entry.current_transaction_first_offset
-            line = (
-                f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "
-                f"coordinatorEpoch: {entry.coordinator_epoch} "
-                f"currentTxnFirstOffset: {optional_long(None if first_offset == -1 else first_offset)} "
-                f"lastTimestamp: {entry.timestamp}"
-            )
-            if entry.has_batch:
-                line += (
-                    f" firstSequence: {entry.first_sequence} lastSequence: {entry.last_sequence} "
-                    f"lastOffset: {entry.last_offset} offsetDelta: {entry.offset_delta} timestamp: {entry.timestamp}"
-                )
-            self._write(line + "\n")
+            self._lines.producer(path, entry)
 
     def _dump_transaction_index(self, path: str) -> None:
         data = read_whole(path)
         last_offset = -1
         for entry in read_aborted_transactions(data):
-            self._write(
-                f"version: {ABORTED_TRANSACTION_VERSION} producerId: {entry.producer_id} "
-                f"firstOffset: {entry.first_offset} lastOffset: {entry.last_offset} "
-                f"lastStableOffset: {entry.last_stable_offset}\n"
-            )
+            self._lines.aborted_transaction(path, entry)
             if entry.version != ABORTED_TRANSACTION_VERSION:
-                problem = (
-                    f"an aborted transaction of version {entry.version}, higher than {ABORTED_TRANSACTION_VERSION}"
-                )
+                problem = f"version {entry.version} of an aborted transaction, not {ABORTED_TRANSACTION_VERSION}"
                 self._found(path, Damage(problem, entry.position), stops=False)
             if entry.last_offset <= last_offset:
                 problem = f"last offset {entry.last_offset} is not above the {last_offset} before it"
                 self._found(path, Damage(problem, entry.position), stops=False)
             last_offset = entry.last_offset
-        if len(data) % 34:
-            position = len(data) - len(data) % 34
-            self._found(path, Damage("half an entry at the end", position), f"{len(data) % 34} bytes", stops=False)
-
-class LineGuard:
-    """Remembers whether the last line that was written is unfinished."""
-
-    def __init__(self, write: Callable[[str], object]) -> None:
-        self._write = write
-        self._is_open = False
-
-    def write(self, shown: str) -> None:
-        if shown:
-            self._write(shown)
-            self._is_open = not shown.endswith("\n")
-
-    def finish(self) -> None:
-        if self._is_open:
-            self._write("\n")
-            self._is_open = False
+        odd = len(data) % _ABORTED_TRANSACTION_SIZE
+        if odd:
+            self._found(path, Damage("half an entry at the end", len(data) - odd), f"{odd} bytes", stops=False)
 
 
 def beside(path: str, suffix: str) -> str:

@@ -1,0 +1,172 @@
+"""The dump as rows for JSON lines: one mapping per file, batch, record, index entry, producer, aborted transaction.
+
+Keys and values of records stay bytes, and headers keep their values and their order; who writes the rows turns bytes
+into JSON. What a decoder made of a key or value is added as `decoded_key` and `decoded_value`.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafkatools.core.log.dump.batch_headers import BatchHeader, Header, LegacyHeader, codec_name
+from kafkatools.core.log.dump.control_text import control_text
+from kafkatools.core.log.dump.damage import Damage, Finding
+from kafkatools.core.log.dump.decoders import Decoder
+from kafkatools.core.log.dump.gaps import GapFinder
+from kafkatools.core.log.dump.index_checks import CheckedEntry
+from kafkatools.core.log.dump.options import DumpOptions
+from kafkatools.core.log.dump.records import DumpedRecord, records_of
+from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.log.dump.state_files import AbortedTransaction, ProducerEntry
+
+Row = Mapping[str, Any]
+
+
+def finding_row(finding: Finding) -> Row:
+    """A finding as a row of the dump."""
+    return {
+        "type": "finding",
+        "file": finding.file,
+        "position": finding.position if finding.position >= 0 else None,
+        "problem": finding.problem,
+        "lost": finding.lost or None,
+    }
+
+
+class JsonLines:
+    """Rows (see file_dump.Lines); `write` takes one row."""
+
+    def __init__(self, options: DumpOptions, write: Callable[[Row], object]) -> None:
+        self._options = options
+        self._write = write
+        self._path = ""
+
+    def file(self, path: str, kind: str | None) -> None:
+        self._path = path
+
+    def log(self, path: str, base_offset: int) -> None:
+        self._write({"type": "log", "file": path, "base_offset": base_offset})
+
+    def snapshot(self, path: str, snapshot_id: tuple[int, int] | None) -> None:
+        end_offset, epoch = snapshot_id if snapshot_id is not None else (None, None)
+        self._write({"type": "snapshot", "file": path, "end_offset": end_offset, "epoch": epoch})
+
+    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder) -> Callable[[int, array[int]], int] | None:
+        return None
+
+    def batch(self, header: Header, decoder: Decoder | None, gaps: GapFinder) -> None:
+        if isinstance(header, LegacyHeader):
+            header.ensure_known_magic()
+        self._write(_batch_row(self._path, header))
+        if not self._options.deep:
+            codec_name(header.codec)
+            return
+        for record in records_of(header):
+            gaps.see(record.offset)
+            self._write(self._record_row(header, record, decoder))
+
+    def _record_row(self, header: Header, record: DumpedRecord, decoder: Decoder | None) -> Row:
+        row: dict[str, Any] = {"type": "record", "file": self._path, "offset": record.offset}
+        row |= {"timestamp": record.timestamp, "timestamp_type": header.timestamp_type}
+        if isinstance(header, BatchHeader):
+            row["sequence"] = record.sequence
+        else:
+            row |= {"crc": record.crc, "is_valid": record.is_valid}
+        if header.is_control:
+            return row | {"control": control_text(record).strip()}
+        row |= {"key_size": record.key_size, "value_size": record.value_size}
+        if self._options.print_contents:
+            row |= {"key": record.key, "value": record.value, "headers": [list(pair) for pair in record.headers]}
+            if not self._options.is_plain_text and decoder is not None:
+                key, value = decoder(record)
+                row |= {"decoded_key": _parsed(key), "decoded_value": _parsed(value)}
+        return row
+
+    def trailing(self, path: str, count: int) -> None:
+        self._write({"type": "trailing_bytes", "file": path, "count": count})
+
+    def empty_index(self, path: str) -> None:
+        self._write({"type": "index", "file": path, "is_empty": True})
+
+    def sane_index(self, path: str) -> None:
+        self._write({"type": "index", "file": path, "is_sane": True})
+
+    def offset_entry(self, path: str, entry: CheckedEntry) -> None:
+        row = {"type": "offset_index_entry", "file": path, "offset": entry.first, "position": entry.second}
+        self._write(row | {"batch_last_offset": entry.found, "matches": entry.found == entry.first})
+
+    def time_entry(self, path: str, entry: CheckedEntry) -> None:
+        row = {"type": "time_index_entry", "file": path, "timestamp": entry.first, "offset": entry.second}
+        row |= {"batch_last_offset": entry.found, "batch_timestamp": entry.largest_timestamp}
+        matches = entry.found == entry.second and entry.largest_timestamp == entry.first
+        self._write(row | {"matches": matches})
+
+    def producer(self, path: str, entry: ProducerEntry) -> None:
+        first_offset = entry.current_transaction_first_offset
+        row: dict[str, Any] = {
+            "type": "producer",
+            "file": path,
+            "producer_id": entry.producer_id,
+            "producer_epoch": entry.producer_epoch,
+            "coordinator_epoch": entry.coordinator_epoch,
+            "current_transaction_first_offset": None if first_offset == -1 else first_offset,
+            "last_timestamp": entry.timestamp,
+        }
+        if entry.has_batch:
+            row |= {"first_sequence": entry.first_sequence, "last_sequence": entry.last_sequence}
+            row |= {"last_offset": entry.last_offset, "offset_delta": entry.offset_delta}
+        self._write(row)
+
+    def aborted_transaction(self, path: str, entry: AbortedTransaction) -> None:
+        self._write(
+            {
+                "type": "aborted_transaction",
+                "file": path,
+                "version": entry.version,
+                "producer_id": entry.producer_id,
+                "first_offset": entry.first_offset,
+                "last_offset": entry.last_offset,
+                "last_stable_offset": entry.last_stable_offset,
+            }
+        )
+
+
+def _batch_row(path: str, header: Header) -> Row:
+    row: dict[str, Any] = {"type": "batch", "file": path, "position": header.position, "size": header.size_bytes}
+    row |= {"magic": header.magic, "codec": _codec_or_number(header.codec)}
+    row |= {"crc": header.crc, "is_valid": header.is_valid, "last_offset": header.last_offset}
+    row |= {"timestamp_type": header.timestamp_type, "max_timestamp": header.max_timestamp}
+    if isinstance(header, LegacyHeader):
+        return row
+    return row | {
+        "base_offset": header.base_offset,
+        "count": header.record_count,
+        "base_sequence": header.base_sequence,
+        "last_sequence": header.last_sequence,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "partition_leader_epoch": header.partition_leader_epoch,
+        "is_transactional": header.is_transactional,
+        "is_control": header.is_control,
+        "delete_horizon_ms": header.delete_horizon_ms,
+    }
+
+
+def _codec_or_number(codec: int) -> str | int:
+    try:
+        return codec_name(codec)
+    except Damage:
+        return codec
+
+
+def _parsed(shown: str | None) -> Any:
+    """A decoder's JSON as JSON, other text as it is."""
+    if shown is not None and shown.startswith("{"):
+        try:
+            return json.loads(shown)
+        except ValueError:
+            return shown
+    return shown

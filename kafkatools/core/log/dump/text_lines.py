@@ -1,0 +1,138 @@
+"""The dump as text, byte for byte that of Apache Kafka's tool."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Callable
+
+from kafkatools.core.log.dump import text
+from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader
+from kafkatools.core.log.dump.control_text import control_text
+from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.log.dump.decoders import Decoder
+from kafkatools.core.log.dump.file_dump import ABORTED_TRANSACTION_VERSION
+from kafkatools.core.log.dump.gaps import GapFinder
+from kafkatools.core.log.dump.index_checks import CheckedEntry
+from kafkatools.core.log.dump.java_text import optional_long
+from kafkatools.core.log.dump.options import DumpOptions
+from kafkatools.core.log.dump.records import DumpedRecord, records_of
+from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.log.dump.sound_stretch import SoundStretch
+from kafkatools.core.log.dump.state_files import AbortedTransaction, ProducerEntry
+
+
+class TextLines:
+    """Kafka's lines (see file_dump.Lines); `write` takes UTF-8 bytes."""
+
+    def __init__(self, options: DumpOptions, write: Callable[[bytes | memoryview], object]) -> None:
+        self._options = options
+        self._write_bytes = write
+
+    def _write(self, shown: str) -> None:
+        self._write_bytes(shown.encode("utf-8", "surrogateescape"))
+
+    def file(self, path: str, kind: str | None) -> None:
+        self._write(f"Dumping {path}\n")
+
+    def log(self, path: str, base_offset: int) -> None:
+        self._write(f"Log starting offset: {base_offset}\n")
+
+    def snapshot(self, path: str, snapshot_id: tuple[int, int] | None) -> None:
+        if snapshot_id is None:
+            self._write("KRaft bootstrap snapshot\n")
+        else:
+            self._write(f"Snapshot end offset: {snapshot_id[0]}, epoch: {snapshot_id[1]}\n")
+
+    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder) -> Callable[[int, array[int]], int] | None:
+        if self._options.print_contents and not self._options.is_plain_text:
+            return None
+        return SoundStretch(file, end, self._options, gaps, self._write_bytes).forward
+
+    def batch(self, header: Header, decoder: Decoder | None, gaps: GapFinder) -> None:
+        line = _Line(self._write)
+        try:
+            line.write(text.batch_start(header))
+            if isinstance(header, LegacyHeader):
+                header.ensure_known_magic()
+            line.write(text.batch_end(header))
+            if self._options.deep:
+                self._records(header, decoder, gaps, line.write)
+        except Damage:
+            line.finish()
+            raise
+
+    def _records(
+        self, header: Header, decoder: Decoder | None, gaps: GapFinder, write: Callable[[str], object]
+    ) -> None:
+        options = self._options
+        for record in records_of(header):
+            gaps.see(record.offset)
+            if not options.skip_metadata:
+                write(text.record_metadata(header, record))
+                if header.is_control:
+                    write(control_text(record))
+            if options.print_contents and not header.is_control:
+                write(self._contents(record, decoder))
+            write("\n")
+
+    def _contents(self, record: DumpedRecord, decoder: Decoder | None) -> str:
+        if decoder is None:
+            return ""
+        key, value = decoder(record)
+        return text.record_contents(key, value, "| " if self._options.skip_metadata else " ")
+
+    def trailing(self, path: str, count: int) -> None:
+        self._write(f"Found {count} invalid bytes at the end of {os.path.basename(path)}\n")
+
+    def empty_index(self, path: str) -> None:
+        self._write(f"{path} is empty.\n")
+
+    def sane_index(self, path: str) -> None:
+        self._write(f"{path} passed sanity check.\n")
+
+    def offset_entry(self, path: str, entry: CheckedEntry) -> None:
+        self._write(f"offset: {entry.first} position: {entry.second}\n")
+
+    def time_entry(self, path: str, entry: CheckedEntry) -> None:
+        self._write(f"timestamp: {entry.first} offset: {entry.second}\n")
+
+    def producer(self, path: str, entry: ProducerEntry) -> None:
+        first_offset = entry.current_transaction_first_offset
+        line = (
+            f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "
+            f"coordinatorEpoch: {entry.coordinator_epoch} "
+            f"currentTxnFirstOffset: {optional_long(None if first_offset == -1 else first_offset)} "
+            f"lastTimestamp: {entry.timestamp}"
+        )
+        if entry.has_batch:
+            line += (
+                f" firstSequence: {entry.first_sequence} lastSequence: {entry.last_sequence} "
+                f"lastOffset: {entry.last_offset} offsetDelta: {entry.offset_delta} timestamp: {entry.timestamp}"
+            )
+        self._write(line + "\n")
+
+    def aborted_transaction(self, path: str, entry: AbortedTransaction) -> None:
+        self._write(
+            f"version: {ABORTED_TRANSACTION_VERSION} producerId: {entry.producer_id} "
+            f"firstOffset: {entry.first_offset} lastOffset: {entry.last_offset} "
+            f"lastStableOffset: {entry.last_stable_offset}\n"
+        )
+
+
+class _Line:
+    """Remembers whether the line that was begun is finished."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+        self._is_open = False
+
+    def write(self, shown: str) -> None:
+        if shown:
+            self._write(shown)
+            self._is_open = not shown.endswith("\n")
+
+    def finish(self) -> None:
+        if self._is_open:
+            self._write("\n")
+            self._is_open = False
