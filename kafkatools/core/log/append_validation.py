@@ -1,4 +1,4 @@
-"""What a batch from a client must be before it is appended. Kafka's LogValidator and UnifiedLog.analyzeAndValidateRecords.
+"""What a batch must be before it is appended (LogValidator, UnifiedLog.analyzeAndValidateRecords).
 
 The header and the checksum are always checked: cost per batch. Records are decoded only when a rule is about them: a
 compacted topic (every record needs a key), timestamps that may be out of range, a codec or a timestamp type that the
@@ -57,8 +57,8 @@ class RejectedRecords(InvalidRecord):
             for error in record_errors[:_SHOWN_ERRORS]
         )
         super().__init__(
-            f"One or more records have been rejected due to {len(record_errors)} record errors in total, and only showing "
-            f"the first three errors at most: [{shown}]"
+            f"One or more records have been rejected due to {len(record_errors)} record errors in total, and only "
+            f"showing the first three errors at most: [{shown}]"
         )
         self.record_errors = record_errors
 
@@ -117,8 +117,8 @@ def check_batch(
     size = header.length + LOG_OVERHEAD
     if size > max_message_bytes:
         raise MessageTooLarge(
-            f"The record batch size in the append to {label} is {size} bytes which exceeds the maximum configured value "
-            f"of {max_message_bytes}."
+            f"The record batch size in the append to {label} is {size} bytes which exceeds the maximum configured "
+            f"value of {max_message_bytes}."
         )
     if compute_crc(batch, 2) != header.crc:
         raise CorruptRecord(f"Record is corrupt (stored crc = {header.crc}) in topic partition {label}.")
@@ -133,14 +133,15 @@ def _check_client_header(header: BatchHeader, label: object) -> None:
     count = header.record_count
     if delta < 0:
         raise InvalidRecord(
-            f"Batch has an invalid offset range: [{header.base_offset}, {header.last_offset}] in topic partition {label}"
+            f"Batch has an invalid offset range: [{header.base_offset}, {header.last_offset}] in topic partition "
+            f"{label}"
         )
     if count <= 0:
         raise InvalidRecord(f"Invalid reported count for record batch: {count} in topic partition {label}")
     if delta + 1 != count:
         raise InvalidRecord(
-            f"Inconsistent batch offset range [{header.base_offset}, {header.last_offset}] and count of records {count} "
-            f"in topic partition {label}"
+            f"Inconsistent batch offset range [{header.base_offset}, {header.last_offset}] and count of records "
+            f"{count} in topic partition {label}"
         )
     if header.attributes & 0x20:
         raise InvalidRecord(f"Clients are not allowed to write control records in topic partition {label}")
@@ -259,7 +260,7 @@ _WRONG_TYPE = "Invalid timestamp type in message. Producer should not set timest
 
 
 def _restore_create_time(batch: memoryview) -> None:
-    """Take the timestamp type LogAppendTime off a batch for a topic of CreateTime (DefaultRecordBatch.setMaxTimestamp)."""
+    """Take the type LogAppendTime off a batch for a topic of CreateTime (DefaultRecordBatch.setMaxTimestamp)."""
     batch[ATTRIBUTES_POSITION + 1] &= 0xFF ^ TIMESTAMP_TYPE_MASK
     CRC_FIELD.pack_into(batch, CRC_POSITION, compute_crc(batch, 2))
 

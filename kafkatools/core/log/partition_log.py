@@ -1,22 +1,22 @@
 """The log of one partition: append, read, roll, truncate, flush. Kafka's UnifiedLog and LocalLog.
 
 Rules. One thread at a time. An append decides everything (validation, producer state, roll) before it writes, and
-changes what it knows only after the write succeeded: an error leaves the log as it was. On the hot path, one plain batch of
-magic 2, it looks at the header and the checksum, patches offset and leader epoch in the caller's buffer and makes one
-write. An error of the disk becomes KafkaStorageError. Nothing here waits or reads a clock: times come as `now_ms`.
+changes what it knows only after the write succeeded: an error leaves the log as it was. On the hot path, one plain
+batch of magic 2, it looks at the header and the checksum, patches offset and leader epoch in the caller's buffer and
+makes one write. An error of the disk becomes KafkaStorageError. Nothing here waits or reads a clock.
 """
 
 import os
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from kafkatools.core.errors import (
     InvalidProducerEpoch,
+    InvalidRecord,
     InvalidTxnState,
     KafkaStorageError,
     OffsetOutOfRange,
     RecordListTooLarge,
-    UnexpectedAppendOffset,
 )
 from kafkatools.core.log import recovery
 from kafkatools.core.log.append_validation import AppendRules, check_batch, split_batches
@@ -36,56 +36,23 @@ from kafkatools.core.log.filenames import (
     TopicPartition,
     parse_partition_directory,
 )
-from kafkatools.core.log.files import FileSystem, LogFile, RealFileSystem
+from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.leader_epochs import LeaderEpochCache
 from kafkatools.core.log.log_config import LogConfig
+from kafkatools.core.log.log_results import LogAppendInfo, LogSlice
 from kafkatools.core.log.producer_append import AppendOrigin, BatchMetadata, CompletedTransaction, ProducerAppendInfo
 from kafkatools.core.log.producer_state import ProducerStateManager
 from kafkatools.core.log.producer_updates import append_batch
+from kafkatools.core.log.replicated_append import append_replicated
+from kafkatools.core.log.retention import delete_old_segments
 from kafkatools.core.log.segment import LogSegment, Position, TimestampAndOffset
 from kafkatools.core.log.segments import LogSegments
+from kafkatools.core.log.timestamp_search import newest_record, search
 from kafkatools.core.log.transaction_index import AbortedTransaction
+from kafkatools.core.records.batch import stamp_batch
 
 _Result = TypeVar("_Result")
 _TAIL_SEGMENTS = 2
-
-
-class LogAppendInfo(NamedTuple):
-    """What an append did. `log_append_time` is -1 for CreateTime; `batch_max_timestamp` is that of the last batch."""
-
-    first_offset: int
-    last_offset: int
-    log_append_time: int
-    log_start_offset: int
-    batch_max_timestamp: int
-    is_duplicate: bool
-
-
-class LogSlice(NamedTuple):
-    """A stretch of a segment's file to be sent. `file.fileno()` is asked for at the moment of sending."""
-
-    file: LogFile
-    position: int
-    size_bytes: int
-    base_offset: int
-    segment: LogSegment
-
-    def read(self) -> bytes:
-        """The bytes."""
-        return self.file.read_at(self.position, self.size_bytes) if self.size_bytes else b""
-
-    def fileno(self) -> int:
-        """The descriptor, for sendfile; valid until the next use of the log."""
-        return self.file.fileno()
-
-
-class _Prepared(NamedTuple):
-    """Batches that have passed validation, where they will be and what they change."""
-
-    records: memoryview
-    headers: list[BatchHeader]
-    updates: list[ProducerAppendInfo]
-    completed: list[CompletedTransaction]
 
 
 class PartitionLog:
@@ -127,12 +94,10 @@ class PartitionLog:
         had_clean_shutdown: bool = True,
         tasks: DelayedTasks | None = None,
     ) -> "PartitionLog":
-        """Load the log in a directory, or begin one. The two offsets are those of the root's checkpoints; without a clean
-        shutdown everything from the recovery point on is checked, and cut where it is damaged."""
+        """Load the log in a directory, or begin one. The two offsets are those of the root's checkpoints; without a
+        clean shutdown everything from the recovery point on is checked, and cut where it is damaged."""
         log = cls(directory, config, files or RealFileSystem(), tasks or DelayedTasks())
-        log._storage(
-            "loading", lambda: recovery.load(log, log_start_offset, recovery_point, had_clean_shutdown, now_ms)
-        )
+        log.storage("loading", lambda: recovery.load(log, log_start_offset, recovery_point, had_clean_shutdown, now_ms))
         return log
 
     # what it is
@@ -193,7 +158,7 @@ class PartitionLog:
         """Write `partition.metadata`, once."""
         if self.topic_id != topic_id:
             path = os.path.join(self.directory, PARTITION_METADATA)
-            self._storage("writing metadata", lambda: write_partition_metadata(self.files, path, topic_id))
+            self.storage("writing metadata", lambda: write_partition_metadata(self.files, path, topic_id))
             self.topic_id = topic_id
 
     def load_topic_id(self) -> None:
@@ -214,7 +179,7 @@ class PartitionLog:
         """Whether a producer has a transaction open here under this epoch."""
         return self.producer_state.has_ongoing_transaction(producer_id, producer_epoch)
 
-    def _storage(self, what: str, operation: Callable[[], _Result]) -> _Result:
+    def storage(self, what: str, operation: Callable[[], _Result]) -> _Result:
         """Run something that touches the disk; its errors become KafkaStorageError."""
         try:
             return operation()
@@ -237,67 +202,72 @@ class PartitionLog:
     ) -> LogAppendInfo:
         """Append whole batches of magic 2, from a client exactly one, giving them the next offsets.
 
-        `records` is writable and is patched in place. `is_verified` False means that the transaction coordinator does not
-        know of this partition: such a write is refused unless the transaction is open already (KIP-890).
+        `records` is writable and is patched in place. `is_verified` False means that the transaction coordinator does
+        not know of this partition: such a write is refused unless the transaction is open already (KIP-890).
         Raises CorruptRecord, InvalidRecord, MessageTooLarge, RecordListTooLarge, InvalidTimestamp,
         UnsupportedCompressionType, OutOfOrderSequenceNumber, InvalidProducerEpoch, InvalidTxnState,
         TransactionCoordinatorFenced, KafkaStorageError. A duplicate is no error: the first append's offsets come back.
         """
-        is_client = origin is AppendOrigin.CLIENT
-        config = self.config
-        label = self.topic_partition
-        headers = split_batches(records, label)
+        headers = split_batches(records, self.topic_partition)
         if len(headers) > 1:
             return self._append_several(records, headers, leader_epoch, now_ms, origin, transaction_version)
         header = headers[0]
-        check_batch(header, records, config.max_message_bytes, label, is_client=is_client)
+        is_client = origin is AppendOrigin.CLIENT
+        check_batch(header, records, self.config.max_message_bytes, self.topic_partition, is_client=is_client)
         append_time = None
-        max_timestamp = header.max_timestamp
         if not self.rules.is_plain(header, now_ms):
-            changed = self.rules.apply(header, records, origin, now_ms)
-            if changed is not records:
-                records = changed
-                header = split_batches(records, label)[0]
-            append_time = self.rules.append_time(now_ms)
-            max_timestamp = header.max_timestamp if append_time is None else append_time
-        size = len(records)
-        if size > config.segment_bytes:
-            raise self._list_too_large(size)
+            records, header, append_time = self._as_topic_wants(records, header, origin, now_ms)
+        max_timestamp = header.max_timestamp if append_time is None else append_time
+        self.ensure_fits_segment(len(records))
         base_offset = self.log_end_offset
-        update = completed = None
+        updates: tuple[ProducerAppendInfo, ...] = ()
+        completed: CompletedTransaction | None = None
         if header.producer_id != NO_PRODUCER_ID:
-            if is_client:
-                duplicate = self.producer_state.find_duplicate(header)
-                if duplicate is not None:
-                    return self._duplicate(duplicate)
+            duplicate = self.producer_state.find_duplicate(header) if is_client else None
+            if duplicate is not None:
+                return self._duplicate(duplicate)
             self._ensure_verified(header, origin, is_verified)
             update = self.producer_state.prepare_update(header.producer_id, origin)
             completed = append_batch(update, header, records, base_offset, max_timestamp, transaction_version)
-        _stamp(records, base_offset, leader_epoch, append_time)
-        last_offset = base_offset + header.last_offset_delta
+            updates = (update,)
+        stamp_batch(records, 0, base_offset=base_offset, leader_epoch=leader_epoch, append_time=append_time)
         segment = self._write(records, header, base_offset, max_timestamp, leader_epoch, now_ms)
+        last_offset = base_offset + header.last_offset_delta
         self.log_end_offset = last_offset + 1
-        if update is not None:
-            self.producer_state.update(update)
-            if completed is not None:
-                self._complete(segment, completed)
-        self.producer_state.map_end_offset = last_offset + 1
-        if self.log_end_offset - self.recovery_point >= config.flush_messages:
-            self.flush(now_ms)
-        return LogAppendInfo(
-            base_offset,
-            last_offset,
-            NO_TIMESTAMP if append_time is None else append_time,
-            self.log_start_offset,
-            max_timestamp,
-            False,
-        )
+        self.settle(segment, updates, () if completed is None else (completed,), now_ms)
+        append_time = NO_TIMESTAMP if append_time is None else append_time
+        return LogAppendInfo(base_offset, last_offset, append_time, self.log_start_offset, max_timestamp, False)
 
-    def _list_too_large(self, size: int) -> RecordListTooLarge:
-        return RecordListTooLarge(
-            f"Message batch size is {size} bytes in append to partition {self.topic_partition}, which exceeds the maximum "
-            f"configured segment size of {self.config.segment_bytes}."
-        )
+    def _as_topic_wants(
+        self, records: memoryview, header: BatchHeader, origin: AppendOrigin, now_ms: int
+    ) -> tuple[memoryview, BatchHeader, int | None]:
+        """Apply the topic's rules; gives the batch, maybe new, its header and the append time if the topic has one."""
+        records = self.rules.apply(header, records, origin, now_ms)
+        return records, split_batches(records, self.topic_partition)[0], self.rules.append_time(now_ms)
+
+    def ensure_fits_segment(self, size: int) -> None:
+        """Raise RecordListTooLarge for more than a segment takes."""
+        if size > self.config.segment_bytes:
+            raise RecordListTooLarge(
+                f"Message batch size is {size} bytes in append to partition {self.topic_partition}, which exceeds the "
+                f"maximum configured segment size of {self.config.segment_bytes}."
+            )
+
+    def settle(
+        self,
+        segment: LogSegment,
+        updates: Iterable[ProducerAppendInfo],
+        completed: Iterable[CompletedTransaction],
+        now_ms: int,
+    ) -> None:
+        """After a write: producer state, transaction index, flush.messages."""
+        for update in updates:
+            self.producer_state.update(update)
+        for transaction in completed:
+            self._complete(segment, transaction)
+        self.producer_state.map_end_offset = self.log_end_offset
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush(now_ms)
 
     def _duplicate(self, batch: BatchMetadata) -> LogAppendInfo:
         return LogAppendInfo(
@@ -315,8 +285,8 @@ class PartitionLog:
         entry = self.producer_state.producers.get(header.producer_id)
         if entry is not None and header.producer_epoch < entry.producer_epoch:
             raise InvalidProducerEpoch(
-                f"Epoch of producer {header.producer_id} is {header.producer_epoch}, which is smaller than the last seen "
-                f"epoch {entry.producer_epoch}"
+                f"Epoch of producer {header.producer_id} is {header.producer_epoch}, which is smaller than the last "
+                f"seen epoch {entry.producer_epoch}"
             )
         if self.config.transaction_partition_verification_enable:
             raise InvalidTxnState("Record was not part of an ongoing transaction")
@@ -348,7 +318,7 @@ class PartitionLog:
         """A marker was written: note an aborted transaction in the index, then let the transaction go."""
         if completed.is_aborted:
             entry = self.producer_state.aborted_entry(completed)
-            self._storage("writing the transaction index", lambda: segment.txn_index.append(entry))
+            self.storage("writing the transaction index", lambda: segment.txn_index.append(entry))
         self.producer_state.complete_transaction(completed)
 
     def _append_several(
@@ -362,8 +332,6 @@ class PartitionLog:
     ) -> LogAppendInfo:
         """Several batches, from a coordinator or the controller; each becomes an append. From a client: refused."""
         if origin is AppendOrigin.CLIENT:
-            from kafkatools.core.errors import InvalidRecord
-
             raise InvalidRecord(
                 f"Produce requests with version 3 or higher are only allowed to contain exactly one record batch per "
                 f"partition ({self.topic_partition})"
@@ -389,58 +357,9 @@ class PartitionLog:
         return infos[-1]._replace(first_offset=infos[0].first_offset)
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> LogAppendInfo:
-        """Append batches that have their offsets and epochs, as a leader sent them. Raises UnexpectedAppendOffset when they
-        do not follow the end of the log, CorruptRecord for a wrong checksum (nothing is appended)."""
-        headers = split_batches(records, self.topic_partition)
-        next_offset = self.log_end_offset
-        position = 0
-        updates: dict[int, ProducerAppendInfo] = {}
-        completed = []
-        for header in headers:
-            batch = records[position : position + header.size_bytes]
-            check_batch(header, batch, 2**31, self.topic_partition, is_client=False)
-            if header.base_offset < next_offset:
-                raise UnexpectedAppendOffset(
-                    f"Unexpected offset in append to {self.topic_partition}. First offset {header.base_offset} is less "
-                    f"than the next offset {next_offset}. Log start offset = {self.log_start_offset}"
-                )
-            next_offset = header.last_offset + 1
-            if header.producer_id != NO_PRODUCER_ID:
-                info = updates.get(header.producer_id) or self.producer_state.prepare_update(
-                    header.producer_id, AppendOrigin.REPLICATION
-                )
-                updates[header.producer_id] = info
-                ended = append_batch(info, header, batch, header.base_offset, header.max_timestamp)
-                if ended is not None:
-                    completed.append(ended)
-            position += header.size_bytes
-        segment = self._storage("appending records", lambda: self._write_batches(records, headers, now_ms))
-        self.log_end_offset = next_offset
-        for info in updates.values():
-            self.producer_state.update(info)
-        for ended in completed:
-            self._complete(segment, ended)
-        self.producer_state.map_end_offset = next_offset
-        if self.unflushed_messages >= self.config.flush_messages:
-            self.flush(now_ms)
-        newest = max(header.max_timestamp for header in headers)
-        return LogAppendInfo(
-            headers[0].base_offset, next_offset - 1, NO_TIMESTAMP, self.log_start_offset, newest, False
-        )
-
-    def _write_batches(self, records: memoryview, headers: list[BatchHeader], now_ms: int) -> LogSegment:
-        size = len(records)
-        if size > self.config.segment_bytes:
-            raise self._list_too_large(size)
-        for header in headers:
-            if header.partition_leader_epoch >= 0:
-                self.epochs.assign(header.partition_leader_epoch, header.base_offset)
-        newest = max(header.max_timestamp for header in headers)
-        segment = self.segments.active
-        if segment.should_roll(self.config, size, headers[-1].last_offset, newest, now_ms):
-            segment = self.roll(now_ms)
-        segment.append_batches(records, headers)
-        return segment
+        """Append batches that have their offsets and epochs, as a leader sent them. Raises UnexpectedAppendOffset when
+        they do not follow the end of the log, CorruptRecord for a wrong checksum (nothing is appended)."""
+        return append_replicated(self, records, now_ms)
 
     # segments
 
@@ -464,8 +383,8 @@ class PartitionLog:
         return segment
 
     def delete_segments(self, doomed: Iterable[LogSegment], now_ms: int) -> int:
-        """Take segments out of the log: their files are renamed `.deleted` now and removed after file.delete.delay.ms, so that
-        readers who have a slice can finish. Gives how many."""
+        """Take segments out of the log: their files are renamed `.deleted` now and removed after file.delete.delay.ms,
+        so that readers who have a slice can finish. Gives how many."""
         doomed = list(doomed)
         for segment in doomed:
             self.segments.remove(segment.base_offset)
@@ -487,7 +406,7 @@ class PartitionLog:
         offset = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         if offset <= self.recovery_point or self.is_closed:
             return
-        self._storage("flushing", lambda: self._flush_segments(offset))
+        self.storage("flushing", lambda: self._flush_segments(offset))
         self.recovery_point = max(self.recovery_point, offset)
         self.last_flush_ms = now_ms
 
@@ -501,7 +420,7 @@ class PartitionLog:
     def close(self) -> None:
         """Write the producer snapshot and the ends of the indexes, let all files go."""
         if not self.is_closed:
-            self._storage("closing", self._close)
+            self.storage("closing", self._close)
             self.is_closed = True
 
     def _close(self) -> None:
@@ -520,9 +439,9 @@ class PartitionLog:
     def read(
         self, offset: int, max_bytes: int, *, min_one_message: bool = True, max_offset: int | None = None
     ) -> LogSlice:
-        """Batches from the one that holds `offset` on, up to `max_bytes` and below `max_offset` (a high watermark or last stable
-        offset; default: the end of the log). With `min_one_message` the first batch comes whole even if it is larger.
-        Raises OffsetOutOfRange outside [log start, log end]."""
+        """Batches from the one that holds `offset` on, up to `max_bytes` and below `max_offset` (a high watermark or
+        last stable offset; default: the end of the log). With `min_one_message` the first batch comes whole even if it
+        is larger. Raises OffsetOutOfRange outside [log start, log end]."""
         end = self.log_end_offset
         if offset > end or offset < self.log_start_offset:
             raise OffsetOutOfRange(
@@ -567,11 +486,12 @@ class PartitionLog:
         )
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """The first record at or after a timestamp, None when there is none. -1 is the end of the log, -2 (and -4) its start,
-        -3 the record with the newest timestamp (ListOffsets)."""
-        from kafkatools.core.log.timestamp_search import search
+        """The first record at or after a timestamp, None when there is none (ListOffsets)."""
+        return self.storage("searching by timestamp", lambda: search(self, timestamp))
 
-        return self._storage("searching by timestamp", lambda: search(self, timestamp))
+    def max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record with the newest timestamp, None in a log without timestamps (ListOffsets with -3)."""
+        return self.storage("searching by timestamp", lambda: newest_record(self))
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in [start_offset, end_offset)."""
@@ -597,8 +517,8 @@ class PartitionLog:
     # moving the ends
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Make everything below an offset unreadable (DeleteRecords); whether anything changed. Segments that lie below go with
-        the next retention pass. Raises OffsetOutOfRange above the high watermark."""
+        """Make everything below an offset unreadable (DeleteRecords); whether anything changed. Segments that lie below
+        go with the next retention pass. Raises OffsetOutOfRange above the high watermark."""
         if offset > self.high_watermark:
             raise OffsetOutOfRange(
                 f"Cannot increment the log start offset to {offset} of partition {self.topic_partition} since it is "
@@ -607,7 +527,7 @@ class PartitionLog:
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
-        self._storage("truncating epochs", lambda: self.epochs.truncate_from_start(offset))
+        self.storage("truncating epochs", lambda: self.epochs.truncate_from_start(offset))
         self.producer_state.on_log_start_offset_incremented(offset)
         return True
 
@@ -616,9 +536,9 @@ class PartitionLog:
         if offset < 0:
             raise ValueError(f"Cannot truncate partition {self.topic_partition} to a negative offset ({offset}).")
         if offset >= self.log_end_offset:
-            self._storage("truncating", lambda: self.epochs.truncate_from_end(offset))
+            self.storage("truncating", lambda: self.epochs.truncate_from_end(offset))
             return False
-        self._storage("truncating", lambda: self._truncate(offset, now_ms))
+        self.storage("truncating", lambda: self._truncate(offset, now_ms))
         return True
 
     def _truncate(self, offset: int, now_ms: int) -> None:
@@ -642,7 +562,7 @@ class PartitionLog:
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
         """Throw everything away; the next record gets this offset."""
-        self._storage("truncating", lambda: self._truncate_fully(offset, now_ms))
+        self.storage("truncating", lambda: self._truncate_fully(offset, now_ms))
 
     def _truncate_fully(self, offset: int, now_ms: int) -> None:
         self.delete_segments(self.segments, now_ms)
@@ -653,9 +573,7 @@ class PartitionLog:
 
     def delete_retention_segments(self, now_ms: int) -> int:
         """Delete the segments that retention gives up; how many."""
-        from kafkatools.core.log import retention
-
-        return self._storage("deleting segments", lambda: retention.delete_old_segments(self, now_ms))
+        return self.storage("deleting segments", lambda: delete_old_segments(self, now_ms))
 
     def move_to(self, directory: str) -> None:
         """Follow the partition's directory to a new name."""
@@ -664,9 +582,3 @@ class PartitionLog:
         self.producer_state.directory = directory
         for segment in self.segments:
             segment.move_to(directory)
-
-
-def _stamp(records: memoryview, base_offset: int, leader_epoch: int, append_time: int | None) -> None:
-    from kafkatools.core.records.batch import stamp_batch
-
-    stamp_batch(records, 0, base_offset=base_offset, leader_epoch=leader_epoch, append_time=append_time)

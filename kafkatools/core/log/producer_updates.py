@@ -29,8 +29,8 @@ class EndMarker(NamedTuple):
 
 
 def read_end_marker(batch: memoryview) -> EndMarker | None:
-    """The transaction marker in a control batch; None when the batch has been emptied by the cleaner. Raises CorruptRecord
-    for anything else."""
+    """The transaction marker in a control batch; None when the batch has been emptied by the cleaner. Raises
+    CorruptRecord for anything else."""
     from kafkatools.core.records.batch import RecordBatch
 
     columns = RecordBatch(batch).columns()
@@ -73,8 +73,8 @@ def append_batch(
 def replay_batch(
     state: ProducerStateManager, header: BatchHeader, batch: memoryview, txn_index: TransactionIndex | None
 ) -> None:
-    """Take a batch from the log into the state. `txn_index` gets the entry of an aborted transaction; None when the index
-    has it already (UnifiedLog.loadProducersFromRecords, LogSegment.updateProducerState)."""
+    """Take a batch from the log into the state. `txn_index` gets the entry of an aborted transaction; None when the
+    index has it already (UnifiedLog.loadProducersFromRecords, LogSegment.updateProducerState)."""
     if header.producer_id != NO_PRODUCER_ID:
         info = state.prepare_update(header.producer_id, AppendOrigin.REPLICATION)
         completed = append_batch(info, header, batch, header.base_offset, header.max_timestamp)

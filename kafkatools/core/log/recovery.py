@@ -155,8 +155,8 @@ class _Loader:
         self._segments.add(segment)
 
     def _recover_segment(self, segment: LogSegment) -> int:
-        """Rebuild a segment's indexes and cut its damage off; the producer state it needs is built from what comes before, and
-        kept as a snapshot for the next one."""
+        """Rebuild a segment's indexes and cut its damage off; the producer state it needs is built from what comes
+        before, and kept as a snapshot for the next one."""
         log = self._log
         state = ProducerStateManager(
             self._files, self._directory, log.topic_partition, log.config.producer_id_expiration_ms
@@ -231,8 +231,8 @@ def rebuild_producer_state(
     *,
     had_clean_shutdown: bool,
 ) -> None:
-    """Bring producer state to `last_offset` from the newest snapshot and the batches after it, leaving snapshots at the last
-    two segments and at the end (UnifiedLog.rebuildProducerState)."""
+    """Bring producer state to `last_offset` from the newest snapshot and the batches after it, leaving snapshots at the
+    last two segments and at the end (UnifiedLog.rebuildProducerState)."""
     offsets_to_snapshot = _offsets_to_snapshot(segments, last_offset)
     if not state.snapshot_offsets and had_clean_shutdown:
         for offset in offsets_to_snapshot:

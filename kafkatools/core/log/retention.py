@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def delete_old_segments(log: "PartitionLog", now_ms: int) -> int:
-    """Delete what is due; how many segments. A compacted topic without delete gives up only what lies below its start."""
+    """Delete what is due; how many segments. A compacted topic without delete gives up only what is below its start."""
     deleted = 0
     if log.config.is_deleted:
         deleted += _delete_while(log, now_ms, _is_below_log_start(log))

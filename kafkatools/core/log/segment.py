@@ -136,8 +136,8 @@ class LogSegment:
         last_offset = base_offset + header.last_offset_delta
         if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             raise LogOffsetOverflow(
-                f"Detected offset overflow at offset {last_offset} in segment {self.log.path}: more than 2^31 - 1 above "
-                f"its base offset"
+                f"Detected offset overflow at offset {last_offset} in segment {self.log.path}: more than 2^31 - 1 "
+                f"above its base offset"
             )
         position = self.log.append(data)
         if position == 0:

@@ -1,0 +1,35 @@
+"""What appends and reads give back."""
+
+from typing import NamedTuple
+
+from kafkatools.core.log.files import LogFile
+from kafkatools.core.log.segment import LogSegment
+
+
+class LogAppendInfo(NamedTuple):
+    """What an append did. `log_append_time` is -1 for CreateTime; `batch_max_timestamp` is that of the newest batch."""
+
+    first_offset: int
+    last_offset: int
+    log_append_time: int
+    log_start_offset: int
+    batch_max_timestamp: int
+    is_duplicate: bool
+
+
+class LogSlice(NamedTuple):
+    """A stretch of a segment's file to be sent. `file.fileno()` is asked for at the moment of sending."""
+
+    file: LogFile
+    position: int
+    size_bytes: int
+    base_offset: int
+    segment: LogSegment
+
+    def read(self) -> bytes:
+        """The bytes."""
+        return self.file.read_at(self.position, self.size_bytes) if self.size_bytes else b""
+
+    def fileno(self) -> int:
+        """The descriptor, for sendfile; valid until the next use of the log."""
+        return self.file.fileno()
