@@ -59,7 +59,7 @@ cdef Py_ssize_t _body_size(long long timestamp_delta, long long offset_delta, Py
 @cython.locals(size=Py_ssize_t)
 cpdef Py_ssize_t record_size(long long timestamp_delta, long long offset_delta, Py_ssize_t key_length, Py_ssize_t value_length, Py_ssize_t headers_size)
 @cython.locals(
-    items="long long*", position=Py_ssize_t, rows="long long", base="long long", key_length=Py_ssize_t, value_length=Py_ssize_t,
+    items="long long*", position=Py_ssize_t, rows="long long", base="long long", delta="long long", key_length=Py_ssize_t, value_length=Py_ssize_t,
     headers_size=Py_ssize_t, size=Py_ssize_t, total=Py_ssize_t, slots="unsigned char*",
 )
 cpdef long long append_record(unsigned char[::1] target, array.array state, long long timestamp, object key, object value, bytes headers) except? -1
@@ -69,7 +69,7 @@ cdef bint _is_inside(Py_ssize_t start, Py_ssize_t length, Py_ssize_t end) noexce
 cdef Py_ssize_t _estimate(Py_ssize_t size, double factor) noexcept nogil
 @cython.locals(
     has_keys=bint, has_timestamps=bint, source="const unsigned char*", end=Py_ssize_t, slots="unsigned char*", room=Py_ssize_t,
-    keys="int*", key_sizes="int*", values="int*", value_sizes="int*", times="long long*", position=Py_ssize_t, rows="long long", base="long long",
+    keys="int*", key_sizes="int*", values="int*", value_sizes="int*", times="long long*", position=Py_ssize_t, rows="long long", delta="long long", base="long long",
     latest="long long", origin=Py_ssize_t, limit=Py_ssize_t, timestamp="long long", needed=Py_ssize_t, row=Py_ssize_t, key_length=Py_ssize_t,
     value_length=Py_ssize_t, size=Py_ssize_t, total=Py_ssize_t,
 )

@@ -36,7 +36,8 @@ STATUS_REASON = 1
 STATUS_SIZE = 2
 
 # Slots of the state array of encode_columns: the place of the next record in the target, records so far, timestamps, where the first record
-# begins, the most that records may take, why the last call stopped, the timestamp of rows without one. append_record knows the first four.
+# begins, the most that records may take, why the last call stopped, the timestamp of rows without one,
+# the next record's offset delta.
 STATE_POSITION = 0
 STATE_ROWS = 1
 STATE_BASE_TIMESTAMP = 2
@@ -45,7 +46,8 @@ STATE_ORIGIN = 4
 STATE_WRITE_LIMIT = 5
 STATE_NEEDED = 6
 STATE_DEFAULT_TIMESTAMP = 7
-STATE_SIZE = 8
+STATE_NEXT_DELTA = 8
+STATE_SIZE = 9
 
 # Why scan_batches stopped (FileLogInputStream.nextBatch).
 SCAN_END = 0
@@ -179,6 +181,9 @@ def _varint(data: Any, position: int, end: int) -> tuple[int, int]:
     byte = data[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
+    if position + 1 < end and data[position + 1] < 0x80:
+        byte = (byte & 0x7F) | (data[position + 1] << 7)
+        return (byte >> 1) ^ -(byte & 1), position + 2
     return _long_varint(data, position, end)
 
 
@@ -203,6 +208,9 @@ def _varlong(data: Any, position: int, end: int) -> tuple[int, int]:
     byte = data[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
+    if position + 1 < end and data[position + 1] < 0x80:
+        byte = (byte & 0x7F) | (data[position + 1] << 7)
+        return (byte >> 1) ^ -(byte & 1), position + 2
     return _long_varlong(data, position, end)
 
 
@@ -375,13 +383,13 @@ def append_record(
     if len(state) < STATE_SIZE:
         raise ValueError("short state")
     items = _long_items(state)
-    position, rows, base = items[0], items[1], items[2]
+    position, rows, base, delta = items[0], items[1], items[2], items[8]
     if rows == 0:
         base = timestamp
     key_length = -1 if key is None else len(key)
     value_length = -1 if value is None else len(value)
     headers_size = len(headers)
-    size = _body_size(_as_long(timestamp - base), rows, key_length, value_length, headers_size)
+    size = _body_size(_as_long(timestamp - base), delta, key_length, value_length, headers_size)
     total = size + _size_of(size)
     if position < 0 or total > len(target) - position:
         items[6] = position + total
@@ -390,7 +398,7 @@ def append_record(
     position = _put(slots, position, size)
     slots[position] = 0
     position = _put(slots, position + 1, _as_long(timestamp - base))
-    position = _put(slots, position, rows)
+    position = _put(slots, position, delta)
     position = _append_cell(slots, position, key, key_length)
     position = _append_cell(slots, position, value, value_length)
     _copy(slots, position, _items(headers), 0, headers_size)
@@ -399,7 +407,8 @@ def append_record(
     items[2] = base
     if rows == 0 or timestamp > items[3]:
         items[3] = timestamp
-    return rows
+    items[8] = delta + 1
+    return delta
 
 
 def _append_cell(slots: Any, position: int, data: Buffer | None, length: int) -> int:
@@ -450,6 +459,7 @@ def encode_columns(
     times = _long_items(timestamps if has_timestamps else state)
     position, rows, base, latest = state[STATE_POSITION], state[STATE_ROWS], state[STATE_BASE_TIMESTAMP], state[STATE_MAX_TIMESTAMP]
     origin, limit, timestamp = state[STATE_ORIGIN], state[STATE_WRITE_LIMIT], state[STATE_DEFAULT_TIMESTAMP]
+    delta = state[STATE_NEXT_DELTA]
     needed = 0
     row = start
     while row < stop:
@@ -463,7 +473,7 @@ def encode_columns(
         if not _is_inside(values[row], value_length, end) or (has_keys and not _is_inside(keys[row], key_length, end)):
             needed = -1
             break
-        size = _body_size(_as_long(timestamp - base), rows, key_length, value_length, 1)
+        size = _body_size(_as_long(timestamp - base), delta, key_length, value_length, 1)
         total = size + _size_of(size)
         if rows > 0 and limit < _estimate(position - origin, factor) + total:
             break
@@ -473,14 +483,16 @@ def encode_columns(
         position = _put(slots, position, size)
         slots[position] = 0
         position = _put(slots, position + 1, _as_long(timestamp - base))
-        position = _put(slots, position, rows)
+        position = _put(slots, position, delta)
         position = _write_cell(slots, position, source, keys[row], key_length)
         position = _write_cell(slots, position, source, values[row], value_length)
         slots[position] = 0
         position += 1
         latest = max(latest, timestamp)
         rows += 1
+        delta += 1
         row += 1
+    state[STATE_NEXT_DELTA] = delta
     state[STATE_POSITION], state[STATE_ROWS], state[STATE_BASE_TIMESTAMP], state[STATE_MAX_TIMESTAMP] = position, rows, base, latest
     state[STATE_NEEDED] = needed
     return row - start

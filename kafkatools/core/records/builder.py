@@ -4,7 +4,7 @@ Rules:
 
 - Records go uncompressed into one buffer whose first 61 bytes are kept for the header; `close` compresses what follows, if asked to, and writes
   the header and the CRC. So appending costs the same with every codec, and a batch is compressed once.
-- Offsets inside a batch are 0, 1, 2...; timestamps are relative to the first record's.
+- Offsets inside a batch are 0, 1, 2..., unless given one by one; timestamps are relative to the first record's.
 - Whether there is room is judged with the estimated compression ratio of the topic (estimated_ratio x 1.05), as Kafka does. The first record of a
   batch always has room.
 - A given buffer (from a pool) is used as long as it is large enough; a larger batch goes on in one of the builder's own.
@@ -44,6 +44,7 @@ __all__ = ["BatchBuilder", "BatchHeader", "RowColumns", "write_header"]
 Buffer = bytes | bytearray | memoryview
 
 COMPRESSION_RATE_ESTIMATION_FACTOR = 1.05
+MAX_OFFSET_DELTA = 0x7FFFFFFF
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 
@@ -102,6 +103,7 @@ class BatchBuilder:
         self._state[kernel.STATE_POSITION] = self._state[kernel.STATE_ORIGIN] = HEADER_SIZE
         self._state[kernel.STATE_WRITE_LIMIT] = capacity_bytes - HEADER_SIZE
         self._state[kernel.STATE_MAX_TIMESTAMP] = NO_TIMESTAMP
+        self._last_offset_delta: int | None = None
         self._closed: memoryview | bytes | None = None
 
     @property
@@ -123,6 +125,13 @@ class BatchBuilder:
         if self.timestamp_type is TimestampType.LOG_APPEND_TIME:
             return self.log_append_time
         return self._state[kernel.STATE_MAX_TIMESTAMP]
+
+    @property
+    def last_offset_delta(self) -> int:
+        """Of the last record, or what `override_last_offset` said; -1 in an empty batch."""
+        if self._last_offset_delta is not None:
+            return self._last_offset_delta
+        return self._state[kernel.STATE_NEXT_DELTA] - 1
 
     @property
     def is_closed(self) -> bool:
@@ -150,10 +159,9 @@ class BatchBuilder:
         self, timestamp: int, key: Buffer | None, value: Buffer | None, headers: Sequence[tuple[str | bytes, bytes | None]] = ()
     ) -> int:
         """What the record would take as the next one of this batch, uncompressed (DefaultRecord.sizeInBytes)."""
-        rows = self.record_count
         return kernel.record_size(
-            timestamp - self._state[kernel.STATE_BASE_TIMESTAMP] if rows else 0,
-            rows,
+            timestamp - self._state[kernel.STATE_BASE_TIMESTAMP] if self.record_count else 0,
+            self._state[kernel.STATE_NEXT_DELTA],
             -1 if key is None else len(key),
             -1 if value is None else len(value),
             len(encode_headers(headers)),
@@ -175,6 +183,25 @@ class BatchBuilder:
             self._grow(self._state[kernel.STATE_NEEDED])
             delta = kernel.append_record(self._buffer, self._state, timestamp, key, value, encoded)
         return delta
+
+    def append_with_offset(
+        self,
+        offset: int,
+        timestamp: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Sequence[tuple[str | bytes, bytes | None]] = (),
+    ) -> int:
+        """Adds a record with an offset of its own, larger than all before: batches with holes. Its offset delta."""
+        delta = offset - self.base_offset
+        if not self._state[kernel.STATE_NEXT_DELTA] <= delta <= MAX_OFFSET_DELTA:
+            raise ValueError(f"offset {offset} does not follow in a batch that begins at {self.base_offset}")
+        self._state[kernel.STATE_NEXT_DELTA] = delta
+        return self.append(timestamp, key, value, headers)
+
+    def override_last_offset(self, last_offset: int) -> None:
+        """Keeps the last offset of a batch whose last records are gone (MemoryRecordsBuilder.overrideLastOffset)."""
+        self._last_offset_delta = last_offset - self.base_offset
 
     def append_columns(self, columns: RowColumns, start: int, stop: int, now_ms: int) -> int:
         """Adds rows from `start` on while there is room, at least one to an empty batch; how many. Rows without timestamps get `now_ms`."""
@@ -256,7 +283,7 @@ class BatchBuilder:
             "delete_horizon_ms": self.delete_horizon_ms,
         }
         timestamps = (self.base_timestamp, self.max_timestamp)
-        write_header(batch, size, self.codec, self.record_count - 1, self.record_count, timestamps, header)
+        write_header(batch, size, self.codec, self.last_offset_delta, self.record_count, timestamps, header)
 
 
 def write_header(

@@ -1,0 +1,329 @@
+"""Message sets of magic 0 and 1: what logs of Kafka 0.7 to 0.10 hold and old clients send.
+
+Rules:
+
+- An entry is one message. A compressed message wraps others: its value is a message set, compressed. Magic 1 numbers the inner messages 0, 1,
+  2..., and the wrapper has the absolute offset of the last; magic 0 keeps absolute offsets inside.
+- The CRC-32 (not 32C) covers a message from its magic byte on; a wrapper's says nothing about the inner ones beyond its own bytes.
+- Magic 0 has no timestamps. A wrapper of LogAppendTime gives its timestamp to all inner messages.
+- lz4 of magic 0 has a wrong header checksum, by tradition (KAFKA-3160).
+
+Sources: KIP-31, KIP-32, org.apache.kafka.common.record.LegacyRecord, AbstractLegacyRecordBatch.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kafkatools.core.errors import CorruptRecord, UnsupportedCompressionType
+from kafkatools.core.records.batch import (
+    CODEC_MASK,
+    LOG_OVERHEAD,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    SMALLEST_OVERHEAD,
+    TIMESTAMP_TYPE_BIT,
+    InvalidBatchContents,
+)
+from kafkatools.core.records.columns import NO_TIMESTAMP, Record, RecordColumns, TimestampType
+from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, compress, decompress
+
+Buffer = bytes | bytearray | memoryview
+
+# crc, magic, attributes, (timestamp,) key size, value size
+RECORD_OVERHEAD = (14, 22)
+CRC_START = 4
+
+_ENTRY = struct.Struct(">qiIbb")
+_MESSAGE = struct.Struct(">Ibb")
+_LONG = struct.Struct(">q")
+_INT = struct.Struct(">i")
+
+
+class _Message(NamedTuple):
+    """One message of a set: where it lies and what its fixed fields say."""
+
+    offset: int
+    start: int
+    end: int
+    crc: int
+    magic: int
+    attributes: int
+    timestamp: int
+
+
+class LegacyBatch:
+    """An entry of a message set at `position` of a buffer: a message, or a wrapper with all that it wraps. The properties of RecordBatch."""
+
+    __slots__ = ("_base_offset", "attributes", "buffer", "crc", "last_offset", "length", "magic", "position")
+
+    partition_leader_epoch = NO_PARTITION_LEADER_EPOCH
+    producer_id = NO_PRODUCER_ID
+    producer_epoch = NO_PRODUCER_EPOCH
+    base_sequence = NO_SEQUENCE
+    last_sequence = NO_SEQUENCE
+    is_transactional = False
+    is_control = False
+    has_producer_id = False
+    delete_horizon_ms: int | None = None
+
+    def __init__(self, buffer: Buffer, position: int = 0) -> None:
+        self.buffer = buffer
+        self.position = position
+        self.last_offset, self.length, self.crc, self.magic, self.attributes = _ENTRY.unpack_from(buffer, position)
+        self._base_offset: int | None = None if self.attributes & CODEC_MASK else self.last_offset
+
+    def __repr__(self) -> str:
+        return f"LegacyBatch(magic={self.magic}, last_offset={self.last_offset}, position={self.position})"
+
+    @property
+    def size_bytes(self) -> int:
+        """The whole entry with offset and size."""
+        return self.length + LOG_OVERHEAD
+
+    @property
+    def base_offset(self) -> int:
+        """The offset of the first message; a wrapper is decompressed for it."""
+        if self._base_offset is None:
+            self._base_offset = self.columns().offsets[0]
+        return self._base_offset
+
+    @property
+    def last_offset_delta(self) -> int:
+        return self.last_offset - self.base_offset
+
+    @property
+    def next_offset(self) -> int:
+        return self.last_offset + 1
+
+    @property
+    def max_timestamp(self) -> int:
+        """The timestamp of the outer message; -1 with magic 0."""
+        if self.magic == 0 or self.length < RECORD_OVERHEAD[1]:
+            return NO_TIMESTAMP
+        timestamp: int = _LONG.unpack_from(self.buffer, self.position + 18)[0]
+        return timestamp
+
+    base_timestamp = max_timestamp
+
+    @property
+    def record_count(self) -> int:
+        """How many messages; a wrapper is decompressed for it."""
+        return self.columns().count if self.attributes & CODEC_MASK else 1
+
+    @property
+    def compression_type(self) -> CompressionType:
+        """The codec; raises UnsupportedCompressionType for a number that means none."""
+        return CompressionType.for_id(self.attributes & CODEC_MASK)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.magic == 0:
+            return TimestampType.NO_TIMESTAMP_TYPE
+        return TimestampType.LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_BIT else TimestampType.CREATE_TIME
+
+    def computed_crc(self) -> int:
+        """The CRC-32 of the outer message."""
+        view = memoryview(self.buffer)
+        return zlib.crc32(view[self.position + LOG_OVERHEAD + CRC_START : self.position + self.size_bytes])
+
+    def is_valid(self) -> bool:
+        """Whether the size can hold a message and the CRC of the outer one is right (LegacyRecord.isValid)."""
+        return self.length >= SMALLEST_OVERHEAD and self.crc == self.computed_crc()
+
+    def ensure_valid(self) -> None:
+        """Raises CorruptRecord when `is_valid` is false, with Kafka's reason."""
+        if self.length < SMALLEST_OVERHEAD:
+            raise CorruptRecord(
+                f"Record is corrupt (crc could not be retrieved as the record is too small, size = {self.length})"
+            )
+        computed = self.computed_crc()
+        if self.crc != computed:
+            raise CorruptRecord(f"Record is corrupt (stored crc = {self.crc}, computed crc = {computed})")
+
+    def to_bytes(self) -> bytes:
+        """A copy of the entry."""
+        return bytes(self.buffer[self.position : self.position + self.size_bytes])
+
+    def columns(self, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> RecordColumns:
+        """The messages; raises CorruptRecord for damage, RecordTooLarge when they decompress to more than the cap. No CRC is looked at."""
+        outer = _message(self.buffer, self.position, self.position + self.size_bytes)
+        if outer is None:
+            raise InvalidBatchContents("Found invalid record structure")
+        if not outer.attributes & CODEC_MASK:
+            return _columns(self.buffer, [outer], self.timestamp_type)
+        payload = self._wrapped(outer, max_output_bytes)
+        return _columns(payload, self._inner_messages(outer, payload), self.timestamp_type)
+
+    def records(self) -> Iterator[Record]:
+        """The messages as objects; raises as `columns` does."""
+        return self.columns().records()
+
+    def _wrapped(self, outer: _Message, max_output_bytes: int) -> bytes:
+        codec = self.compression_type
+        if codec is CompressionType.ZSTD:
+            raise InvalidBatchContents(
+                f"Invalid wrapper compressionType found in legacy deep record iterator {outer.magic}"
+            )
+        start, size = _cells(self.buffer, outer)[1]
+        if size < 0:
+            raise InvalidBatchContents(
+                f"Found invalid compressed record set with null value (magic = {outer.magic})"
+            )
+        view = memoryview(self.buffer)[start : start + size]
+        return decompress(codec, view, magic=outer.magic, max_output_bytes=max_output_bytes)
+
+    def _inner_messages(self, outer: _Message, payload: bytes) -> list[_Message]:
+        messages: list[_Message] = []
+        position = 0
+        while (message := _message(payload, position, len(payload))) is not None:
+            if message.magic != outer.magic:
+                raise InvalidBatchContents(
+                    f"Compressed message magic {message.magic} does not match wrapper magic {outer.magic}"
+                )
+            if message.attributes & CODEC_MASK:
+                raise InvalidBatchContents("Inner messages must not be compressed")
+            messages.append(message)
+            position = message.end
+        if not messages:
+            raise InvalidBatchContents("Found invalid compressed record set with no inner records")
+        return self._with_absolute_offsets(outer, messages)
+
+    def _with_absolute_offsets(self, outer: _Message, messages: list[_Message]) -> list[_Message]:
+        if outer.magic == 0:
+            return messages
+        last = messages[-1].offset
+        # some versions of librdkafka sent 0 as the wrapper's offset
+        if self.last_offset < last and self.last_offset != 0:
+            raise InvalidBatchContents(
+                f"Found invalid wrapper offset in compressed v1 message set, wrapper offset '{self.last_offset}' is less than the "
+                f"last inner message offset '{last}' and it is not zero."
+            )
+        base = self.last_offset - last if self.last_offset else 0
+        timestamp = outer.timestamp if outer.attributes & TIMESTAMP_TYPE_BIT else None
+        return [
+            message._replace(
+                offset=base + message.offset, timestamp=message.timestamp if timestamp is None else timestamp
+            )
+            for message in messages
+        ]
+
+
+def _message(buffer: Buffer, position: int, end: int) -> _Message | None:
+    """The message at `position`; None when it is cut off. Raises CorruptRecord for a size below the smallest message's."""
+    if end - position < LOG_OVERHEAD:
+        return None
+    (offset,) = _LONG.unpack_from(buffer, position)
+    (size,) = _INT.unpack_from(buffer, position + 8)
+    if size < SMALLEST_OVERHEAD:
+        raise CorruptRecord(f"Record size {size} is less than the minimum record overhead ({SMALLEST_OVERHEAD})")
+    start = position + LOG_OVERHEAD
+    if size > end - start:
+        return None
+    crc, magic, attributes = _MESSAGE.unpack_from(buffer, start)
+    timestamp = NO_TIMESTAMP
+    if magic == 1:
+        if size < RECORD_OVERHEAD[1]:
+            raise InvalidBatchContents("Found invalid record structure")
+        (timestamp,) = _LONG.unpack_from(buffer, start + 6)
+    elif magic != 0:
+        raise InvalidBatchContents(f"Invalid wrapper magic found in legacy deep record iterator {magic}")
+    return _Message(offset, start, start + size, crc, magic, attributes, timestamp)
+
+
+def _cells(buffer: Buffer, message: _Message) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(position, length) of key and value; raises CorruptRecord when they are not inside the message."""
+    position = message.start + 6 + 8 * message.magic
+    cells = []
+    for _ in range(2):
+        if message.end - position < 4:
+            raise InvalidBatchContents("Found invalid record structure")
+        (size,) = _INT.unpack_from(buffer, position)
+        position += 4
+        if size > message.end - position:
+            raise InvalidBatchContents("Found invalid record structure")
+        cells.append((position, max(size, -1)))
+        position += max(size, 0)
+    return cells[0], cells[1]
+
+
+def _columns(buffer: Buffer, messages: list[_Message], timestamp_type: TimestampType) -> RecordColumns:
+    cells = [_cells(buffer, message) for message in messages]
+    none = array("i", bytes(4 * len(messages)))
+    ints = (
+        array("i", (key[0] for key, _ in cells)),
+        array("i", (key[1] for key, _ in cells)),
+        array("i", (value[0] for _, value in cells)),
+        array("i", (value[1] for _, value in cells)),
+        none,
+        none[:],
+    )
+    longs = array("q", (m.offset for m in messages)), array("q", (m.timestamp for m in messages))
+    return RecordColumns(buffer, longs, ints, timestamp_type)
+
+
+def inner_checksums(batch: LegacyBatch, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[tuple[int, bool]]:
+    """(stored CRC, whether it is right) of each message that `columns` gives, in the same order."""
+    outer = _message(batch.buffer, batch.position, batch.position + batch.size_bytes)
+    if outer is None:
+        raise InvalidBatchContents("Found invalid record structure")
+    buffer: Buffer = batch.buffer
+    messages = [outer]
+    if outer.attributes & CODEC_MASK:
+        buffer = batch._wrapped(outer, max_output_bytes)
+        messages = batch._inner_messages(outer, buffer)
+    view = memoryview(buffer)
+    return [(m.crc, m.crc == zlib.crc32(view[m.start + CRC_START : m.end])) for m in messages]
+
+
+def write_message_set(
+    records: Iterable[Record],
+    magic: int,
+    codec: int = CompressionType.NONE,
+    *,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    level: int | None = None,
+) -> bytes:
+    """Records as messages of magic 0 or 1, in one wrapper when there is a codec (MemoryRecordsBuilder); headers are not written.
+
+    Offsets are the records' own, in rising order. With LogAppendTime the last record's timestamp is everyone's.
+    """
+    codec = CompressionType.for_id(codec)
+    if codec is CompressionType.ZSTD:
+        raise UnsupportedCompressionType("ZStandard needs batches of magic 2")
+    rows = list(records)
+    if not rows:
+        return b""
+    attributes = TIMESTAMP_TYPE_BIT if magic and timestamp_type is TimestampType.LOG_APPEND_TIME else 0
+    base = rows[0].offset if magic and codec else 0
+    out = bytearray()
+    for row in rows:
+        timestamp = rows[-1].timestamp if attributes else row.timestamp
+        out += _entry(row.offset - base, magic, attributes, timestamp, row.key, row.value)
+    if codec is CompressionType.NONE:
+        return bytes(out)
+    timestamp = rows[-1].timestamp if attributes else max(row.timestamp for row in rows)
+    packed = compress(codec, out, level, magic=magic)
+    return _entry(rows[-1].offset, magic, attributes | codec, timestamp, None, packed)
+
+
+def _entry(
+    offset: int, magic: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None
+) -> bytes:
+    body = b"".join(
+        (
+            bytes((magic, attributes)),
+            _LONG.pack(timestamp) if magic else b"",
+            _INT.pack(-1 if key is None else len(key)),
+            key or b"",
+            _INT.pack(-1 if value is None else len(value)),
+            value or b"",
+        )
+    )
+    return _LONG.pack(offset) + struct.pack(">iI", len(body) + CRC_START, zlib.crc32(body)) + body
