@@ -1,0 +1,270 @@
+"""LineReader: bytes of text in, rows or records out (Kafka's LineMessageReader, org.apache.kafka.tools).
+
+Strategy: the caller reads into `room()` and says how much came; `rows()` then gives the whole lines so far as columns over the reader's own
+memory, found by the kernel. What is left of a line moves to the front. Rows are valid until the next `room()`. Lines end with \\n, \\r or
+\\r\\n as in Kafka; bytes that are not UTF-8 pass through as they are (Kafka replaces them).
+
+A line that cannot be sent because it is longer than `max_line_bytes` is not kept in memory: it is skipped and reported in `oversized`.
+Reads nothing, prints nothing.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kafkatools.core.errors import ConfigError, KafkaError
+from kafkatools.core.records import kernel
+from kafkatools.core.records.columns import RowColumns
+
+CHUNK_BYTES = 1 << 20
+_MAX_ROWS = 1 << 16
+
+_EXCLUSIVE = (
+    ("headers.delimiter", "headers.separator"),
+    ("headers.delimiter", "headers.key.separator"),
+    ("headers.separator", "headers.key.separator"),
+    ("null.marker", "key.separator"),
+    ("null.marker", "headers.separator"),
+    ("null.marker", "headers.delimiter"),
+    ("null.marker", "headers.key.separator"),
+)
+
+
+class MalformedLine(KafkaError, name="MALFORMED_LINE"):
+    """A line does not have the parts that the reader was told to look for."""
+
+
+class LineFormat(NamedTuple):
+    """How a line is made up: [headers, delimiter,] [key, separator,] value. `null_marker` stands for null, None when nothing does."""
+
+    parse_key: bool = False
+    key_separator: bytes = b"\t"
+    parse_headers: bool = False
+    headers_delimiter: bytes = b"\t"
+    headers_separator: bytes = b","
+    headers_key_separator: bytes = b":"
+    null_marker: bytes | None = None
+    ignore_error: bool = False
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> LineFormat:
+        """Reads the --reader-property settings. ConfigError, in Kafka's words, for those that contradict each other or mean nothing."""
+        texts = {"key.separator": "\t", "headers.delimiter": "\t", "headers.separator": ",", "headers.key.separator": ":"}
+        texts |= {name: text for name, text in properties.items() if name in texts or name == "null.marker"}
+        flags = {name: _flag(name, properties) for name in ("parse.key", "parse.headers", "ignore.error")}
+        unknown = [name for name in properties if name not in texts and name not in flags]
+        if unknown:
+            raise ConfigError(f"Unknown reader property: {unknown[0]}. Known: {', '.join(sorted({*texts, *flags, 'null.marker'}))}")
+        for left, right in _EXCLUSIVE:
+            is_used = left == "null.marker" or flags["parse.headers"]
+            if is_used and left in texts and texts[left] == texts[right]:
+                raise ConfigError(f"{left} and {right} may not be equal")
+        for name, text in texts.items():
+            if not text and name != "null.marker":
+                raise ConfigError(f"{name} may not be empty")
+        cells = {name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
+        return cls(
+            flags["parse.key"],
+            cells["key.separator"],
+            flags["parse.headers"],
+            cells["headers.delimiter"],
+            cells["headers.separator"],
+            cells["headers.key.separator"],
+            cells.get("null.marker"),
+            flags["ignore.error"],
+        )
+
+
+def _flag(name: str, properties: Mapping[str, str]) -> bool:
+    text = properties.get(name, "false").strip().lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f"Reader property {name} is true or false, not '{properties[name]}'")
+    return text == "true"
+
+
+class LineRecord(NamedTuple):
+    """A line taken apart."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class LineReader:
+    """Whole lines out of a stream of bytes."""
+
+    def __init__(self, line_format: LineFormat = LineFormat(), max_line_bytes: int = 1 << 30, chunk_bytes: int = CHUNK_BYTES) -> None:
+        self.format = line_format
+        self.line_number = 0
+        self.oversized: list[tuple[int, int]] = []
+        self._max_line_bytes = max_line_bytes
+        self._data = bytearray(chunk_bytes)
+        self._start = 0
+        self._filled = 0
+        self._is_end = False
+        self._skipped_bytes = 0
+        self._is_skipping = False
+        self._positions = kernel.new_ints(_MAX_ROWS)
+        self._lengths = kernel.new_ints(_MAX_ROWS)
+        self._status = array("q", bytes(8))
+
+    # -- in --
+
+    def room(self) -> memoryview:
+        """Where to read the next bytes to; rows that were given before are no longer valid."""
+        left = self._filled - self._start
+        if self._start:
+            self._data[:left] = self._data[self._start : self._filled]
+            self._start, self._filled = 0, left
+        if left > self._max_line_bytes:
+            self._skipped_bytes += left
+            self._is_skipping = True
+            self._filled = left = 0
+        if len(self._data) - left < len(self._data) // 4:
+            self._data = self._data + bytearray(len(self._data))
+        return memoryview(self._data)[left:]
+
+    def filled(self, count: int) -> None:
+        """Says how many bytes were read; 0 is the end of the stream."""
+        self._filled += count
+        self._is_end = count == 0
+
+    # -- out --
+
+    def rows(self) -> Iterator[RowColumns]:
+        """The whole lines so far. MalformedLine after the rows before a line that lacks a separator."""
+        for data, count in self._found():
+            yield from self._columns(data, count)
+
+    def lines(self) -> Iterator[bytes]:
+        """The whole lines so far as they are; `line_number` is that of the line given last."""
+        for data, count in self._found():
+            for row in range(count):
+                self.line_number += 1
+                start = self._positions[row]
+                yield bytes(data[start : start + self._lengths[row]])
+
+    def records(self) -> Iterator[LineRecord]:
+        """The whole lines so far, taken apart one by one: for headers."""
+        for line in self.lines():
+            yield parse_line(self.format, line, self.line_number)
+
+    def _found(self) -> Iterator[tuple[memoryview, int]]:
+        """The reader's memory and how many lines were found in it, until only a part of a line is left."""
+        if self._is_skipping and not self._skip_rest():
+            return
+        while self._start < self._filled:
+            data = memoryview(self._data)[: self._filled]
+            count = kernel.find_lines(data, self._start, self._is_end, self._positions, self._lengths, self._status)
+            self._start = self._status[0]
+            if count == 0:
+                return
+            yield data, count
+
+    def _skip_rest(self) -> bool:
+        """Drops the rest of a line that is too long; whether its end has come."""
+        ends = [place for place in (self._data.find(b"\n", 0, self._filled), self._data.find(b"\r", 0, self._filled)) if place >= 0]
+        if not ends and not self._is_end:
+            self._skipped_bytes += self._filled
+            self._filled = 0
+            return False
+        end = min(ends, default=self._filled)
+        self.line_number += 1
+        self.oversized.append((self.line_number, self._skipped_bytes + end))
+        after = end + 2 if self._data[end : end + 2] == b"\r\n" else end + 1
+        self._start = min(after, self._filled)
+        self._is_skipping = False
+        self._skipped_bytes = 0
+        return True
+
+    def _columns(self, data: memoryview, count: int) -> Iterator[RowColumns]:
+        positions, lengths = self._positions[:count], self._lengths[:count]
+        first_line = self.line_number + 1
+        if not self.format.parse_key:
+            self.line_number += count
+            self._mark_nulls(data, positions, lengths)
+            yield RowColumns(data, positions, lengths)
+            return
+        keys = (kernel.new_ints(count), kernel.new_ints(count))
+        row = 0
+        malformed = -1
+        while row < count:
+            row = kernel.split_keys(data, self.format.key_separator, (positions, lengths), keys, row, count)
+            if row < count:
+                if not self.format.ignore_error:
+                    malformed = row
+                    break
+                keys[0][row], keys[1][row] = positions[row], -1
+                row += 1
+        self.line_number += row
+        line = bytes(data[positions[row] : positions[row] + lengths[row]]) if malformed >= 0 else b""
+        self._mark_nulls(data, positions, lengths)
+        self._mark_nulls(data, keys[0], keys[1])
+        if row:
+            yield RowColumns(data, positions[:row], lengths[:row], keys[0][:row], keys[1][:row])
+        if malformed >= 0:
+            raise MalformedLine(f"No key separator found on line number {first_line + malformed}: '{_text(line)}'")
+
+    def _mark_nulls(self, data: memoryview, positions: array[int], lengths: array[int]) -> None:
+        marker = self.format.null_marker
+        if marker is None:
+            return
+        size = len(marker)
+        for row, length in enumerate(lengths):
+            if length == size and data[positions[row] : positions[row] + size] == marker:
+                lengths[row] = -1
+
+
+def parse_line(line_format: LineFormat, line: bytes, number: int) -> LineRecord:
+    """Takes a line apart. MalformedLine in Kafka's words when a part is missing and errors are not ignored."""
+    headers_cell = _part(line_format.parse_headers, line, 0, (line_format.headers_delimiter, "headers delimiter"), line_format, number)
+    start = 0 if headers_cell is None else len(headers_cell) + len(line_format.headers_delimiter)
+    key = _part(line_format.parse_key, line, start, (line_format.key_separator, "key separator"), line_format, number)
+    if key is not None:
+        value: bytes | None = line[start + len(key) + len(line_format.key_separator) :]
+    else:
+        value = line[start:]
+    marker = line_format.null_marker
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    if headers_cell is not None and headers_cell != marker:
+        headers = tuple(_split_headers(line_format, headers_cell, number))
+    return LineRecord(None if key == marker else key, None if value == marker else value, headers)
+
+
+def _part(
+    enabled: bool, line: bytes, start: int, demarcation: tuple[bytes, str], line_format: LineFormat, number: int
+) -> bytes | None:
+    if not enabled:
+        return None
+    separator, name = demarcation
+    place = line.find(separator, start)
+    if place >= 0:
+        return line[start:place]
+    if line_format.ignore_error:
+        return None
+    raise MalformedLine(f"No {name} found on line number {number}: '{_text(line)}'")
+
+
+def _split_headers(line_format: LineFormat, cell: bytes, number: int) -> Iterator[tuple[str, bytes | None]]:
+    """The pairs of a headers cell; headers.separator is a regular expression, as in Kafka."""
+    import re
+
+    pairs = re.split(line_format.headers_separator, cell)
+    while len(pairs) > 1 and not pairs[-1]:
+        pairs.pop()
+    for pair in pairs:
+        name, separator, value = pair.partition(line_format.headers_key_separator)
+        if not separator:
+            if not line_format.ignore_error:
+                raise MalformedLine(f"No header key separator found in pair '{_text(pair)}' on line number {number}")
+            yield _text(pair), None
+            continue
+        if name == line_format.null_marker:
+            raise MalformedLine(f"Header keys should not be equal to the null marker '{_text(name)}' as they can't be null")
+        yield _text(name), None if value == line_format.null_marker else value
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
