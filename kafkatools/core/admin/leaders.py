@@ -7,6 +7,7 @@ retriable error go round again with fresh metadata until default.api.timeout.ms 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kafkatools.core.admin.client import AdminClient, failure
@@ -21,20 +22,20 @@ def call_leaders(
     admin: AdminClient,
     api_key: ApiKey,
     partitions: Sequence[TopicPartition],
-    fields: Callable[[Sequence[TopicPartition]], Mapping[str, Any]],
+    fields: Callable[[Sequence[TopicPartition], int], Mapping[str, Any]],
     *,
     minimum_version: int = 0,
 ) -> dict[TopicPartition, Any]:
     """The answer's partition entry, or the error, of every partition asked for.
 
-    `fields` makes the request for the partitions of one leader. Answers are those with `topics[].partitions[]`, each with
+    `fields` makes the request of a version for the partitions of one leader. Answers are those with `topics[].partitions[]`, each with
     `partition_index` and `error_code` (ListOffsets, DeleteRecords, OffsetForLeaderEpoch).
     """
     deadline = admin.clock.now_ms() + admin.api_timeout_ms
     left, done = list(dict.fromkeys(partitions)), dict[TopicPartition, Any]()
     while left:
         by_leader = _by_leader(admin, left, done)
-        requests = {leader: fields(group) for leader, group in by_leader.items()}
+        requests = {leader: partial(fields, group) for leader, group in by_leader.items()}
         answers = admin.call_each(api_key, requests, minimum_version=minimum_version)
         for leader, group in by_leader.items():
             _take(answers[leader], group, done)

@@ -54,18 +54,14 @@ def list_offsets(
 ) -> dict[TopicPartition, OffsetResult]:
     """The offset of each partition for its OffsetSpec or timestamp in ms; an error is the partition's own."""
 
-    def fields(partitions: Sequence[TopicPartition]) -> dict[str, Any]:
+    def fields(partitions: Sequence[TopicPartition], version: int) -> dict[str, Any]:
         by_topic: dict[str, list[dict[str, int]]] = {}
         for topic, partition in partitions:
             one = {"partition_index": partition, "timestamp": wanted[topic, partition], "current_leader_epoch": -1}
             by_topic.setdefault(topic, []).append(one)
         topics = [{"name": name, "partitions": ones} for name, ones in by_topic.items()]
-        return {
-            "replica_id": -1,
-            "isolation_level": isolation_level,
-            "topics": topics,
-            "timeout": admin.request_timeout_ms,
-        }
+        timeout = {"timeout": admin.request_timeout_ms} if version >= 10 else {}
+        return {"replica_id": -1, "isolation_level": isolation_level, "topics": topics, **timeout}
 
     minimum = max((_minimum_version(spec) for spec in wanted.values()), default=1)
     answers = call_leaders(admin, ApiKey.LIST_OFFSETS, list(wanted), fields, minimum_version=minimum)

@@ -246,11 +246,13 @@ def _creatable(topic: NewTopic) -> dict[str, Any]:
 
 def delete_topics(admin: AdminClient, names: Sequence[str]) -> dict[str, TopicResult]:
     """Deletes topics by name."""
-    fields = {
-        "topics": [{"name": name, "topic_id": None} for name in names],
-        "topic_names": list(names),
-        "timeout": admin.request_timeout_ms,
-    }
+
+    def fields(version: int) -> dict[str, Any]:
+        wanted: dict[str, Any] = {"topic_names": list(names)}
+        if version >= 6:
+            wanted = {"topics": [{"name": name, "topic_id": None} for name in names]}
+        return {**wanted, "timeout": admin.request_timeout_ms}
+
     answer = admin.call(ApiKey.DELETE_TOPICS, fields, to_controller=True)
     return {
         topic.name: TopicResult(topic.name, failure(topic.error_code, getattr(topic, "error_message", None)))
@@ -282,7 +284,7 @@ def delete_records(
 ) -> dict[tuple[str, int], DeletedRecords]:
     """Deletes the records before an offset of each partition (-1: all up to the high watermark), at the leaders."""
 
-    def fields(partitions: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    def fields(partitions: Sequence[tuple[str, int]], _version: int) -> dict[str, Any]:
         by_topic: dict[str, list[dict[str, int]]] = {}
         for topic, partition in partitions:
             one = {"partition_index": partition, "offset": before[topic, partition]}
