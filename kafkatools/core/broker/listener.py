@@ -215,7 +215,7 @@ class Connection:
         return is_complete
 
     def _send_file(self, region: FileRegion) -> bool:
-        sent = os.sendfile(self.socket.fileno(), region.fd, region.position, min(region.size_bytes, SENDFILE_CHUNK))
+        sent = os.sendfile(self.socket.fileno(), region.file.fileno(), region.position, min(region.size_bytes, SENDFILE_CHUNK))
         if sent == 0:  # the file is shorter than the response promised: the frame cannot be finished
             self.close()
             return False
@@ -229,9 +229,8 @@ class Connection:
 
     def _own_queued_files(self) -> None:
         for part in self._output:
-            if isinstance(part, FileRegion) and not isinstance(part.owner, OwnedDescriptor):
-                part.owner = OwnedDescriptor(os.dup(part.fd))
-                part.fd = part.owner.fd
+            if isinstance(part, FileRegion) and not isinstance(part.file, OwnedDescriptor):
+                part.file = OwnedDescriptor(os.dup(part.file.fileno()))
 
     def handle_writable(self) -> None:
         """The socket takes bytes again; when all is out, handle the frames that waited."""
@@ -271,12 +270,15 @@ class OwnedDescriptor:
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self.fd
+
 
 def release_region(region: FileRegion) -> None:
     """Close the region's own descriptor, if it has one."""
-    if isinstance(region.owner, OwnedDescriptor):
-        os.close(region.owner.fd)
-        region.owner = None
+    if isinstance(region.file, OwnedDescriptor):
+        os.close(region.file.fd)
 
 
 class Listener:

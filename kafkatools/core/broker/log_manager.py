@@ -14,6 +14,7 @@ from typing import Any
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log import checkpoints, filenames
 from kafkatools.core.log.filenames import TopicPartition
+from kafkatools.core.log.delayed_tasks import DelayedTasks
 from kafkatools.core.log.files import FileSystem
 from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.log.partition_log import PartitionLog
@@ -46,7 +47,7 @@ class LogManager:
         self.directory = directory
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.is_clean_start = False
-        self._deleted: list[tuple[int, str]] = []
+        self.tasks = DelayedTasks()
         self._recovery_points: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._start_offsets: dict[TopicPartition, int] = {}
@@ -96,15 +97,16 @@ class LogManager:
             config,
             self.files,
             wall_ms,
-            is_clean_shutdown=self.is_clean_start or is_new,
+            had_clean_shutdown=self.is_clean_start or is_new,
             recovery_point=self._recovery_points.get(name, 0),
             log_start_offset=self._start_offsets.get(name, 0),
+            tasks=self.tasks,
         )
         log.update_high_watermark(log.log_end_offset)
         self.logs[name] = log
         return log
 
-    def delete(self, name: TopicPartition, now_ms: int) -> None:
+    def delete(self, name: TopicPartition, wall_ms: int) -> None:
         """Take a partition's log away."""
         log = self.logs.pop(name, None)
         if log is None:
@@ -113,14 +115,7 @@ class LogManager:
         source = f"{self.directory}/{filenames.partition_directory_name(name.topic, name.partition)}"
         target = f"{self.directory}/{filenames.deleted_directory_name(name.topic, name.partition, uuid.uuid4().hex)}"
         self.files.rename(source, target)
-        self._deleted.append((now_ms + log.config.file_delete_delay_ms, target))
-
-    def delete_due_directories(self, now_ms: int) -> None:
-        """Remove what was deleted long enough ago."""
-        due = [path for at_ms, path in self._deleted if at_ms <= now_ms]
-        self._deleted = [(at_ms, path) for at_ms, path in self._deleted if at_ms > now_ms]
-        for path in due:
-            self._remove_directory(path)
+        self.tasks.schedule(wall_ms + log.config.file_delete_delay_ms, lambda: self._remove_directory(target))
 
     def _remove_directory(self, path: str) -> None:
         for entry in self.files.list_directory(path):
@@ -148,7 +143,7 @@ class LogManager:
 
     def checkpoint_start_offsets(self) -> None:
         """log-start-offset-checkpoint: logs whose start lies inside the first segment."""
-        moved = {name: log.log_start_offset for name, log in self.logs.items() if log.log_start_offset > log.first_segment_base_offset}
+        moved = {name: log.log_start_offset for name, log in self.logs.items() if log.log_start_offset > log.segments.first.base_offset}
         self._write(filenames.LOG_START_OFFSET_CHECKPOINT, moved)
 
     def _write(self, name: str, offsets: dict[TopicPartition, Any]) -> None:
@@ -158,7 +153,6 @@ class LogManager:
         """Flush and close every log, write the checkpoints, then the marker of a clean stop."""
         for log in self.logs.values():
             log.flush()
-            log.take_producer_snapshot()
         self.checkpoint_recovery_points()
         self.checkpoint_high_watermarks()
         self.checkpoint_start_offsets()

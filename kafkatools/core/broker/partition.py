@@ -18,7 +18,7 @@ from kafkatools.core.errors import (
 from kafkatools.core.log.partition_log import LogAppendInfo, LogSlice, PartitionLog
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-LATEST_TIMESTAMP, EARLIEST_TIMESTAMP, MAX_TIMESTAMP = -1, -2, -3
+LATEST_TIMESTAMP, EARLIEST_TIMESTAMP = -1, -2
 EARLIEST_LOCAL_TIMESTAMP, LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP = -4, -5, -6
 UNDEFINED = -1
 
@@ -108,7 +108,7 @@ class Partition:
         """lastOffsetForLeaderEpoch: the end of that epoch or of the largest below."""
         if leader_epoch == self.leader_epoch:
             return EpochEnd(leader_epoch, self.log.log_end_offset)
-        epoch, end = self.log.leader_epochs.end_offset_for(leader_epoch, self.log.log_end_offset)
+        epoch, end = self.log.end_offset_for_epoch(leader_epoch)
         return EpochEnd(epoch, end)
 
     def offset_for_timestamp(self, timestamp: int, isolation_level: int) -> OffsetAndTimestamp:
@@ -120,13 +120,13 @@ class Partition:
             return OffsetAndTimestamp(UNDEFINED, log.log_start_offset, self._epoch_at(log.log_start_offset))
         if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
             return OffsetAndTimestamp(UNDEFINED, UNDEFINED, UNDEFINED)
-        found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+        found = log.offset_for_timestamp(timestamp)
         if found is None or found.offset >= self.fetch_end_offset(isolation_level):
             return OffsetAndTimestamp(UNDEFINED, UNDEFINED, UNDEFINED)
         return OffsetAndTimestamp(found.timestamp, found.offset, self._epoch_at(found.offset))
 
     def _epoch_at(self, offset: int) -> int:
-        epoch = self.log.leader_epochs.epoch_for_offset(offset)
+        epoch = self.log.epochs.epoch_for_offset(offset)
         return UNDEFINED if epoch is None else epoch
 
     def delete_records(self, before_offset: int) -> int:

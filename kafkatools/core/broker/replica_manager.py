@@ -109,7 +109,7 @@ class ReplicaManager:
         if topic in self.partitions:
             config = self.log_config(topic)
             for partition in self.partitions[topic].values():
-                partition.log.config = config
+                partition.log.update_config(config)
 
     def _lead_topic(self, topic: TopicState) -> None:
         mine = self.partitions.setdefault(topic.name, {})
@@ -131,7 +131,7 @@ class ReplicaManager:
         self.partitions_by_id.pop(topic.topic_id, None)
         for index, partition in self.partitions.pop(topic.name, {}).items():
             partition.is_deleted = True
-            self.logs.delete(TopicPartition(topic.name, index), self._clock.now_ms())
+            self.logs.delete(TopicPartition(topic.name, index), self._clock.wall_ms())
             self.fetches.check_and_complete(partition.key)
 
     # -- lookup ----------------------------------------------------------------------------------------------------

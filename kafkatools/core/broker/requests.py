@@ -6,9 +6,9 @@ A handler returns the parts; or `DELAYED` when it answers later with `request.co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.listener import Connection
@@ -20,16 +20,23 @@ class CloseConnection(Exception):
     """The connection is to be closed without an answer: malformed or unsupported request, failed produce with acks=0."""
 
 
+class HasDescriptor(Protocol):
+    """An open file."""
+
+    def fileno(self) -> int:
+        """Its descriptor now."""
+        ...
+
+
 class FileRegion:
-    """Bytes of an open file that are sent without being copied. `owner` keeps the file open while the region is queued."""
+    """Bytes of a file that are sent without being copied. The file is asked for its descriptor at the moment of sending."""
 
-    __slots__ = ("fd", "owner", "position", "size_bytes")
+    __slots__ = ("file", "position", "size_bytes")
 
-    def __init__(self, fd: int, position: int, size_bytes: int, owner: object) -> None:
-        self.fd = fd
+    def __init__(self, file: HasDescriptor, position: int, size_bytes: int) -> None:
+        self.file = file
         self.position = position
         self.size_bytes = size_bytes
-        self.owner = owner
 
 
 Part = bytes | bytearray | memoryview | FileRegion
@@ -62,10 +69,11 @@ class Request:
         return entity
 
     def respond(self, fields: dict[str, Any]) -> Response:
-        """A response of this request's API and version from its fields."""
+        """A response of this request's API and version from the newest version's fields; what the version lacks is left out."""
         from kafkatools.core.protocol import messages
 
-        entity = messages.build(messages.response_type(self.api_key, self.version), fields)
+        entity_type = messages.response_type(self.api_key, self.version)
+        entity = messages.build(entity_type, fields_of_version(entity_type, fields))
         return [self.frame_response(messages.encode(entity))]
 
     def frame_response(self, body: bytes | bytearray, following_bytes: int = 0) -> bytes:
@@ -77,3 +85,21 @@ class Request:
     def complete(self, response: Response) -> None:
         """Answer a request that was delayed; the connection is read again from here on."""
         self.connection.complete(response)
+
+
+def fields_of_version(entity_type: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The given fields without those that this version of a message does not have."""
+    from kafkatools.core.protocol.plans import plan_of
+
+    kept: dict[str, Any] = {}
+    for plan in plan_of(entity_type).all_fields():
+        if plan.name not in fields:
+            continue
+        value = fields[plan.name]
+        if plan.entity is not None and value is not None:
+            if plan.is_array:
+                value = [fields_of_version(plan.entity, item) for item in value]
+            else:
+                value = fields_of_version(plan.entity, value)
+        kept[plan.name] = value
+    return kept

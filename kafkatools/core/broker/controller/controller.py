@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafkatools.core.broker.controller import configs, topics
-from kafkatools.core.broker.controller.formatter import SUPPORTED_FEATURES, bootstrap_records
+from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.controller.ids import random_id
 from kafkatools.core.broker.controller.metadata_image import BROKER_RESOURCE, MetadataDelta, MetadataImage, TopicState
 from kafkatools.core.broker.controller.metadata_log import MetadataLog
@@ -43,9 +43,9 @@ class Controller:
         return self.settings.effective()
 
     # -- start -----------------------------------------------------------------------------------------------------
-    def start(self, endpoints: Sequence[tuple[str, str, int]], *, is_new: bool, is_clean: bool) -> None:
+    def start(self, endpoints: Sequence[tuple[str, str, int]], bootstrap: Sequence[Any] | None, *, is_clean: bool) -> None:
         """Replay the log, begin a leader epoch, register controller and broker; after an unclean stop every partition
-        gets a new leader epoch, so that clients notice what a crash may have cut off."""
+        gets a new leader epoch, so that clients notice what a crash may have cut off. `bootstrap` are the first records of a new cluster."""
         from kafkatools.core.protocol.schemas.metadata import (
             BeginTransactionRecord,
             BrokerRegistrationChangeRecord,
@@ -55,16 +55,16 @@ class Controller:
 
         self._log.replay(self.image.replay)
         self._log.lead(self._clock.wall_ms())
-        if is_new:
+        if bootstrap is not None:
             min_isr = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="1")
-            self._write([BeginTransactionRecord(name="Bootstrap records"), *bootstrap_records(), min_isr, EndTransactionRecord()])
+            self._write([BeginTransactionRecord(name="Bootstrap records"), *bootstrap, min_isr, EndTransactionRecord()])
         self._write([self._controller_registration(endpoints)])
         self.broker_epoch = self._log.end_offset
         self._write([self._broker_registration(endpoints)])
         self._write(
             [BrokerRegistrationChangeRecord(version=0, broker_id=self.node_id, broker_epoch=self.broker_epoch, fenced=-1)]
         )
-        self._write(self._leadership_records(new_epochs=not is_clean and not is_new))
+        self._write(self._leadership_records(new_epochs=not is_clean and bootstrap is None))
         self.publish()
 
     def _features(self) -> list[dict[str, Any]]:

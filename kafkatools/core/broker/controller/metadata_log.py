@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kafkatools.core.broker.controller.formatter import encode_batch, encode_control_batch
+from kafkatools.core.broker.controller.batches import encode_batch, encode_control_batch
 from kafkatools.core.broker.controller.ids import METADATA_TOPIC_ID, to_text
 from kafkatools.core.log.checkpoints import write_partition_metadata
 from kafkatools.core.log.filenames import PARTITION_METADATA
@@ -47,12 +47,11 @@ class MetadataLog:
 
     def open(self, now_ms: int, wall_ms: int, *, is_clean: bool) -> bool:
         """Open or create the log and begin a new epoch; True when it was created."""
-        is_new = not self._files.exists(self.directory)
-        if is_new:
+        if not self._files.exists(f"{self.directory}/{PARTITION_METADATA}"):
             self._files.make_directory(self.directory)
             write_partition_metadata(self._files, f"{self.directory}/{PARTITION_METADATA}", to_text(METADATA_TOPIC_ID))
         self._log = open_log(self._files, self.directory, METADATA_LOG_CONFIG, wall_ms, is_clean=is_clean)
-        return is_new
+        return self._log.log_end_offset == 0
 
     def lead(self, wall_ms: int) -> None:
         """Begin a leader epoch: quorum-state first, then the LeaderChange record."""
@@ -85,7 +84,7 @@ class MetadataLog:
             return 0
 
     def _latest_log_epoch(self) -> int:
-        return self.log.leader_epochs.latest_epoch or 0
+        return self.log.latest_epoch or 0
 
     def append(self, records: list[Any], wall_ms: int) -> int:
         """Write records as one batch; gives the offset of the first."""
@@ -164,4 +163,4 @@ def _records_of(batch: Any, from_offset: int) -> Iterator[Any]:
 
 def open_log(files: FileSystem, directory: str, config: LogConfig, wall_ms: int, *, is_clean: bool) -> PartitionLog:
     """A partition log with recovery of everything when the last stop was not clean."""
-    return PartitionLog.open(directory, config, files, wall_ms, is_clean_shutdown=is_clean)
+    return PartitionLog.open(directory, config, files, wall_ms, had_clean_shutdown=is_clean)

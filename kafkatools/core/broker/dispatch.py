@@ -1,0 +1,133 @@
+"""The one table of APIs this broker serves, and the way from a frame to its handler (Kafka's KafkaApis.handle).
+
+ApiVersions answers from this table. A handler module is imported when its API is first used, so that a broker is ready before it needs them all. An API that
+is not in the table, or a version outside of its range, closes the connection, as in Kafka; ApiVersions alone answers every version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from struct import error as StructError
+from struct import unpack_from
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.core.broker.requests import CloseConnection, Request, Response
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+Handler = Callable[["Node", Request], Response]
+API_VERSIONS_KEY = 18
+PRODUCE_KEY = 0
+
+
+class Api(NamedTuple):
+    """One API: key, handler module, versions served, and the first version with flexible headers."""
+
+    key: int
+    name: str
+    lowest: int
+    highest: int
+    flexible_since: int
+
+
+APIS: dict[int, Api] = {
+    api.key: api
+    for api in (
+        Api(0, "produce", 3, 13, 9),
+        Api(1, "fetch", 4, 18, 12),
+        Api(2, "list_offsets", 1, 11, 6),
+        Api(3, "metadata", 0, 13, 9),
+        Api(18, "api_versions", 0, 4, 3),
+        Api(19, "create_topics", 2, 7, 5),
+        Api(20, "delete_topics", 1, 6, 4),
+        Api(21, "delete_records", 0, 2, 2),
+        Api(22, "init_producer_id", 0, 5, 2),
+        Api(23, "offset_for_leader_epoch", 2, 4, 4),
+        Api(32, "describe_configs", 1, 4, 4),
+        Api(33, "alter_configs", 0, 2, 2),
+        Api(35, "describe_log_dirs", 1, 5, 2),
+        Api(37, "create_partitions", 0, 3, 2),
+        Api(44, "incremental_alter_configs", 0, 1, 1),
+        Api(46, "list_partition_reassignments", 0, 0, 0),
+        Api(60, "describe_cluster", 0, 2, 0),
+        Api(75, "describe_topic_partitions", 0, 0, 0),
+    )
+}
+
+
+class Dispatcher:
+    """Parses the request header and calls the handler."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._handlers: dict[int, Handler] = {}
+
+    def __call__(self, request: Request) -> Response:
+        api = APIS.get(request.api_key)
+        if api is None:
+            raise CloseConnection(f"api key {request.api_key} is not served")
+        version = request.version
+        if not api.lowest <= version <= api.highest:
+            if api.key != API_VERSIONS_KEY:
+                raise CloseConnection(f"version {version} of {api.name} is not served")
+        else:
+            request.is_flexible = version >= api.flexible_since
+            try:
+                parse_header(request)
+            except (StructError, IndexError, UnicodeDecodeError) as error:
+                raise CloseConnection(f"malformed request header: {error}") from error
+        handler = self._handlers.get(api.key)
+        if handler is None:
+            handler = self._load(api)
+        return handler(self._node, request)
+
+    def _load(self, api: Api) -> Handler:
+        module = import_module(f"kafkatools.core.broker.handlers.{api.name}")
+        handler: Handler = module.handle
+        self._handlers[api.key] = handler
+        return handler
+
+
+def parse_header(request: Request) -> None:
+    """Client id and tagged fields; sets `client_id` and `body_offset`."""
+    frame = request.frame
+    (length,) = unpack_from(">h", frame, 8)
+    position = 10
+    if length >= 0:
+        if position + length > len(frame):
+            raise IndexError("client id beyond the frame")
+        request.client_id = str(frame[10 : 10 + length], "utf-8")
+        position += length
+    if request.is_flexible:
+        if frame[position] == 0:
+            position += 1
+        else:
+            position = skip_tagged_fields(frame, position)
+    request.body_offset = position
+
+
+def read_varint(frame: memoryview, position: int) -> tuple[int, int]:
+    """An unsigned varint of at most five bytes; the value and the position after it."""
+    value = shift = 0
+    while shift < 35:
+        byte = frame[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    raise IndexError("varint longer than five bytes")
+
+
+def skip_tagged_fields(frame: memoryview, position: int) -> int:
+    """The position after a tag section."""
+    count, position = read_varint(frame, position)
+    for _ in range(count):
+        _, position = read_varint(frame, position)
+        size, position = read_varint(frame, position)
+        position += size
+        if position > len(frame):
+            raise IndexError("tagged field beyond the frame")
+    return position

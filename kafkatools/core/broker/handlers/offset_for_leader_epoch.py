@@ -1,0 +1,38 @@
+"""OffsetForLeaderEpoch (key 23), versions 2-4: where a leader epoch ended, for clients that check for truncation (KIP-320).
+
+Not done: nothing of what a client needs; followers do not ask here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.replica_manager import error_code_of
+from kafkatools.core.broker.requests import Request, Response
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (2, 4)
+
+
+def handle(node: Node, request: Request) -> Response:
+    """One answer per partition."""
+    entity = request.decode()
+    topics = [
+        {"topic": topic.topic, "partitions": [_partition(node, topic.topic, each) for each in topic.partitions]}
+        for topic in entity.topics
+    ]
+    return request.respond({"topics": topics})
+
+
+def _partition(node: Node, topic: str, wanted: Any) -> dict[str, Any]:
+    answer = {"partition": wanted.partition, "error_code": 0, "leader_epoch": -1, "end_offset": -1}
+    try:
+        partition = node.replicas.get(topic, wanted.partition)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        end = partition.epoch_end(wanted.leader_epoch)
+    except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer
+        node.note_failure(error)
+        return {**answer, "error_code": error_code_of(error)}
+    return {**answer, "leader_epoch": end.leader_epoch, "end_offset": end.end_offset}

@@ -1,0 +1,336 @@
+"""Produce (key 0), versions 3-13.
+
+The hot path: the frame is read by hand over the receive buffer, each batch is stamped in place and appended from there; nothing is copied and no record is
+looked at. acks 0, 1 and all; with acks=0 any error closes the connection. One record batch of magic 2 per partition (ProduceRequest.validateRecords).
+Not done: transactional batches are refused with INVALID_TXN_STATE as unverified (there is no transaction coordinator yet); quotas; current leader and node
+endpoints of KIP-951 (one node has no other leader).
+"""
+
+from __future__ import annotations
+
+import uuid
+from struct import Struct
+from struct import error as StructError
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.core.broker.controller.metadata_image import INTERNAL_TOPICS
+from kafkatools.core.broker.delayed_produce import DelayedProduce, ProduceStatus
+from kafkatools.core.broker.dispatch import read_varint, skip_tagged_fields
+from kafkatools.core.broker.partition import Partition
+from kafkatools.core.broker.replica_manager import error_code_of
+from kafkatools.core.broker.requests import DELAYED, NO_RESPONSE, CloseConnection, Request, Response
+from kafkatools.core.errors import (
+    InvalidRecord,
+    InvalidRequiredAcks,
+    InvalidTopic,
+    InvalidTxnState,
+    KafkaError,
+    NotEnoughReplicas,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+    UnsupportedCompressionType,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (3, 13)
+ALL = -1
+NONE = 0
+ADMIN_CLIENT = "__admin_client"
+ZSTD = 4
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+_ACKS_AND_TIMEOUT = Struct(">hi")
+_PARTITION_RESPONSE = Struct(">ihqqq")
+
+
+class TopicData(NamedTuple):
+    """One topic of the request: by name up to version 12, by id from 13 on."""
+
+    name: str | None
+    topic_id: uuid.UUID | None
+    wire_name: bytes
+    partitions: list[tuple[int, memoryview | None]]
+
+
+class ProduceData(NamedTuple):
+    """A parsed request."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: list[TopicData]
+
+
+class PartitionResult(NamedTuple):
+    """The outcome of one partition."""
+
+    index: int
+    error_code: int = NONE
+    base_offset: int = -1
+    log_append_time: int = -1
+    log_start_offset: int = -1
+    message: str | None = None
+    record_errors: tuple[tuple[int, str | None], ...] = ()
+
+
+def handle(node: Node, request: Request) -> Response:
+    """Append, then answer at once or when replicated."""
+    try:
+        data = parse(request.frame, request.body_offset, request.version)
+    except (StructError, IndexError, ValueError) as error:
+        raise CloseConnection(f"malformed produce request: {error}") from error
+    statuses: list[ProduceStatus] = []
+    results = [(topic, [_append(node, request, data, topic, item, statuses) for item in topic.partitions]) for topic in data.topics]
+    if data.acks == 0:
+        if any(result.error_code for _, partitions in results for result in partitions):
+            raise CloseConnection("a produce request with acks=0 failed")
+        return NO_RESPONSE
+    if data.acks == ALL and not all(status.partition.is_replicated_to(status.required_offset) for status in statuses):
+        return _delay(node, request, data, results, statuses)
+    return [encode_response(request, results)]
+
+
+def _delay(
+    node: Node,
+    request: Request,
+    data: ProduceData,
+    results: list[tuple[TopicData, list[PartitionResult]]],
+    statuses: list[ProduceStatus],
+) -> Response:
+    """Wait in the purgatory until the followers have it."""
+
+    def complete(_: object) -> None:
+        failed = {(s.partition.topic, s.partition.index): s.error_code for s in statuses if s.error_code}
+        answered = [
+            (topic, [result._replace(error_code=failed.get((topic.name or "", result.index), result.error_code)) for result in items])
+            for topic, items in results
+        ]
+        request.complete([encode_response(request, answered)])
+
+    keys = [status.partition.key for status in statuses]
+    node.produce_purgatory.try_complete_else_watch(
+        DelayedProduce(data.timeout_ms, statuses, complete), keys, node.clock.now_ms()
+    )
+    return DELAYED
+
+
+def _append(
+    node: Node,
+    request: Request,
+    data: ProduceData,
+    topic: TopicData,
+    item: tuple[int, memoryview | None],
+    statuses: list[ProduceStatus],
+) -> PartitionResult:
+    index, records = item
+    try:
+        if not -1 <= data.acks <= 1:
+            raise InvalidRequiredAcks()
+        partition = _partition(node, request, topic, index)
+        validate_records(request.version, records)
+        assert records is not None
+        if records[22] & 0x10:
+            raise InvalidTxnState()
+        if data.acks == ALL and partition.log.config is not None and node.min_insync_replicas(partition) > 1:
+            raise NotEnoughReplicas(
+                f"The size of the current ISR 1 is insufficient to satisfy the min.isr requirement of "
+                f"{node.min_insync_replicas(partition)} for partition {partition}"
+            )
+        info = partition.append(records, node.clock.wall_ms())
+    except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer, whatever it is
+        node.note_failure(error)
+        return failed_result(index, error)
+    node.replicas.note_append(partition)
+    if data.acks == ALL:
+        statuses.append(ProduceStatus(partition, info.last_offset + 1))
+    return PartitionResult(index, NONE, info.first_offset, info.log_append_time, info.log_start_offset)
+
+
+def failed_result(index: int, error: Exception) -> PartitionResult:
+    """An error as the answer of a partition; the message only where it says more than the code."""
+    record_errors = tuple(getattr(error, "record_errors", ()))
+    message = str(error) if isinstance(error, KafkaError) and str(error) != type(error).default_message() else None
+    return PartitionResult(index, error_code_of(error), message=message, record_errors=record_errors)
+
+
+def _partition(node: Node, request: Request, topic: TopicData, index: int) -> Partition:
+    partitions = node.replicas.partitions.get(topic.name) if topic.name is not None else None
+    if topic.topic_id is not None:
+        partitions = node.replicas.partitions_by_id.get(topic.topic_id)
+        if partitions is None:
+            raise UnknownTopicId()
+    partition = partitions.get(index) if partitions is not None else None
+    if partition is None:
+        raise UnknownTopicOrPartition()
+    if partition.topic in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT:
+        raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
+    return partition
+
+
+def validate_records(version: int, records: memoryview | None) -> None:
+    """Exactly one batch of magic 2; zstd from version 7 on."""
+    if records is None or len(records) < 17:
+        raise InvalidRecord(f"Produce requests with version {version} must have at least one record batch per partition")
+    if records[16] != 2:
+        raise InvalidRecord(
+            f"Produce requests with version {version} are only allowed to contain record batches with magic version 2"
+        )
+    if len(records) < 61:
+        raise InvalidRecord(f"Produce requests with version {version} must have at least one record batch per partition")
+    if version < 7 and records[22] & 7 == ZSTD:
+        raise UnsupportedCompressionType(
+            f"Produce requests with version {version} are not allowed to use ZStandard compression"
+        )
+    if _INT32.unpack_from(records, 8)[0] + 12 < len(records):
+        raise InvalidRecord(
+            f"Produce requests with version {version} are only allowed to contain exactly one record batch per partition"
+        )
+
+
+def parse(frame: memoryview, position: int, version: int) -> ProduceData:
+    """The request over the receive buffer; struct.error, IndexError or ValueError when it is malformed."""
+    if version >= 9:
+        return _parse_flexible(frame, position, by_id=version >= 13)
+    transactional_id, position = _string(frame, position)
+    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
+    (topic_count,) = _INT32.unpack_from(frame, position + 6)
+    position += 10
+    topics = []
+    for _ in range(_count(topic_count, frame, position)):
+        start = position
+        name, position = _string(frame, position)
+        wire_name = bytes(frame[start:position])
+        (count,) = _INT32.unpack_from(frame, position)
+        position += 4
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(_count(count, frame, position)):
+            index, size = _INT32.unpack_from(frame, position)[0], _INT32.unpack_from(frame, position + 4)[0]
+            position += 8
+            records, position = _slice(frame, position, size)
+            partitions.append((index, records))
+        topics.append(TopicData(name, None, wire_name, partitions))
+    return ProduceData(transactional_id, acks, timeout_ms, topics)
+
+
+def _parse_flexible(frame: memoryview, position: int, *, by_id: bool) -> ProduceData:
+    transactional_id, position = _compact_string(frame, position)
+    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
+    topic_count, position = read_varint(frame, position + 6)
+    topics = []
+    for _ in range(_count(topic_count - 1, frame, position)):
+        start, name, topic_id = position, None, None
+        if by_id:
+            position += 16
+            topic_id = uuid.UUID(bytes=bytes(frame[start:position]))
+        else:
+            name, position = _compact_string(frame, position)
+        wire_name = bytes(frame[start:position])
+        count, position = read_varint(frame, position)
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(_count(count - 1, frame, position)):
+            (index,) = _INT32.unpack_from(frame, position)
+            size, position = read_varint(frame, position + 4)
+            records, position = _slice(frame, position, size - 1)
+            position = skip_tagged_fields(frame, position)
+            partitions.append((index, records))
+        position = skip_tagged_fields(frame, position)
+        topics.append(TopicData(name, topic_id, wire_name, partitions))
+    return ProduceData(transactional_id, acks, timeout_ms, topics)
+
+
+def _count(count: int, frame: memoryview, position: int) -> int:
+    """An array's size, checked against what is left of the frame."""
+    if count > len(frame) - position:
+        raise IndexError(f"array of {count} elements in {len(frame) - position} bytes")
+    return count
+
+
+def _slice(frame: memoryview, position: int, size: int) -> tuple[memoryview | None, int]:
+    if size < 0:
+        return None, position
+    end = position + size
+    if end > len(frame):
+        raise IndexError(f"records of {size} bytes in {len(frame) - position} bytes")
+    return frame[position:end], end
+
+
+def _string(frame: memoryview, position: int) -> tuple[str | None, int]:
+    (size,) = _INT16.unpack_from(frame, position)
+    text, position = _slice(frame, position + 2, size)
+    return None if text is None else str(text, "utf-8"), position
+
+
+def _compact_string(frame: memoryview, position: int) -> tuple[str | None, int]:
+    size, position = read_varint(frame, position)
+    text, position = _slice(frame, position, size - 1)
+    return None if text is None else str(text, "utf-8"), position
+
+
+def encode_response(request: Request, results: list[tuple[TopicData, list[PartitionResult]]]) -> bytes:
+    """The response frame."""
+    version = request.version
+    if version >= 9:
+        out = bytearray(_varint(len(results) + 1))
+        for topic, partitions in results:
+            out += topic.wire_name + _varint(len(partitions) + 1)
+            for result in partitions:
+                _write_flexible(out, result)
+            out += b"\0"
+        out += b"\0\0\0\0\0"
+    else:
+        out = bytearray(_INT32.pack(len(results)))
+        for topic, partitions in results:
+            out += topic.wire_name + _INT32.pack(len(partitions))
+            for result in partitions:
+                _write_plain(out, result, version)
+        out += b"\0\0\0\0"
+    return request.frame_response(out)
+
+
+def _write_flexible(out: bytearray, result: PartitionResult) -> None:
+    out += _PARTITION_RESPONSE.pack(*result[:5])
+    if result.message is None and not result.record_errors:
+        out += b"\1\0\0"
+        return
+    out += _varint(len(result.record_errors) + 1)
+    for index, message in result.record_errors:
+        out += _INT32.pack(index) + _compact(message) + b"\0"
+    out += _compact(result.message) + b"\0"
+
+
+def _write_plain(out: bytearray, result: PartitionResult, version: int) -> None:
+    encoded = _PARTITION_RESPONSE.pack(*result[:5])
+    out += encoded if version >= 5 else encoded[:-8]
+    if version < 8:
+        return
+    out += _INT32.pack(len(result.record_errors))
+    for index, message in result.record_errors:
+        out += _INT32.pack(index) + _plain(message)
+    out += _plain(result.message)
+
+
+def _varint(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _compact(text: str | None) -> bytes:
+    if text is None:
+        return b"\0"
+    encoded = text.encode()
+    return _varint(len(encoded) + 1) + encoded
+
+
+def _plain(text: str | None) -> bytes:
+    if text is None:
+        return b"\xff\xff"
+    encoded = text.encode()
+    return _INT16.pack(len(encoded)) + encoded
