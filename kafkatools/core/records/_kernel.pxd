@@ -7,8 +7,6 @@ from libc.string cimport memcpy
 cdef array.array _LONGS
 cdef array.array _INTS
 
-cdef array.array _new_longs(Py_ssize_t count)
-cdef array.array _new_ints(Py_ssize_t count)
 cpdef array.array new_longs(Py_ssize_t count)
 cpdef array.array new_ints(Py_ssize_t count)
 
@@ -87,9 +85,3 @@ cdef int _get_magic(const unsigned char* data, Py_ssize_t position) noexcept nog
 cpdef Py_ssize_t scan_batches(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end, array.array table, array.array status) except? -1
 @cython.locals(magic=int, column=int)
 cdef void _read_header(const unsigned char* data, Py_ssize_t position, Py_ssize_t size, long long* items, Py_ssize_t slot) noexcept nogil
-
-@cython.locals(h="unsigned int", k="unsigned int", end=Py_ssize_t, rest=int)
-cdef int _murmur2(const unsigned char* data, Py_ssize_t position, Py_ssize_t length) noexcept nogil
-cpdef int murmur2(const unsigned char[::1] data)
-@cython.locals(source="const unsigned char*", end=Py_ssize_t, positions="int*", lengths="int*", out="int*", count=Py_ssize_t, row=Py_ssize_t, length=Py_ssize_t)
-cpdef Py_ssize_t partitions_for_keys(const unsigned char[::1] data, array.array key_positions, array.array key_lengths, int partition_count, array.array partitions) except? -1

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, annotation_typing=False, infer_types=False
-"""The loops that run once per record: varints, decoding to columns, encoding from columns, batch headers, murmur2.
+"""The loops that run once per record: varints, decoding to columns, encoding from columns, batch headers.
 
 Rules of this file:
 
@@ -33,6 +33,9 @@ COMPILED: bool = cython.compiled
 # Slots of the status array of decode_records and scan_batches.
 STATUS_POSITION = 0
 STATUS_REASON = 1
+# Only decode_records looks at these, and only in a status array that has them.
+STATUS_START = 2
+STATUS_ROW = 3
 STATUS_SIZE = 2
 
 # Slots of the state array of encode_columns: the place of the next record in the target, records so far, timestamps, where the first record
@@ -63,32 +66,22 @@ SMALLEST_OVERHEAD = 14
 MINIMUM_RECORD_BODY = 6
 
 
-def _new_longs(count: int) -> array[int]:
-    """An array of 64-bit integers whose contents are not set yet."""
-    if cython.compiled:
-        return clone(_LONGS, count, False)
-    return array("q", bytes(8 * count))
-
-
-def _new_ints(count: int) -> array[int]:
-    """An array of 32-bit integers whose contents are not set yet."""
-    if cython.compiled:
-        return clone(_INTS, count, False)
-    return array("i", bytes(4 * count))
-
-
 _LONGS = array("q")
 _INTS = array("i")
 
 
 def new_longs(count: int) -> array[int]:
-    """An array of `count` 64-bit integers, to be filled by the caller."""
-    return _new_longs(count)
+    """An array of `count` 64-bit integers, to be filled by the caller: what it holds has no meaning yet."""
+    if cython.compiled:
+        return clone(_LONGS, count, False)
+    return array("q", bytes(8 * count))
 
 
 def new_ints(count: int) -> array[int]:
     """An array of `count` 32-bit integers, to be filled by the caller."""
-    return _new_ints(count)
+    if cython.compiled:
+        return clone(_INTS, count, False)
+    return array("i", bytes(4 * count))
 
 
 def _as_int(value: int) -> int:
@@ -310,6 +303,8 @@ def decode_records(
 
     `longs` = offsets, timestamps; `ints` = key positions, key lengths, value positions, value lengths, header positions, header counts;
     every array holds `count` items at least, the two of the headers zeros. status[0] = where the first record begins that was not read.
+    A status array with STATUS_START and STATUS_ROW says where in the data to begin and at which row, so that the batches of a fetch are read into
+    the same columns one after the other; `count` and what is returned are rows of the columns then.
     """
     for column in (*longs, *ints):
         count = min(count, len(column))
@@ -322,6 +317,9 @@ def decode_records(
     smallest = MINIMUM_RECORD_BODY
     row = 0
     after = 0
+    if len(status) > STATUS_ROW:
+        after = max(status[STATUS_START], 0)
+        row = max(status[STATUS_ROW], 0)
     while row < count:
         size, position = _varint(source, after, end)
         if position < 0 or size < smallest or size > end - position:
@@ -591,56 +589,3 @@ def _read_header(data: Any, position: int, size: int, items: Any, slot: int) -> 
     items[slot + 11] = _get_short(data, position + 51)
     items[slot + 12] = _get_int(data, position + 53)
     items[slot + 13] = _get_int(data, position + 57)
-
-
-# -- murmur2 (Utils.murmur2) --
-
-
-def _murmur2(data: Any, position: int, length: int) -> int:
-    h = _as_unsigned_int(-1756908916 ^ length)
-    end = position + (length & ~3)
-    while position < end:
-        k = _as_unsigned_int(data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24))
-        k = _as_unsigned_int(k * 1540483477)
-        k ^= k >> 24
-        k = _as_unsigned_int(k * 1540483477)
-        h = _as_unsigned_int(h * 1540483477)
-        h ^= k
-        position += 4
-    rest = length & 3
-    if rest == 3:
-        h ^= data[position + 2] << 16
-    if rest >= 2:
-        h ^= data[position + 1] << 8
-    if rest >= 1:
-        h = _as_unsigned_int((h ^ data[position]) * 1540483477)
-    h ^= h >> 13
-    h = _as_unsigned_int(h * 1540483477)
-    h ^= h >> 15
-    return _as_int(h)
-
-
-def murmur2(data: Buffer) -> int:
-    """Kafka's hash of a key, a signed 32-bit integer."""
-    return _murmur2(_items(data), 0, len(data))
-
-
-def partitions_for_keys(
-    data: Buffer, key_positions: array[int], key_lengths: array[int], partition_count: int, partitions: array[int]
-) -> int:
-    """Fills `partitions` with what the default partitioner picks for each key, -1 where the key is null; how many rows, -1 for a bad cell."""
-    source, end = _items(data), len(data)
-    positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)
-    count = min(len(key_positions), len(key_lengths), len(partitions))
-    if partition_count < 1:
-        return -1
-    row = 0
-    while row < count:
-        length = lengths[row]
-        if not _is_inside(positions[row], length, end):
-            return -1
-        out[row] = -1
-        if length >= 0:
-            out[row] = (_murmur2(source, positions[row], length) & 2147483647) % partition_count
-        row += 1
-    return count

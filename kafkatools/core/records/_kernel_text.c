@@ -1919,7 +1919,7 @@ struct __pyx_opt_args_7cpython_11contextvars_get_value_no_default {
 struct __pyx_ctuple_PY_LONG_LONG__and_Py_ssize_t;
 typedef struct __pyx_ctuple_PY_LONG_LONG__and_Py_ssize_t __pyx_ctuple_PY_LONG_LONG__and_Py_ssize_t;
 
-/* "kafkatools/core/records/_kernel.pxd":27
+/* "kafkatools/core/records/_kernel.pxd":25
  * 
  * @cython.locals(shift=int, raw="unsigned long long", byte="unsigned long long")
  * cdef (long long, Py_ssize_t) _long_varint(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil             # <<<<<<<<<<<<<<
@@ -2905,22 +2905,6 @@ static void __Pyx_WriteUnraisable(const char *name, int clineno,
 /* PyObjectCompare.proto */
 static CYTHON_INLINE int __Pyx_PyObject_CompareBoolLt_int_object(PyObject *op1, PyObject *op2, int pyop);
 
-/* SliceObject.proto */
-static CYTHON_INLINE PyObject* __Pyx_PyObject_GetSlice(
-        PyObject* obj, Py_ssize_t cstart, Py_ssize_t cstop,
-        PyObject** py_start, PyObject** py_stop, PyObject** py_slice,
-        int has_cstart, int has_cstop, int wraparound);
-
-/* PyNumberBinop.proto */
-#if CYTHON_COMPILING_IN_PYPY || CYTHON_COMPILING_IN_GRAAL || CYTHON_COMPILING_IN_LIMITED_API
-#define __Pyx_PyNumber_And_int_object(op1, op2)  PyNumber_And(op1, op2)
-#define __Pyx_PyNumber_InPlaceAnd_int_object(op1, op2)  PyNumber_InPlaceAnd(op1, op2)
-#else
-#define __Pyx_PyNumber_And_int_object(op1, op2)  __Pyx__PyNumber_And_int_object(op1, op2, 0)
-#define __Pyx_PyNumber_InPlaceAnd_int_object(op1, op2)  __Pyx__PyNumber_And_int_object(op1, op2, 1)
-static CYTHON_INLINE PyObject* __Pyx__PyNumber_And_int_object(PyObject *op1, PyObject *op2, int inplace);
-#endif
-
 /* AllocateExtensionType.proto */
 static PyObject *__Pyx_AllocateExtensionType(PyTypeObject *t, int is_final);
 
@@ -3468,9 +3452,6 @@ __pyx_memoryview_copy_new_contig(const __Pyx_memviewslice *from_mvs,
                                  int dtype_is_object);
 
 /* CIntFromPy.proto */
-static CYTHON_INLINE PY_LONG_LONG __Pyx_PyLong_As_PY_LONG_LONG(PyObject *);
-
-/* CIntFromPy.proto */
 static CYTHON_INLINE int __Pyx_PyLong_As_int(PyObject *);
 
 /* PyObjectVectorcallKwds.proto (used by PyObjectVectorcallMethodKwds) */
@@ -3728,11 +3709,11 @@ static arrayobject **__pyx_vp_10kafkatools_4core_7records_7_kernel__LONGS = 0;
 #define __pyx_v_10kafkatools_4core_7records_7_kernel__LONGS (*__pyx_vp_10kafkatools_4core_7records_7_kernel__LONGS)
 static arrayobject **__pyx_vp_10kafkatools_4core_7records_7_kernel__INTS = 0;
 #define __pyx_v_10kafkatools_4core_7records_7_kernel__INTS (*__pyx_vp_10kafkatools_4core_7records_7_kernel__INTS)
+static int (*__pyx_f_10kafkatools_4core_7records_7_kernel__as_int)(PY_LONG_LONG); /*proto*/
+static unsigned int (*__pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int)(PY_LONG_LONG); /*proto*/
 static unsigned char const *(*__pyx_f_10kafkatools_4core_7records_7_kernel__items)(__Pyx_memviewslice); /*proto*/
-static PY_LONG_LONG *(*__pyx_f_10kafkatools_4core_7records_7_kernel__long_items)(arrayobject *); /*proto*/
 static int *(*__pyx_f_10kafkatools_4core_7records_7_kernel__int_items)(arrayobject *); /*proto*/
 static void (*__pyx_f_10kafkatools_4core_7records_7_kernel__copy)(unsigned char *, Py_ssize_t, unsigned char const *, Py_ssize_t, Py_ssize_t); /*proto*/
-static __pyx_ctuple_PY_LONG_LONG__and_Py_ssize_t (*__pyx_f_10kafkatools_4core_7records_7_kernel__varint)(unsigned char const *, Py_ssize_t, Py_ssize_t); /*proto*/
 static int (*__pyx_f_10kafkatools_4core_7records_7_kernel__is_inside)(Py_ssize_t, Py_ssize_t, Py_ssize_t); /*proto*/
 
 /* Module declarations from "kafkatools.core.records._kernel_text" */
@@ -3747,8 +3728,6 @@ static PyThread_type_lock __pyx_memoryview_thread_locks[8];
 static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(PyObject *, Py_ssize_t); /*proto*/
 static unsigned char *__pyx_f_10kafkatools_4core_7records_12_kernel_text__writable(PyObject *); /*proto*/
 static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(unsigned char *, Py_ssize_t, PyObject *); /*proto*/
-static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_number(unsigned char *, Py_ssize_t, PY_LONG_LONG); /*proto*/
-static unsigned PY_LONG_LONG __pyx_f_10kafkatools_4core_7records_12_kernel_text__magnitude(PY_LONG_LONG); /*proto*/
 static unsigned char const *__pyx_f_10kafkatools_4core_7records_12_kernel_text__searchable(__Pyx_memviewslice); /*proto*/
 static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsigned char const *, int, Py_ssize_t, Py_ssize_t); /*proto*/
 static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(__Pyx_memviewslice, Py_ssize_t, int, arrayobject *, arrayobject *, arrayobject *, int __pyx_skip_dispatch); /*proto*/
@@ -3758,17 +3737,9 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_value
 static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_and_values(PyObject *, PyObject *, PyObject *, PyObject *, PyObject *, int __pyx_skip_dispatch); /*proto*/
 static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(PyObject *); /*proto*/
 static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(unsigned char *, Py_ssize_t, unsigned char const *, Py_ssize_t, Py_ssize_t, PyObject *); /*proto*/
-static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__is_continuation(int); /*proto*/
-static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence(unsigned char const *, Py_ssize_t, Py_ssize_t); /*proto*/
-static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence_of_three(unsigned char const *, Py_ssize_t, Py_ssize_t); /*proto*/
-static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence_of_four(unsigned char const *, Py_ssize_t, Py_ssize_t); /*proto*/
-static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_utf8(unsigned char *, Py_ssize_t, unsigned char const *, Py_ssize_t, Py_ssize_t); /*proto*/
-static PyObject *__pyx_f_10kafkatools_4core_7records_12_kernel_text_java_utf8(__Pyx_memviewslice, int __pyx_skip_dispatch); /*proto*/
-static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__header_names_size(unsigned char const *, Py_ssize_t, Py_ssize_t, Py_ssize_t); /*proto*/
-static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_header_names(unsigned char *, Py_ssize_t, unsigned char const *, Py_ssize_t, Py_ssize_t, Py_ssize_t); /*proto*/
-static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_format_records(PyObject *, PyObject *, PY_LONG_LONG, int, int, int __pyx_skip_dispatch); /*proto*/
-static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_data(unsigned char *, Py_ssize_t, unsigned char const *, PyObject *, Py_ssize_t, Py_ssize_t); /*proto*/
-static PY_LONG_LONG __pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence_number(PY_LONG_LONG, PY_LONG_LONG); /*proto*/
+static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned char const *, Py_ssize_t, Py_ssize_t); /*proto*/
+static int __pyx_f_10kafkatools_4core_7records_12_kernel_text_murmur2(__Pyx_memviewslice, int __pyx_skip_dispatch); /*proto*/
+static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_for_keys(__Pyx_memviewslice, arrayobject *, arrayobject *, int, arrayobject *, int __pyx_skip_dispatch); /*proto*/
 static int __pyx_array_allocate_buffer(struct __pyx_array_obj *); /*proto*/
 static struct __pyx_array_obj *__pyx_array_new(PyObject *, Py_ssize_t, char *, char const *, char *); /*proto*/
 static PyObject *__pyx_memoryview_new(PyObject *, int, int, __Pyx_TypeInfo const *); /*proto*/
@@ -3833,7 +3804,7 @@ static const char __pyx_k_Cannot_transpose_memoryview_with[] = "Cannot transpose
 static const char __pyx_k_Empty_shape_tuple_for_cython_arr[] = "Empty shape tuple for cython.array";
 static const char __pyx_k_Indirect_dimensions_not_supporte[] = "Indirect dimensions not supported";
 static const char __pyx_k_Out_of_bounds_on_buffer_access_a[] = "Out of bounds on buffer access (axis %zd)";
-static const char __pyx_k_The_loops_between_records_and_te[] = "The loops between records and text: lines to columns, columns to lines, the lines of a dump.\n\nThe rules of `_kernel.py` hold here too: ordinary Python that `_kernel_text.pxd` makes C of; every place is compared with the end of its buffer;\nfunctions return how far they came. Output is appended to a bytearray, which is made long enough before anything is written to it.\n";
+static const char __pyx_k_The_loops_beside_the_record_form[] = "The loops beside the record format: lines to columns, columns to lines, keys to partitions.\n\nThe rules of `_kernel.py` hold here too: ordinary Python that `_kernel_text.pxd` makes C of; every place is compared with the end of its buffer;\nfunctions return how far they came. Output is appended to a bytearray, which is made long enough before anything is written to it.\n";
 static const char __pyx_k_Unable_to_convert_item_to_object[] = "Unable to convert item to object";
 static const char __pyx_k_got_differing_extents_in_dimensi[] = "got differing extents in dimension %d (got %zd and %zd)";
 /* #### Code section: decls ### */
@@ -3882,8 +3853,8 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_find_lines(
 static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_2split_keys(CYTHON_UNUSED PyObject *__pyx_self, __Pyx_memviewslice __pyx_v_data, PyObject *__pyx_v_separator, PyObject *__pyx_v_values, PyObject *__pyx_v_keys, Py_ssize_t __pyx_v_start, Py_ssize_t __pyx_v_stop); /* proto */
 static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_4write_values(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v_columns, PyObject *__pyx_v_out, PyObject *__pyx_v_separator, PyObject *__pyx_v_null_literal); /* proto */
 static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_6write_keys_and_values(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v_columns, PyObject *__pyx_v_out, PyObject *__pyx_v_key_separator, PyObject *__pyx_v_separator, PyObject *__pyx_v_null_literal); /* proto */
-static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_8java_utf8(CYTHON_UNUSED PyObject *__pyx_self, __Pyx_memviewslice __pyx_v_data); /* proto */
-static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_10format_records(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v_columns, PyObject *__pyx_v_out, PY_LONG_LONG __pyx_v_base_offset, int __pyx_v_base_sequence, int __pyx_v_flags); /* proto */
+static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_8murmur2(CYTHON_UNUSED PyObject *__pyx_self, __Pyx_memviewslice __pyx_v_data); /* proto */
+static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_10partitions_for_keys(CYTHON_UNUSED PyObject *__pyx_self, __Pyx_memviewslice __pyx_v_data, arrayobject *__pyx_v_key_positions, arrayobject *__pyx_v_key_lengths, int __pyx_v_partition_count, arrayobject *__pyx_v_partitions); /* proto */
 static PyObject *__pyx_tp_new__initialisation_array(PyObject *o, 
 #if CYTHON_VECTORCALL_TPNEW
     PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames
@@ -4023,8 +3994,8 @@ namespace {
     PyObject *__pyx_slice[1];
     PyObject *__pyx_tuple[2];
     PyObject *__pyx_codeobj_tab[6];
-    PyObject *__pyx_string_tab[163];
-    PyObject *__pyx_number_tab[6];
+    PyObject *__pyx_string_tab[144];
+    PyObject *__pyx_number_tab[3];
 /* #### Code section: module_state_contents ### */
 /* PyFrozenDict.module_state_decls */
 #if CYTHON_COMPILING_IN_LIMITED_API
@@ -4106,142 +4077,120 @@ static __pyx_mstatetype * const __pyx_mstate_global = &__pyx_mstate_global_stati
 #define __pyx_n_u_Any __pyx_string_tab[30]
 #define __pyx_n_u_Buffer __pyx_string_tab[31]
 #define __pyx_n_u_Ellipsis __pyx_string_tab[32]
-#define __pyx_n_u_LINE_OVERHEAD __pyx_string_tab[33]
-#define __pyx_n_u_REPLACEMENT __pyx_string_tab[34]
-#define __pyx_n_u_RecordColumns __pyx_string_tab[35]
-#define __pyx_n_u_SHOW_DATA __pyx_string_tab[36]
-#define __pyx_n_u_SHOW_METADATA __pyx_string_tab[37]
-#define __pyx_n_u_Sequence __pyx_string_tab[38]
-#define __pyx_n_u_TYPE_CHECKING __pyx_string_tab[39]
-#define __pyx_n_u_View_MemoryView __pyx_string_tab[40]
-#define __pyx_n_u_Pyx_PyDict_NextRef __pyx_string_tab[41]
-#define __pyx_n_u_annotate __pyx_string_tab[42]
-#define __pyx_n_u_class __pyx_string_tab[43]
-#define __pyx_n_u_class_getitem __pyx_string_tab[44]
-#define __pyx_n_u_dict __pyx_string_tab[45]
-#define __pyx_n_u_func __pyx_string_tab[46]
-#define __pyx_n_u_getstate __pyx_string_tab[47]
-#define __pyx_n_u_import __pyx_string_tab[48]
-#define __pyx_n_u_main __pyx_string_tab[49]
-#define __pyx_n_u_module __pyx_string_tab[50]
-#define __pyx_n_u_name_2 __pyx_string_tab[51]
-#define __pyx_n_u_new __pyx_string_tab[52]
-#define __pyx_n_u_pyx_capi __pyx_string_tab[53]
-#define __pyx_n_u_pyx_checksum __pyx_string_tab[54]
-#define __pyx_n_u_pyx_state __pyx_string_tab[55]
-#define __pyx_n_u_pyx_type __pyx_string_tab[56]
-#define __pyx_n_u_pyx_unpickle_Enum __pyx_string_tab[57]
-#define __pyx_n_u_pyx_vtable __pyx_string_tab[58]
-#define __pyx_n_u_qualname __pyx_string_tab[59]
-#define __pyx_n_u_reduce __pyx_string_tab[60]
-#define __pyx_n_u_reduce_cython __pyx_string_tab[61]
-#define __pyx_n_u_reduce_ex __pyx_string_tab[62]
-#define __pyx_n_u_set_name __pyx_string_tab[63]
-#define __pyx_n_u_setstate __pyx_string_tab[64]
-#define __pyx_n_u_setstate_cython __pyx_string_tab[65]
-#define __pyx_n_u_test __pyx_string_tab[66]
-#define __pyx_n_u_is_coroutine __pyx_string_tab[67]
-#define __pyx_n_u_abc __pyx_string_tab[68]
-#define __pyx_n_u_allocate_buffer __pyx_string_tab[69]
-#define __pyx_n_u_array __pyx_string_tab[70]
-#define __pyx_n_u_asyncio_coroutines __pyx_string_tab[71]
-#define __pyx_n_u_base __pyx_string_tab[72]
-#define __pyx_n_u_base_offset __pyx_string_tab[73]
-#define __pyx_n_u_base_sequence __pyx_string_tab[74]
-#define __pyx_n_u_bool __pyx_string_tab[75]
-#define __pyx_n_u_buffer __pyx_string_tab[76]
-#define __pyx_n_u_bytearray __pyx_string_tab[77]
-#define __pyx_n_u_bytes __pyx_string_tab[78]
-#define __pyx_n_u_c __pyx_string_tab[79]
-#define __pyx_n_u_cline_in_traceback __pyx_string_tab[80]
-#define __pyx_n_u_columns __pyx_string_tab[81]
-#define __pyx_n_u_count __pyx_string_tab[82]
-#define __pyx_n_u_data __pyx_string_tab[83]
-#define __pyx_n_u_dtype_is_object __pyx_string_tab[84]
-#define __pyx_n_u_encode __pyx_string_tab[85]
-#define __pyx_n_u_enumerate __pyx_string_tab[86]
-#define __pyx_n_u_error __pyx_string_tab[87]
-#define __pyx_n_u_find_lines __pyx_string_tab[88]
-#define __pyx_n_u_flags __pyx_string_tab[89]
-#define __pyx_n_u_format __pyx_string_tab[90]
-#define __pyx_n_u_format_records __pyx_string_tab[91]
-#define __pyx_n_u_fortran __pyx_string_tab[92]
-#define __pyx_n_u_header_counts __pyx_string_tab[93]
-#define __pyx_n_u_header_positions __pyx_string_tab[94]
-#define __pyx_n_u_id __pyx_string_tab[95]
-#define __pyx_n_u_index __pyx_string_tab[96]
-#define __pyx_n_u_int __pyx_string_tab[97]
-#define __pyx_n_u_is_end __pyx_string_tab[98]
-#define __pyx_n_u_items __pyx_string_tab[99]
-#define __pyx_n_u_itemsize __pyx_string_tab[100]
-#define __pyx_n_u_java_utf8 __pyx_string_tab[101]
-#define __pyx_n_u_kafkatools_core_records__kernel __pyx_string_tab[102]
-#define __pyx_n_u_kafkatools_core_records_columns __pyx_string_tab[103]
-#define __pyx_n_u_key_lengths __pyx_string_tab[104]
-#define __pyx_n_u_key_positions __pyx_string_tab[105]
-#define __pyx_n_u_key_separator __pyx_string_tab[106]
-#define __pyx_n_u_keys __pyx_string_tab[107]
-#define __pyx_n_u_label __pyx_string_tab[108]
-#define __pyx_n_u_lengths __pyx_string_tab[109]
-#define __pyx_n_u_memview __pyx_string_tab[110]
-#define __pyx_n_u_mode __pyx_string_tab[111]
-#define __pyx_n_u_name __pyx_string_tab[112]
-#define __pyx_n_u_ndim __pyx_string_tab[113]
-#define __pyx_n_u_null_literal __pyx_string_tab[114]
-#define __pyx_n_u_obj __pyx_string_tab[115]
-#define __pyx_n_u_offsets __pyx_string_tab[116]
-#define __pyx_n_u_out __pyx_string_tab[117]
-#define __pyx_n_u_pack __pyx_string_tab[118]
-#define __pyx_n_u_pop __pyx_string_tab[119]
-#define __pyx_n_u_positions __pyx_string_tab[120]
-#define __pyx_n_u_register __pyx_string_tab[121]
-#define __pyx_n_u_separator __pyx_string_tab[122]
-#define __pyx_n_u_setdefault __pyx_string_tab[123]
-#define __pyx_n_u_shape __pyx_string_tab[124]
-#define __pyx_n_u_size __pyx_string_tab[125]
-#define __pyx_n_u_split_keys __pyx_string_tab[126]
-#define __pyx_n_u_start __pyx_string_tab[127]
-#define __pyx_n_u_status __pyx_string_tab[128]
-#define __pyx_n_u_step __pyx_string_tab[129]
-#define __pyx_n_u_stop __pyx_string_tab[130]
-#define __pyx_n_u_struct __pyx_string_tab[131]
-#define __pyx_n_u_timestamp_type __pyx_string_tab[132]
-#define __pyx_n_u_timestamps __pyx_string_tab[133]
-#define __pyx_n_u_typing __pyx_string_tab[134]
-#define __pyx_n_u_unpack __pyx_string_tab[135]
-#define __pyx_n_u_update __pyx_string_tab[136]
-#define __pyx_n_u_value_lengths __pyx_string_tab[137]
-#define __pyx_n_u_value_positions __pyx_string_tab[138]
-#define __pyx_n_u_values __pyx_string_tab[139]
-#define __pyx_n_u_write_keys_and_values __pyx_string_tab[140]
-#define __pyx_n_u_write_values __pyx_string_tab[141]
-#define __pyx_n_u_x __pyx_string_tab[142]
-#define __pyx_kp_b__5 __pyx_string_tab[143]
-#define __pyx_kp_b_s __pyx_string_tab[144]
-#define __pyx_kp_b_headerKeys __pyx_string_tab[145]
-#define __pyx_kp_b_key __pyx_string_tab[146]
-#define __pyx_kp_b_keySize __pyx_string_tab[147]
-#define __pyx_kp_b_offset __pyx_string_tab[148]
-#define __pyx_kp_b_payload __pyx_string_tab[149]
-#define __pyx_kp_b_sequence __pyx_string_tab[150]
-#define __pyx_kp_b_valueSize __pyx_string_tab[151]
-#define __pyx_n_b_O __pyx_string_tab[152]
-#define __pyx_kp_b_PY_LONG_LONG_PY_LONG_LONG_PY_LON __pyx_string_tab[153]
-#define __pyx_kp_b_PY_LONG_LONG_arrayobject___pyx_c __pyx_string_tab[154]
-#define __pyx_kp_b_arrayobject__INTS__LONGS __pyx_string_tab[155]
-#define __pyx_kp_b_iso88591_F_QgS_Zq_auJavQa_1D_j_Qa_avS_q __pyx_string_tab[156]
-#define __pyx_kp_b_iso88591_TTiij_7_F_1A_WA_nA_N_AW_z_QR_j __pyx_string_tab[157]
-#define __pyx_kp_b_iso88591_A_1_1E_2S_9AYavS_awc_AQ_5_Ba __pyx_string_tab[158]
-#define __pyx_kp_b_iso88591_M1BBWWkkl_F_QgS_HJa_Qa_as_s_1 __pyx_string_tab[159]
-#define __pyx_kp_b_iso88591_DDYYZ_v __pyx_string_tab[160]
-#define __pyx_kp_b_iso88591_00HH_hhi_7_F_1A_Qg_1G1_N_AW_z_Q __pyx_string_tab[161]
-#define __pyx_kp_b__6 __pyx_string_tab[162]
+#define __pyx_n_u_RecordColumns __pyx_string_tab[33]
+#define __pyx_n_u_Sequence __pyx_string_tab[34]
+#define __pyx_n_u_TYPE_CHECKING __pyx_string_tab[35]
+#define __pyx_n_u_View_MemoryView __pyx_string_tab[36]
+#define __pyx_n_u_Pyx_PyDict_NextRef __pyx_string_tab[37]
+#define __pyx_n_u_annotate __pyx_string_tab[38]
+#define __pyx_n_u_class __pyx_string_tab[39]
+#define __pyx_n_u_class_getitem __pyx_string_tab[40]
+#define __pyx_n_u_dict __pyx_string_tab[41]
+#define __pyx_n_u_func __pyx_string_tab[42]
+#define __pyx_n_u_getstate __pyx_string_tab[43]
+#define __pyx_n_u_import __pyx_string_tab[44]
+#define __pyx_n_u_main __pyx_string_tab[45]
+#define __pyx_n_u_module __pyx_string_tab[46]
+#define __pyx_n_u_name_2 __pyx_string_tab[47]
+#define __pyx_n_u_new __pyx_string_tab[48]
+#define __pyx_n_u_pyx_capi __pyx_string_tab[49]
+#define __pyx_n_u_pyx_checksum __pyx_string_tab[50]
+#define __pyx_n_u_pyx_state __pyx_string_tab[51]
+#define __pyx_n_u_pyx_type __pyx_string_tab[52]
+#define __pyx_n_u_pyx_unpickle_Enum __pyx_string_tab[53]
+#define __pyx_n_u_pyx_vtable __pyx_string_tab[54]
+#define __pyx_n_u_qualname __pyx_string_tab[55]
+#define __pyx_n_u_reduce __pyx_string_tab[56]
+#define __pyx_n_u_reduce_cython __pyx_string_tab[57]
+#define __pyx_n_u_reduce_ex __pyx_string_tab[58]
+#define __pyx_n_u_set_name __pyx_string_tab[59]
+#define __pyx_n_u_setstate __pyx_string_tab[60]
+#define __pyx_n_u_setstate_cython __pyx_string_tab[61]
+#define __pyx_n_u_test __pyx_string_tab[62]
+#define __pyx_n_u_is_coroutine __pyx_string_tab[63]
+#define __pyx_n_u_abc __pyx_string_tab[64]
+#define __pyx_n_u_allocate_buffer __pyx_string_tab[65]
+#define __pyx_n_u_array __pyx_string_tab[66]
+#define __pyx_n_u_asyncio_coroutines __pyx_string_tab[67]
+#define __pyx_n_u_base __pyx_string_tab[68]
+#define __pyx_n_u_bool __pyx_string_tab[69]
+#define __pyx_n_u_buffer __pyx_string_tab[70]
+#define __pyx_n_u_bytearray __pyx_string_tab[71]
+#define __pyx_n_u_bytes __pyx_string_tab[72]
+#define __pyx_n_u_c __pyx_string_tab[73]
+#define __pyx_n_u_cline_in_traceback __pyx_string_tab[74]
+#define __pyx_n_u_columns __pyx_string_tab[75]
+#define __pyx_n_u_count __pyx_string_tab[76]
+#define __pyx_n_u_data __pyx_string_tab[77]
+#define __pyx_n_u_dtype_is_object __pyx_string_tab[78]
+#define __pyx_n_u_encode __pyx_string_tab[79]
+#define __pyx_n_u_enumerate __pyx_string_tab[80]
+#define __pyx_n_u_error __pyx_string_tab[81]
+#define __pyx_n_u_find_lines __pyx_string_tab[82]
+#define __pyx_n_u_flags __pyx_string_tab[83]
+#define __pyx_n_u_format __pyx_string_tab[84]
+#define __pyx_n_u_fortran __pyx_string_tab[85]
+#define __pyx_n_u_id __pyx_string_tab[86]
+#define __pyx_n_u_index __pyx_string_tab[87]
+#define __pyx_n_u_int __pyx_string_tab[88]
+#define __pyx_n_u_is_end __pyx_string_tab[89]
+#define __pyx_n_u_items __pyx_string_tab[90]
+#define __pyx_n_u_itemsize __pyx_string_tab[91]
+#define __pyx_n_u_kafkatools_core_records__kernel __pyx_string_tab[92]
+#define __pyx_n_u_kafkatools_core_records_columns __pyx_string_tab[93]
+#define __pyx_n_u_key_lengths __pyx_string_tab[94]
+#define __pyx_n_u_key_positions __pyx_string_tab[95]
+#define __pyx_n_u_key_separator __pyx_string_tab[96]
+#define __pyx_n_u_keys __pyx_string_tab[97]
+#define __pyx_n_u_lengths __pyx_string_tab[98]
+#define __pyx_n_u_memview __pyx_string_tab[99]
+#define __pyx_n_u_mode __pyx_string_tab[100]
+#define __pyx_n_u_murmur2 __pyx_string_tab[101]
+#define __pyx_n_u_name __pyx_string_tab[102]
+#define __pyx_n_u_ndim __pyx_string_tab[103]
+#define __pyx_n_u_null_literal __pyx_string_tab[104]
+#define __pyx_n_u_obj __pyx_string_tab[105]
+#define __pyx_n_u_out __pyx_string_tab[106]
+#define __pyx_n_u_pack __pyx_string_tab[107]
+#define __pyx_n_u_partition_count __pyx_string_tab[108]
+#define __pyx_n_u_partitions __pyx_string_tab[109]
+#define __pyx_n_u_partitions_for_keys __pyx_string_tab[110]
+#define __pyx_n_u_pop __pyx_string_tab[111]
+#define __pyx_n_u_positions __pyx_string_tab[112]
+#define __pyx_n_u_register __pyx_string_tab[113]
+#define __pyx_n_u_separator __pyx_string_tab[114]
+#define __pyx_n_u_setdefault __pyx_string_tab[115]
+#define __pyx_n_u_shape __pyx_string_tab[116]
+#define __pyx_n_u_size __pyx_string_tab[117]
+#define __pyx_n_u_split_keys __pyx_string_tab[118]
+#define __pyx_n_u_start __pyx_string_tab[119]
+#define __pyx_n_u_status __pyx_string_tab[120]
+#define __pyx_n_u_step __pyx_string_tab[121]
+#define __pyx_n_u_stop __pyx_string_tab[122]
+#define __pyx_n_u_struct __pyx_string_tab[123]
+#define __pyx_n_u_typing __pyx_string_tab[124]
+#define __pyx_n_u_unpack __pyx_string_tab[125]
+#define __pyx_n_u_update __pyx_string_tab[126]
+#define __pyx_n_u_value_lengths __pyx_string_tab[127]
+#define __pyx_n_u_value_positions __pyx_string_tab[128]
+#define __pyx_n_u_values __pyx_string_tab[129]
+#define __pyx_n_u_write_keys_and_values __pyx_string_tab[130]
+#define __pyx_n_u_write_values __pyx_string_tab[131]
+#define __pyx_n_u_x __pyx_string_tab[132]
+#define __pyx_kp_b__5 __pyx_string_tab[133]
+#define __pyx_n_b_O __pyx_string_tab[134]
+#define __pyx_kp_b_Py_ssize_t_PyObject_Py_ssize_t_P __pyx_string_tab[135]
+#define __pyx_kp_b_arrayobject__INTS__LONGS __pyx_string_tab[136]
+#define __pyx_kp_b_int_PY_LONG_LONG_int_Py_ssize_t __pyx_string_tab[137]
+#define __pyx_kp_b_iso88591_F_QgS_Zq_auJavQa_1D_j_Qa_avS_q __pyx_string_tab[138]
+#define __pyx_kp_b_iso88591_WWhhi_F_1A_y_j_9_1NR_q_1_Cq_c_r __pyx_string_tab[139]
+#define __pyx_kp_b_iso88591_TTiij_7_F_1A_WA_nA_N_AW_z_QR_j __pyx_string_tab[140]
+#define __pyx_kp_b_iso88591_81F_7_S __pyx_string_tab[141]
+#define __pyx_kp_b_iso88591_M1BBWWkkl_F_QgS_HJa_Qa_as_s_1 __pyx_string_tab[142]
+#define __pyx_kp_b_iso88591_DDYYZ_v __pyx_string_tab[143]
 #define __pyx_int_0 __pyx_number_tab[0]
 #define __pyx_int_neg_1 __pyx_number_tab[1]
-#define __pyx_int_1 __pyx_number_tab[2]
-#define __pyx_int_2 __pyx_number_tab[3]
-#define __pyx_int_320 __pyx_number_tab[4]
-#define __pyx_int_136983863 __pyx_number_tab[5]
+#define __pyx_int_136983863 __pyx_number_tab[2]
 /* #### Code section: module_state_clear ### */
 #if CYTHON_USE_MODULE_STATE
 static CYTHON_SMALL_CODE int __pyx_m_clear(PyObject *m) {
@@ -4274,8 +4223,8 @@ static CYTHON_SMALL_CODE int __pyx_m_clear(PyObject *m) {
   for (int i=0; i<1; ++i) { Py_CLEAR(clear_module_state->__pyx_slice[i]); }
   for (int i=0; i<2; ++i) { Py_CLEAR(clear_module_state->__pyx_tuple[i]); }
   for (int i=0; i<6; ++i) { Py_CLEAR(clear_module_state->__pyx_codeobj_tab[i]); }
-  for (int i=0; i<163; ++i) { Py_CLEAR(clear_module_state->__pyx_string_tab[i]); }
-  for (int i=0; i<6; ++i) { Py_CLEAR(clear_module_state->__pyx_number_tab[i]); }
+  for (int i=0; i<144; ++i) { Py_CLEAR(clear_module_state->__pyx_string_tab[i]); }
+  for (int i=0; i<3; ++i) { Py_CLEAR(clear_module_state->__pyx_number_tab[i]); }
 /* #### Code section: module_state_clear_contents ### */
 /* CommonTypesMetaclass.module_state_clear */
 Py_CLEAR(clear_module_state->__pyx_CommonTypesMetaclassType);
@@ -4316,8 +4265,8 @@ static CYTHON_SMALL_CODE int __pyx_m_traverse(PyObject *m, visitproc visit, void
   for (int i=0; i<1; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_slice[i]); }
   for (int i=0; i<2; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_tuple[i]); }
   for (int i=0; i<6; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_codeobj_tab[i]); }
-  for (int i=0; i<163; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_string_tab[i]); }
-  for (int i=0; i<6; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_number_tab[i]); }
+  for (int i=0; i<144; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_string_tab[i]); }
+  for (int i=0; i<3; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_number_tab[i]); }
 /* #### Code section: module_state_traverse_contents ### */
 /* CommonTypesMetaclass.module_state_traverse */
 Py_VISIT(traverse_module_state->__pyx_CommonTypesMetaclassType);
@@ -19333,7 +19282,7 @@ static CYTHON_INLINE void __pyx_f_7cpython_5array_zero(arrayobject *__pyx_v_self
 
 }
 
-/* "kafkatools/core/records/_kernel_text.py":40
+/* "kafkatools/core/records/_kernel_text.py":32
  * 
  * 
  * def _resize(out: bytearray, size: int) -> int:             # <<<<<<<<<<<<<<
@@ -19348,20 +19297,20 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(PyObject *
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":43
+  /* "kafkatools/core/records/_kernel_text.py":35
  *     """Makes a bytearray longer or shorter; what is new in it has no meaning yet."""
  *     if cython.compiled:
  *         return PyByteArray_Resize(out, size)             # <<<<<<<<<<<<<<
  *     if size > len(out):
  *         out.extend(bytes(size - len(out)))
 */
-  __pyx_t_1 = PyByteArray_Resize(__pyx_v_out, __pyx_v_size); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 43, __pyx_L1_error)
+  __pyx_t_1 = PyByteArray_Resize(__pyx_v_out, __pyx_v_size); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 35, __pyx_L1_error)
   {
     __pyx_r = __pyx_t_1;
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":40
+  /* "kafkatools/core/records/_kernel_text.py":32
  * 
  * 
  * def _resize(out: bytearray, size: int) -> int:             # <<<<<<<<<<<<<<
@@ -19378,7 +19327,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(PyObject *
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":51
+/* "kafkatools/core/records/_kernel_text.py":43
  * 
  * 
  * def _writable(out: bytearray) -> Any:             # <<<<<<<<<<<<<<
@@ -19389,7 +19338,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(PyObject *
 static unsigned char *__pyx_f_10kafkatools_4core_7records_12_kernel_text__writable(PyObject *__pyx_v_out) {
   unsigned char *__pyx_r;
 
-  /* "kafkatools/core/records/_kernel_text.py":54
+  /* "kafkatools/core/records/_kernel_text.py":46
  *     """The bytes to write to: a pointer when compiled, good until the next `_resize`."""
  *     if cython.compiled:
  *         return cython.cast("unsigned char*", PyByteArray_AS_STRING(out))             # <<<<<<<<<<<<<<
@@ -19402,7 +19351,7 @@ static unsigned char *__pyx_f_10kafkatools_4core_7records_12_kernel_text__writab
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":51
+  /* "kafkatools/core/records/_kernel_text.py":43
  * 
  * 
  * def _writable(out: bytearray) -> Any:             # <<<<<<<<<<<<<<
@@ -19416,7 +19365,7 @@ static unsigned char *__pyx_f_10kafkatools_4core_7records_12_kernel_text__writab
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":58
+/* "kafkatools/core/records/_kernel_text.py":50
  * 
  * 
  * def _put_text(slots: Any, position: int, text: bytes) -> int:             # <<<<<<<<<<<<<<
@@ -19432,7 +19381,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(u
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":59
+  /* "kafkatools/core/records/_kernel_text.py":51
  * 
  * def _put_text(slots: Any, position: int, text: bytes) -> int:
  *     size = len(text)             # <<<<<<<<<<<<<<
@@ -19441,12 +19390,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(u
 */
   if (unlikely(__pyx_v_text == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 59, __pyx_L1_error)
+    __PYX_ERR(0, 51, __pyx_L1_error)
   }
-  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_text); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 59, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_text); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 51, __pyx_L1_error)
   __pyx_v_size = __pyx_t_1;
 
-  /* "kafkatools/core/records/_kernel_text.py":61
+  /* "kafkatools/core/records/_kernel_text.py":53
  *     size = len(text)
  *     if cython.compiled:
  *         memcpy(slots + position, PyBytes_AS_STRING(text), size)             # <<<<<<<<<<<<<<
@@ -19455,7 +19404,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(u
 */
   (void)(memcpy((__pyx_v_slots + __pyx_v_position), PyBytes_AS_STRING(__pyx_v_text), __pyx_v_size));
 
-  /* "kafkatools/core/records/_kernel_text.py":64
+  /* "kafkatools/core/records/_kernel_text.py":56
  *     else:
  *         slots[position : position + size] = text
  *     return position + size             # <<<<<<<<<<<<<<
@@ -19468,7 +19417,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(u
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":58
+  /* "kafkatools/core/records/_kernel_text.py":50
  * 
  * 
  * def _put_text(slots: Any, position: int, text: bytes) -> int:             # <<<<<<<<<<<<<<
@@ -19486,261 +19435,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(u
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":67
- * 
- * 
- * def _put_number(slots: Any, position: int, value: int) -> int:             # <<<<<<<<<<<<<<
- *     """Writes a signed integer in decimal."""
- *     if value < 0:
-*/
-
-static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_number(unsigned char *__pyx_v_slots, Py_ssize_t __pyx_v_position, PY_LONG_LONG __pyx_v_value) {
-  unsigned PY_LONG_LONG __pyx_v_rest;
-  int __pyx_v_size;
-  Py_ssize_t __pyx_v_end;
-  Py_ssize_t __pyx_v_place;
-  Py_ssize_t __pyx_r;
-  int __pyx_t_1;
-
-
-  /* "kafkatools/core/records/_kernel_text.py":69
- * def _put_number(slots: Any, position: int, value: int) -> int:
- *     """Writes a signed integer in decimal."""
- *     if value < 0:             # <<<<<<<<<<<<<<
- *         slots[position] = 45
- *         position += 1
-*/
-  __pyx_t_1 = (__pyx_v_value < 0);
-
-  if (__pyx_t_1) {
-
-
-    /* "kafkatools/core/records/_kernel_text.py":70
- *     """Writes a signed integer in decimal."""
- *     if value < 0:
- *         slots[position] = 45             # <<<<<<<<<<<<<<
- *         position += 1
- *     if not cython.compiled:
-*/
-    (__pyx_v_slots[__pyx_v_position]) = 45;
-
-    /* "kafkatools/core/records/_kernel_text.py":71
- *     if value < 0:
- *         slots[position] = 45
- *         position += 1             # <<<<<<<<<<<<<<
- *     if not cython.compiled:
- *         return _put_text(slots, position, b"%d" % abs(value))
-*/
-    __pyx_v_position = (__pyx_v_position + 1);
-
-    /* "kafkatools/core/records/_kernel_text.py":69
- * def _put_number(slots: Any, position: int, value: int) -> int:
- *     """Writes a signed integer in decimal."""
- *     if value < 0:             # <<<<<<<<<<<<<<
- *         slots[position] = 45
- *         position += 1
-*/
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":74
- *     if not cython.compiled:
- *         return _put_text(slots, position, b"%d" % abs(value))
- *     rest = _magnitude(value)             # <<<<<<<<<<<<<<
- *     size = 1
- *     while rest >= 10:
-*/
-  __pyx_v_rest = __pyx_f_10kafkatools_4core_7records_12_kernel_text__magnitude(__pyx_v_value);
-
-  /* "kafkatools/core/records/_kernel_text.py":75
- *         return _put_text(slots, position, b"%d" % abs(value))
- *     rest = _magnitude(value)
- *     size = 1             # <<<<<<<<<<<<<<
- *     while rest >= 10:
- *         rest //= 10
-*/
-  __pyx_v_size = 1;
-
-  /* "kafkatools/core/records/_kernel_text.py":76
- *     rest = _magnitude(value)
- *     size = 1
- *     while rest >= 10:             # <<<<<<<<<<<<<<
- *         rest //= 10
- *         size += 1
-*/
-  while (1) {
-    __pyx_t_1 = (__pyx_v_rest >= 10);
-
-
-    if (!__pyx_t_1) break;
-
-    /* "kafkatools/core/records/_kernel_text.py":77
- *     size = 1
- *     while rest >= 10:
- *         rest //= 10             # <<<<<<<<<<<<<<
- *         size += 1
- *     rest = _magnitude(value)
-*/
-    __pyx_v_rest = (__pyx_v_rest / 10);
-
-    /* "kafkatools/core/records/_kernel_text.py":78
- *     while rest >= 10:
- *         rest //= 10
- *         size += 1             # <<<<<<<<<<<<<<
- *     rest = _magnitude(value)
- *     end = position + size
-*/
-    __pyx_v_size = (__pyx_v_size + 1);
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":79
- *         rest //= 10
- *         size += 1
- *     rest = _magnitude(value)             # <<<<<<<<<<<<<<
- *     end = position + size
- *     place = end
-*/
-  __pyx_v_rest = __pyx_f_10kafkatools_4core_7records_12_kernel_text__magnitude(__pyx_v_value);
-
-  /* "kafkatools/core/records/_kernel_text.py":80
- *         size += 1
- *     rest = _magnitude(value)
- *     end = position + size             # <<<<<<<<<<<<<<
- *     place = end
- *     while place > position:
-*/
-  __pyx_v_end = (__pyx_v_position + __pyx_v_size);
-
-  /* "kafkatools/core/records/_kernel_text.py":81
- *     rest = _magnitude(value)
- *     end = position + size
- *     place = end             # <<<<<<<<<<<<<<
- *     while place > position:
- *         place -= 1
-*/
-  __pyx_v_place = __pyx_v_end;
-
-  /* "kafkatools/core/records/_kernel_text.py":82
- *     end = position + size
- *     place = end
- *     while place > position:             # <<<<<<<<<<<<<<
- *         place -= 1
- *         slots[place] = 48 + rest % 10
-*/
-  while (1) {
-    __pyx_t_1 = (__pyx_v_place > __pyx_v_position);
-
-
-    if (!__pyx_t_1) break;
-
-    /* "kafkatools/core/records/_kernel_text.py":83
- *     place = end
- *     while place > position:
- *         place -= 1             # <<<<<<<<<<<<<<
- *         slots[place] = 48 + rest % 10
- *         rest //= 10
-*/
-    __pyx_v_place = (__pyx_v_place - 1);
-
-    /* "kafkatools/core/records/_kernel_text.py":84
- *     while place > position:
- *         place -= 1
- *         slots[place] = 48 + rest % 10             # <<<<<<<<<<<<<<
- *         rest //= 10
- *     return end
-*/
-    (__pyx_v_slots[__pyx_v_place]) = (48 + (__pyx_v_rest % 10));
-
-    /* "kafkatools/core/records/_kernel_text.py":85
- *         place -= 1
- *         slots[place] = 48 + rest % 10
- *         rest //= 10             # <<<<<<<<<<<<<<
- *     return end
- * 
-*/
-    __pyx_v_rest = (__pyx_v_rest / 10);
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":86
- *         slots[place] = 48 + rest % 10
- *         rest //= 10
- *     return end             # <<<<<<<<<<<<<<
- * 
- * 
-*/
-  {
-
-    __pyx_r = __pyx_v_end;
-  }
-  goto __pyx_L0;
-
-  /* "kafkatools/core/records/_kernel_text.py":67
- * 
- * 
- * def _put_number(slots: Any, position: int, value: int) -> int:             # <<<<<<<<<<<<<<
- *     """Writes a signed integer in decimal."""
- *     if value < 0:
-*/
-
-  /* function exit code */
-  __pyx_L0:;
-
-
-
-
-
-
-  return __pyx_r;
-}
-
-/* "kafkatools/core/records/_kernel_text.py":89
- * 
- * 
- * def _magnitude(value: int) -> int:             # <<<<<<<<<<<<<<
- *     return -value if value < 0 else value
- * 
-*/
-
-static unsigned PY_LONG_LONG __pyx_f_10kafkatools_4core_7records_12_kernel_text__magnitude(PY_LONG_LONG __pyx_v_value) {
-  unsigned PY_LONG_LONG __pyx_r;
-  PY_LONG_LONG __pyx_t_1;
-  int __pyx_t_2;
-
-  /* "kafkatools/core/records/_kernel_text.py":90
- * 
- * def _magnitude(value: int) -> int:
- *     return -value if value < 0 else value             # <<<<<<<<<<<<<<
- * 
- * 
-*/
-  __pyx_t_2 = (__pyx_v_value < 0);
-
-  if (__pyx_t_2) {
-
-    __pyx_t_1 = (-__pyx_v_value);
-  } else {
-
-    __pyx_t_1 = __pyx_v_value;
-  }
-
-  {
-    __pyx_r = __pyx_t_1;
-  }
-  goto __pyx_L0;
-
-  /* "kafkatools/core/records/_kernel_text.py":89
- * 
- * 
- * def _magnitude(value: int) -> int:             # <<<<<<<<<<<<<<
- *     return -value if value < 0 else value
- * 
-*/
-
-  /* function exit code */
-  __pyx_L0:;
-  return __pyx_r;
-}
-
-/* "kafkatools/core/records/_kernel_text.py":96
+/* "kafkatools/core/records/_kernel_text.py":62
  * 
  * 
  * def _searchable(data: Buffer) -> Any:             # <<<<<<<<<<<<<<
@@ -19751,7 +19446,7 @@ static unsigned PY_LONG_LONG __pyx_f_10kafkatools_4core_7records_12_kernel_text_
 static unsigned char const *__pyx_f_10kafkatools_4core_7records_12_kernel_text__searchable(__Pyx_memviewslice __pyx_v_data) {
   unsigned char const *__pyx_r;
 
-  /* "kafkatools/core/records/_kernel_text.py":99
+  /* "kafkatools/core/records/_kernel_text.py":65
  *     """The bytes as `_find` takes them."""
  *     if cython.compiled:
  *         return _items(data)             # <<<<<<<<<<<<<<
@@ -19764,7 +19459,7 @@ static unsigned char const *__pyx_f_10kafkatools_4core_7records_12_kernel_text__
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":96
+  /* "kafkatools/core/records/_kernel_text.py":62
  * 
  * 
  * def _searchable(data: Buffer) -> Any:             # <<<<<<<<<<<<<<
@@ -19778,7 +19473,7 @@ static unsigned char const *__pyx_f_10kafkatools_4core_7records_12_kernel_text__
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":103
+/* "kafkatools/core/records/_kernel_text.py":69
  * 
  * 
  * def _find(source: Any, byte: int, start: int, end: int) -> int:             # <<<<<<<<<<<<<<
@@ -19792,7 +19487,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsig
   int __pyx_t_1;
   ptrdiff_t __pyx_t_2;
 
-  /* "kafkatools/core/records/_kernel_text.py":108
+  /* "kafkatools/core/records/_kernel_text.py":74
  *         place: int = source.find(byte, start, end)
  *         return end if place < 0 else place
  *     if start >= end:             # <<<<<<<<<<<<<<
@@ -19804,7 +19499,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsig
   if (__pyx_t_1) {
 
 
-    /* "kafkatools/core/records/_kernel_text.py":109
+    /* "kafkatools/core/records/_kernel_text.py":75
  *         return end if place < 0 else place
  *     if start >= end:
  *         return end             # <<<<<<<<<<<<<<
@@ -19817,7 +19512,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsig
     }
     goto __pyx_L0;
 
-    /* "kafkatools/core/records/_kernel_text.py":108
+    /* "kafkatools/core/records/_kernel_text.py":74
  *         place: int = source.find(byte, start, end)
  *         return end if place < 0 else place
  *     if start >= end:             # <<<<<<<<<<<<<<
@@ -19826,7 +19521,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsig
 */
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":110
+  /* "kafkatools/core/records/_kernel_text.py":76
  *     if start >= end:
  *         return end
  *     found = cython.cast("const unsigned char*", memchr(source + start, byte, end - start))             # <<<<<<<<<<<<<<
@@ -19835,7 +19530,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsig
 */
   __pyx_v_found = ((unsigned char const *)memchr((__pyx_v_source + __pyx_v_start), __pyx_v_byte, (__pyx_v_end - __pyx_v_start)));
 
-  /* "kafkatools/core/records/_kernel_text.py":111
+  /* "kafkatools/core/records/_kernel_text.py":77
  *         return end
  *     found = cython.cast("const unsigned char*", memchr(source + start, byte, end - start))
  *     return end if found == cython.NULL else found - source             # <<<<<<<<<<<<<<
@@ -19857,7 +19552,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsig
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":103
+  /* "kafkatools/core/records/_kernel_text.py":69
  * 
  * 
  * def _find(source: Any, byte: int, start: int, end: int) -> int:             # <<<<<<<<<<<<<<
@@ -19872,7 +19567,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsig
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":114
+/* "kafkatools/core/records/_kernel_text.py":80
  * 
  * 
  * def find_lines(data: Buffer, start: int, is_end: bool, positions: array[int], lengths: array[int], status: array[int]) -> int:             # <<<<<<<<<<<<<<
@@ -19916,7 +19611,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("find_lines", 0);
 
-  /* "kafkatools/core/records/_kernel_text.py":120
+  /* "kafkatools/core/records/_kernel_text.py":86
  *     status[0] = where the first line begins that was not taken.
  *     """
  *     source, end = _searchable(data), len(data)             # <<<<<<<<<<<<<<
@@ -19929,19 +19624,19 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
   __pyx_v_source = __pyx_t_1;
   __pyx_v_end = __pyx_t_2;
 
-  /* "kafkatools/core/records/_kernel_text.py":121
+  /* "kafkatools/core/records/_kernel_text.py":87
  *     """
  *     source, end = _searchable(data), len(data)
  *     starts, sizes = _int_items(positions), _int_items(lengths)             # <<<<<<<<<<<<<<
  *     room = min(len(positions), len(lengths))
  *     position = max(start, 0)
 */
-  __pyx_t_3 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_positions); if (unlikely(__pyx_t_3 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 121, __pyx_L1_error)
-  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_lengths); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 121, __pyx_L1_error)
+  __pyx_t_3 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_positions); if (unlikely(__pyx_t_3 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 87, __pyx_L1_error)
+  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_lengths); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 87, __pyx_L1_error)
   __pyx_v_starts = __pyx_t_3;
   __pyx_v_sizes = __pyx_t_4;
 
-  /* "kafkatools/core/records/_kernel_text.py":122
+  /* "kafkatools/core/records/_kernel_text.py":88
  *     source, end = _searchable(data), len(data)
  *     starts, sizes = _int_items(positions), _int_items(lengths)
  *     room = min(len(positions), len(lengths))             # <<<<<<<<<<<<<<
@@ -19950,14 +19645,14 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
   if (unlikely(((PyObject *)__pyx_v_lengths) == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 122, __pyx_L1_error)
+    __PYX_ERR(0, 88, __pyx_L1_error)
   }
-  __pyx_t_2 = Py_SIZE(((PyObject *)__pyx_v_lengths)); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 122, __pyx_L1_error)
+  __pyx_t_2 = Py_SIZE(((PyObject *)__pyx_v_lengths)); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 88, __pyx_L1_error)
   if (unlikely(((PyObject *)__pyx_v_positions) == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 122, __pyx_L1_error)
+    __PYX_ERR(0, 88, __pyx_L1_error)
   }
-  __pyx_t_5 = Py_SIZE(((PyObject *)__pyx_v_positions)); if (unlikely(__pyx_t_5 == ((Py_ssize_t)-1))) __PYX_ERR(0, 122, __pyx_L1_error)
+  __pyx_t_5 = Py_SIZE(((PyObject *)__pyx_v_positions)); if (unlikely(__pyx_t_5 == ((Py_ssize_t)-1))) __PYX_ERR(0, 88, __pyx_L1_error)
   __pyx_t_7 = (__pyx_t_2 < __pyx_t_5);
 
   if (__pyx_t_7) {
@@ -19973,7 +19668,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
   __pyx_v_room = __pyx_t_6;
 
 
-  /* "kafkatools/core/records/_kernel_text.py":123
+  /* "kafkatools/core/records/_kernel_text.py":89
  *     starts, sizes = _int_items(positions), _int_items(lengths)
  *     room = min(len(positions), len(lengths))
  *     position = max(start, 0)             # <<<<<<<<<<<<<<
@@ -19997,7 +19692,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
   __pyx_v_position = __pyx_t_2;
 
 
-  /* "kafkatools/core/records/_kernel_text.py":124
+  /* "kafkatools/core/records/_kernel_text.py":90
  *     room = min(len(positions), len(lengths))
  *     position = max(start, 0)
  *     newline, carriage = position - 1, position - 1             # <<<<<<<<<<<<<<
@@ -20011,7 +19706,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
   __pyx_v_newline = __pyx_t_2;
   __pyx_v_carriage = __pyx_t_6;
 
-  /* "kafkatools/core/records/_kernel_text.py":125
+  /* "kafkatools/core/records/_kernel_text.py":91
  *     position = max(start, 0)
  *     newline, carriage = position - 1, position - 1
  *     row = 0             # <<<<<<<<<<<<<<
@@ -20020,7 +19715,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
   __pyx_v_row = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":126
+  /* "kafkatools/core/records/_kernel_text.py":92
  *     newline, carriage = position - 1, position - 1
  *     row = 0
  *     while row < room and position < end:             # <<<<<<<<<<<<<<
@@ -20047,7 +19742,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 
     if (!__pyx_t_7) break;
 
-    /* "kafkatools/core/records/_kernel_text.py":127
+    /* "kafkatools/core/records/_kernel_text.py":93
  *     row = 0
  *     while row < room and position < end:
  *         if newline < position:             # <<<<<<<<<<<<<<
@@ -20059,7 +19754,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
     if (__pyx_t_7) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":128
+      /* "kafkatools/core/records/_kernel_text.py":94
  *     while row < room and position < end:
  *         if newline < position:
  *             newline = _find(source, 10, position, end)             # <<<<<<<<<<<<<<
@@ -20068,7 +19763,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
       __pyx_v_newline = __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(__pyx_v_source, 10, __pyx_v_position, __pyx_v_end);
 
-      /* "kafkatools/core/records/_kernel_text.py":127
+      /* "kafkatools/core/records/_kernel_text.py":93
  *     row = 0
  *     while row < room and position < end:
  *         if newline < position:             # <<<<<<<<<<<<<<
@@ -20077,7 +19772,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":129
+    /* "kafkatools/core/records/_kernel_text.py":95
  *         if newline < position:
  *             newline = _find(source, 10, position, end)
  *         if carriage < position:             # <<<<<<<<<<<<<<
@@ -20089,7 +19784,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
     if (__pyx_t_7) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":130
+      /* "kafkatools/core/records/_kernel_text.py":96
  *             newline = _find(source, 10, position, end)
  *         if carriage < position:
  *             carriage = _find(source, 13, position, end)             # <<<<<<<<<<<<<<
@@ -20098,7 +19793,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
       __pyx_v_carriage = __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(__pyx_v_source, 13, __pyx_v_position, __pyx_v_end);
 
-      /* "kafkatools/core/records/_kernel_text.py":129
+      /* "kafkatools/core/records/_kernel_text.py":95
  *         if newline < position:
  *             newline = _find(source, 10, position, end)
  *         if carriage < position:             # <<<<<<<<<<<<<<
@@ -20107,7 +19802,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":131
+    /* "kafkatools/core/records/_kernel_text.py":97
  *         if carriage < position:
  *             carriage = _find(source, 13, position, end)
  *         stop = min(newline, carriage)             # <<<<<<<<<<<<<<
@@ -20131,7 +19826,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
     __pyx_v_stop = __pyx_t_5;
 
 
-    /* "kafkatools/core/records/_kernel_text.py":132
+    /* "kafkatools/core/records/_kernel_text.py":98
  *             carriage = _find(source, 13, position, end)
  *         stop = min(newline, carriage)
  *         after = stop + 1             # <<<<<<<<<<<<<<
@@ -20140,7 +19835,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
     __pyx_v_after = (__pyx_v_stop + 1);
 
-    /* "kafkatools/core/records/_kernel_text.py":133
+    /* "kafkatools/core/records/_kernel_text.py":99
  *         stop = min(newline, carriage)
  *         after = stop + 1
  *         if stop == end:             # <<<<<<<<<<<<<<
@@ -20152,7 +19847,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
     if (__pyx_t_7) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":134
+      /* "kafkatools/core/records/_kernel_text.py":100
  *         after = stop + 1
  *         if stop == end:
  *             if not is_end:             # <<<<<<<<<<<<<<
@@ -20164,7 +19859,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
       if (__pyx_t_7) {
 
 
-        /* "kafkatools/core/records/_kernel_text.py":135
+        /* "kafkatools/core/records/_kernel_text.py":101
  *         if stop == end:
  *             if not is_end:
  *                 break             # <<<<<<<<<<<<<<
@@ -20173,7 +19868,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
         goto __pyx_L4_break;
 
-        /* "kafkatools/core/records/_kernel_text.py":134
+        /* "kafkatools/core/records/_kernel_text.py":100
  *         after = stop + 1
  *         if stop == end:
  *             if not is_end:             # <<<<<<<<<<<<<<
@@ -20182,7 +19877,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
       }
 
-      /* "kafkatools/core/records/_kernel_text.py":136
+      /* "kafkatools/core/records/_kernel_text.py":102
  *             if not is_end:
  *                 break
  *             after = end             # <<<<<<<<<<<<<<
@@ -20191,7 +19886,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
       __pyx_v_after = __pyx_v_end;
 
-      /* "kafkatools/core/records/_kernel_text.py":133
+      /* "kafkatools/core/records/_kernel_text.py":99
  *         stop = min(newline, carriage)
  *         after = stop + 1
  *         if stop == end:             # <<<<<<<<<<<<<<
@@ -20201,7 +19896,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
       goto __pyx_L9;
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":137
+    /* "kafkatools/core/records/_kernel_text.py":103
  *                 break
  *             after = end
  *         elif stop == carriage:             # <<<<<<<<<<<<<<
@@ -20213,7 +19908,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
     if (__pyx_t_7) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":138
+      /* "kafkatools/core/records/_kernel_text.py":104
  *             after = end
  *         elif stop == carriage:
  *             if after == end and not is_end:             # <<<<<<<<<<<<<<
@@ -20239,7 +19934,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
       if (__pyx_t_7) {
 
 
-        /* "kafkatools/core/records/_kernel_text.py":139
+        /* "kafkatools/core/records/_kernel_text.py":105
  *         elif stop == carriage:
  *             if after == end and not is_end:
  *                 break             # <<<<<<<<<<<<<<
@@ -20248,7 +19943,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
         goto __pyx_L4_break;
 
-        /* "kafkatools/core/records/_kernel_text.py":138
+        /* "kafkatools/core/records/_kernel_text.py":104
  *             after = end
  *         elif stop == carriage:
  *             if after == end and not is_end:             # <<<<<<<<<<<<<<
@@ -20257,7 +19952,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
       }
 
-      /* "kafkatools/core/records/_kernel_text.py":140
+      /* "kafkatools/core/records/_kernel_text.py":106
  *             if after == end and not is_end:
  *                 break
  *             if newline == after:             # <<<<<<<<<<<<<<
@@ -20269,7 +19964,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
       if (__pyx_t_7) {
 
 
-        /* "kafkatools/core/records/_kernel_text.py":141
+        /* "kafkatools/core/records/_kernel_text.py":107
  *                 break
  *             if newline == after:
  *                 after += 1             # <<<<<<<<<<<<<<
@@ -20278,7 +19973,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
         __pyx_v_after = (__pyx_v_after + 1);
 
-        /* "kafkatools/core/records/_kernel_text.py":140
+        /* "kafkatools/core/records/_kernel_text.py":106
  *             if after == end and not is_end:
  *                 break
  *             if newline == after:             # <<<<<<<<<<<<<<
@@ -20287,7 +19982,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
       }
 
-      /* "kafkatools/core/records/_kernel_text.py":137
+      /* "kafkatools/core/records/_kernel_text.py":103
  *                 break
  *             after = end
  *         elif stop == carriage:             # <<<<<<<<<<<<<<
@@ -20297,7 +19992,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
     }
     __pyx_L9:;
 
-    /* "kafkatools/core/records/_kernel_text.py":142
+    /* "kafkatools/core/records/_kernel_text.py":108
  *             if newline == after:
  *                 after += 1
  *         starts[row] = position             # <<<<<<<<<<<<<<
@@ -20306,7 +20001,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
     (__pyx_v_starts[__pyx_v_row]) = __pyx_v_position;
 
-    /* "kafkatools/core/records/_kernel_text.py":143
+    /* "kafkatools/core/records/_kernel_text.py":109
  *                 after += 1
  *         starts[row] = position
  *         sizes[row] = stop - position             # <<<<<<<<<<<<<<
@@ -20315,7 +20010,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
     (__pyx_v_sizes[__pyx_v_row]) = (__pyx_v_stop - __pyx_v_position);
 
-    /* "kafkatools/core/records/_kernel_text.py":144
+    /* "kafkatools/core/records/_kernel_text.py":110
  *         starts[row] = position
  *         sizes[row] = stop - position
  *         position = after             # <<<<<<<<<<<<<<
@@ -20324,7 +20019,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
     __pyx_v_position = __pyx_v_after;
 
-    /* "kafkatools/core/records/_kernel_text.py":145
+    /* "kafkatools/core/records/_kernel_text.py":111
  *         sizes[row] = stop - position
  *         position = after
  *         row += 1             # <<<<<<<<<<<<<<
@@ -20335,19 +20030,19 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
   }
   __pyx_L4_break:;
 
-  /* "kafkatools/core/records/_kernel_text.py":146
+  /* "kafkatools/core/records/_kernel_text.py":112
  *         position = after
  *         row += 1
  *     status[0] = position             # <<<<<<<<<<<<<<
  *     return row
  * 
 */
-  __pyx_t_10 = PyLong_FromSsize_t(__pyx_v_position); if (unlikely(!__pyx_t_10)) __PYX_ERR(0, 146, __pyx_L1_error)
+  __pyx_t_10 = PyLong_FromSsize_t(__pyx_v_position); if (unlikely(!__pyx_t_10)) __PYX_ERR(0, 112, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_10);
-  if (unlikely((__Pyx_SetItemInt(((PyObject *)__pyx_v_status), 0, __pyx_t_10, long, 1, __Pyx_PyLong_From_long, 0, 0, 1, __Pyx_ReferenceSharing_FunctionArgument) < 0))) __PYX_ERR(0, 146, __pyx_L1_error)
+  if (unlikely((__Pyx_SetItemInt(((PyObject *)__pyx_v_status), 0, __pyx_t_10, long, 1, __Pyx_PyLong_From_long, 0, 0, 1, __Pyx_ReferenceSharing_FunctionArgument) < 0))) __PYX_ERR(0, 112, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_10); __pyx_t_10 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":147
+  /* "kafkatools/core/records/_kernel_text.py":113
  *         row += 1
  *     status[0] = position
  *     return row             # <<<<<<<<<<<<<<
@@ -20360,7 +20055,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":114
+  /* "kafkatools/core/records/_kernel_text.py":80
  * 
  * 
  * def find_lines(data: Buffer, start: int, is_end: bool, positions: array[int], lengths: array[int], status: array[int]) -> int:             # <<<<<<<<<<<<<<
@@ -20435,67 +20130,67 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_data,&__pyx_mstate_global->__pyx_n_u_start,&__pyx_mstate_global->__pyx_n_u_is_end,&__pyx_mstate_global->__pyx_n_u_positions,&__pyx_mstate_global->__pyx_n_u_lengths,&__pyx_mstate_global->__pyx_n_u_status,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 114, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 80, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  6:
         values[5] = __Pyx_ArgRef_FASTCALL(__pyx_args, 5);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 114, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 80, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  5:
         values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 114, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 80, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  4:
         values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 114, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 80, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 114, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 80, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 114, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 80, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 114, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 80, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "find_lines", 0) < (0)) __PYX_ERR(0, 114, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "find_lines", 0) < (0)) __PYX_ERR(0, 80, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 6; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("find_lines", 1, 6, 6, i); __PYX_ERR(0, 114, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("find_lines", 1, 6, 6, i); __PYX_ERR(0, 80, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 6)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 114, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 80, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 114, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 80, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 114, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 80, __pyx_L3_error)
       values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 114, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 80, __pyx_L3_error)
       values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 114, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 80, __pyx_L3_error)
       values[5] = __Pyx_ArgRef_FASTCALL(__pyx_args, 5);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 114, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 80, __pyx_L3_error)
     }
-    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 114, __pyx_L3_error)
-    __pyx_v_start = __Pyx_PyIndex_AsSsize_t(values[1]); if (unlikely((__pyx_v_start == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 114, __pyx_L3_error)
-    __pyx_v_is_end = __Pyx_PyObject_IsTrue(values[2]); if (unlikely((__pyx_v_is_end == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 114, __pyx_L3_error)
+    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 80, __pyx_L3_error)
+    __pyx_v_start = __Pyx_PyIndex_AsSsize_t(values[1]); if (unlikely((__pyx_v_start == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 80, __pyx_L3_error)
+    __pyx_v_is_end = __Pyx_PyObject_IsTrue(values[2]); if (unlikely((__pyx_v_is_end == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 80, __pyx_L3_error)
     __pyx_v_positions = ((arrayobject *)values[3]);
     __pyx_v_lengths = ((arrayobject *)values[4]);
     __pyx_v_status = ((arrayobject *)values[5]);
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("find_lines", 1, 6, 6, __pyx_nargs); __PYX_ERR(0, 114, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("find_lines", 1, 6, 6, __pyx_nargs); __PYX_ERR(0, 80, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -20507,9 +20202,9 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_positions), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "positions", 0))) __PYX_ERR(0, 114, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_lengths), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "lengths", 0))) __PYX_ERR(0, 114, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_status), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "status", 0))) __PYX_ERR(0, 114, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_positions), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "positions", 0))) __PYX_ERR(0, 80, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_lengths), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "lengths", 0))) __PYX_ERR(0, 80, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_status), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "status", 0))) __PYX_ERR(0, 80, __pyx_L1_error)
   __pyx_r = __pyx_pf_10kafkatools_4core_7records_12_kernel_text_find_lines(__pyx_self, __pyx_v_data, __pyx_v_start, __pyx_v_is_end, __pyx_v_positions, __pyx_v_lengths, __pyx_v_status);
 
   /* function exit code */
@@ -20541,8 +20236,8 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_find_lines(
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("find_lines", 0);
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(__pyx_v_data, __pyx_v_start, __pyx_v_is_end, __pyx_v_positions, __pyx_v_lengths, __pyx_v_status, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 114, __pyx_L1_error)
-  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 114, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(__pyx_v_data, __pyx_v_start, __pyx_v_is_end, __pyx_v_positions, __pyx_v_lengths, __pyx_v_status, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 80, __pyx_L1_error)
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 80, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -20567,7 +20262,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_find_lines(
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":150
+/* "kafkatools/core/records/_kernel_text.py":116
  * 
  * 
  * def split_keys(             # <<<<<<<<<<<<<<
@@ -20616,7 +20311,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
   __Pyx_RefNannySetupContext("split_keys", 0);
 
 
-  /* "kafkatools/core/records/_kernel_text.py":162
+  /* "kafkatools/core/records/_kernel_text.py":128
  *     Returns `stop`, or the row of the first cell that has no separator (or lies outside the data): that one is left as it is.
  *     """
  *     source, end = _searchable(data), len(data)             # <<<<<<<<<<<<<<
@@ -20629,7 +20324,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
   __pyx_v_source = __pyx_t_1;
   __pyx_v_end = __pyx_t_2;
 
-  /* "kafkatools/core/records/_kernel_text.py":163
+  /* "kafkatools/core/records/_kernel_text.py":129
  *     """
  *     source, end = _searchable(data), len(data)
  *     value_positions, value_lengths = _int_items(values[0]), _int_items(values[1])             # <<<<<<<<<<<<<<
@@ -20638,26 +20333,26 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
   if (unlikely(__pyx_v_values == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 163, __pyx_L1_error)
+    __PYX_ERR(0, 129, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_values, 0);
   __Pyx_INCREF(__pyx_t_3);
-  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 163, __pyx_L1_error)
-  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 163, __pyx_L1_error)
+  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 129, __pyx_L1_error)
+  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 129, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   if (unlikely(__pyx_v_values == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 163, __pyx_L1_error)
+    __PYX_ERR(0, 129, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_values, 1);
   __Pyx_INCREF(__pyx_t_3);
-  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 163, __pyx_L1_error)
-  __pyx_t_5 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_5 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 163, __pyx_L1_error)
+  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 129, __pyx_L1_error)
+  __pyx_t_5 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_5 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 129, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   __pyx_v_value_positions = __pyx_t_4;
   __pyx_v_value_lengths = __pyx_t_5;
 
-  /* "kafkatools/core/records/_kernel_text.py":164
+  /* "kafkatools/core/records/_kernel_text.py":130
  *     source, end = _searchable(data), len(data)
  *     value_positions, value_lengths = _int_items(values[0]), _int_items(values[1])
  *     key_positions, key_lengths = _int_items(keys[0]), _int_items(keys[1])             # <<<<<<<<<<<<<<
@@ -20666,26 +20361,26 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
   if (unlikely(__pyx_v_keys == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 164, __pyx_L1_error)
+    __PYX_ERR(0, 130, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_keys, 0);
   __Pyx_INCREF(__pyx_t_3);
-  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 164, __pyx_L1_error)
-  __pyx_t_5 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_5 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 164, __pyx_L1_error)
+  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 130, __pyx_L1_error)
+  __pyx_t_5 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_5 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 130, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   if (unlikely(__pyx_v_keys == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 164, __pyx_L1_error)
+    __PYX_ERR(0, 130, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_keys, 1);
   __Pyx_INCREF(__pyx_t_3);
-  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 164, __pyx_L1_error)
-  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 164, __pyx_L1_error)
+  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 130, __pyx_L1_error)
+  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 130, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   __pyx_v_key_positions = __pyx_t_5;
   __pyx_v_key_lengths = __pyx_t_4;
 
-  /* "kafkatools/core/records/_kernel_text.py":165
+  /* "kafkatools/core/records/_kernel_text.py":131
  *     value_positions, value_lengths = _int_items(values[0]), _int_items(values[1])
  *     key_positions, key_lengths = _int_items(keys[0]), _int_items(keys[1])
  *     stop = min(stop, len(values[0]), len(values[1]), len(keys[0]), len(keys[1]))             # <<<<<<<<<<<<<<
@@ -20694,35 +20389,35 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
   if (unlikely(__pyx_v_values == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 165, __pyx_L1_error)
+    __PYX_ERR(0, 131, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_values, 0);
   __Pyx_INCREF(__pyx_t_3);
-  __pyx_t_2 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 165, __pyx_L1_error)
+  __pyx_t_2 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 131, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   if (unlikely(__pyx_v_values == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 165, __pyx_L1_error)
+    __PYX_ERR(0, 131, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_values, 1);
   __Pyx_INCREF(__pyx_t_3);
-  __pyx_t_6 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_6 == ((Py_ssize_t)-1))) __PYX_ERR(0, 165, __pyx_L1_error)
+  __pyx_t_6 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_6 == ((Py_ssize_t)-1))) __PYX_ERR(0, 131, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   if (unlikely(__pyx_v_keys == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 165, __pyx_L1_error)
+    __PYX_ERR(0, 131, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_keys, 0);
   __Pyx_INCREF(__pyx_t_3);
-  __pyx_t_7 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 165, __pyx_L1_error)
+  __pyx_t_7 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 131, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   if (unlikely(__pyx_v_keys == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 165, __pyx_L1_error)
+    __PYX_ERR(0, 131, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_keys, 1);
   __Pyx_INCREF(__pyx_t_3);
-  __pyx_t_8 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 165, __pyx_L1_error)
+  __pyx_t_8 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 131, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
 
   __pyx_t_9 = __pyx_v_stop;
@@ -20782,7 +20477,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
   __pyx_v_stop = __pyx_t_10;
 
 
-  /* "kafkatools/core/records/_kernel_text.py":166
+  /* "kafkatools/core/records/_kernel_text.py":132
  *     key_positions, key_lengths = _int_items(keys[0]), _int_items(keys[1])
  *     stop = min(stop, len(values[0]), len(values[1]), len(keys[0]), len(keys[1]))
  *     row = max(start, 0)             # <<<<<<<<<<<<<<
@@ -20806,7 +20501,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
   __pyx_v_row = __pyx_t_2;
 
 
-  /* "kafkatools/core/records/_kernel_text.py":167
+  /* "kafkatools/core/records/_kernel_text.py":133
  *     stop = min(stop, len(values[0]), len(values[1]), len(keys[0]), len(keys[1]))
  *     row = max(start, 0)
  *     size = len(separator)             # <<<<<<<<<<<<<<
@@ -20815,12 +20510,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
   if (unlikely(__pyx_v_separator == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 167, __pyx_L1_error)
+    __PYX_ERR(0, 133, __pyx_L1_error)
   }
-  __pyx_t_2 = __Pyx_PyBytes_GET_SIZE(__pyx_v_separator); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 167, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_PyBytes_GET_SIZE(__pyx_v_separator); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 133, __pyx_L1_error)
   __pyx_v_size = __pyx_t_2;
 
-  /* "kafkatools/core/records/_kernel_text.py":168
+  /* "kafkatools/core/records/_kernel_text.py":134
  *     row = max(start, 0)
  *     size = len(separator)
  *     while row < stop:             # <<<<<<<<<<<<<<
@@ -20833,7 +20528,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 
     if (!__pyx_t_11) break;
 
-    /* "kafkatools/core/records/_kernel_text.py":169
+    /* "kafkatools/core/records/_kernel_text.py":135
  *     size = len(separator)
  *     while row < stop:
  *         position, length = value_positions[row], value_lengths[row]             # <<<<<<<<<<<<<<
@@ -20847,7 +20542,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
     __pyx_v_position = __pyx_t_13;
     __pyx_v_length = __pyx_t_14;
 
-    /* "kafkatools/core/records/_kernel_text.py":170
+    /* "kafkatools/core/records/_kernel_text.py":136
  *     while row < stop:
  *         position, length = value_positions[row], value_lengths[row]
  *         if not _is_inside(position, length, end):             # <<<<<<<<<<<<<<
@@ -20859,7 +20554,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
     if (__pyx_t_11) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":171
+      /* "kafkatools/core/records/_kernel_text.py":137
  *         position, length = value_positions[row], value_lengths[row]
  *         if not _is_inside(position, length, end):
  *             return row             # <<<<<<<<<<<<<<
@@ -20872,7 +20567,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
       }
       goto __pyx_L0;
 
-      /* "kafkatools/core/records/_kernel_text.py":170
+      /* "kafkatools/core/records/_kernel_text.py":136
  *     while row < stop:
  *         position, length = value_positions[row], value_lengths[row]
  *         if not _is_inside(position, length, end):             # <<<<<<<<<<<<<<
@@ -20881,7 +20576,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":172
+    /* "kafkatools/core/records/_kernel_text.py":138
  *         if not _is_inside(position, length, end):
  *             return row
  *         place = _find_text(source, separator, position, position + length)             # <<<<<<<<<<<<<<
@@ -20890,7 +20585,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
     __pyx_v_place = __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(__pyx_v_source, __pyx_v_separator, __pyx_v_position, (__pyx_v_position + __pyx_v_length));
 
-    /* "kafkatools/core/records/_kernel_text.py":173
+    /* "kafkatools/core/records/_kernel_text.py":139
  *             return row
  *         place = _find_text(source, separator, position, position + length)
  *         if place < 0:             # <<<<<<<<<<<<<<
@@ -20902,7 +20597,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
     if (__pyx_t_11) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":174
+      /* "kafkatools/core/records/_kernel_text.py":140
  *         place = _find_text(source, separator, position, position + length)
  *         if place < 0:
  *             return row             # <<<<<<<<<<<<<<
@@ -20915,7 +20610,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
       }
       goto __pyx_L0;
 
-      /* "kafkatools/core/records/_kernel_text.py":173
+      /* "kafkatools/core/records/_kernel_text.py":139
  *             return row
  *         place = _find_text(source, separator, position, position + length)
  *         if place < 0:             # <<<<<<<<<<<<<<
@@ -20924,7 +20619,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":175
+    /* "kafkatools/core/records/_kernel_text.py":141
  *         if place < 0:
  *             return row
  *         key_positions[row] = position             # <<<<<<<<<<<<<<
@@ -20933,7 +20628,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
     (__pyx_v_key_positions[__pyx_v_row]) = __pyx_v_position;
 
-    /* "kafkatools/core/records/_kernel_text.py":176
+    /* "kafkatools/core/records/_kernel_text.py":142
  *             return row
  *         key_positions[row] = position
  *         key_lengths[row] = place - position             # <<<<<<<<<<<<<<
@@ -20942,7 +20637,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
     (__pyx_v_key_lengths[__pyx_v_row]) = (__pyx_v_place - __pyx_v_position);
 
-    /* "kafkatools/core/records/_kernel_text.py":177
+    /* "kafkatools/core/records/_kernel_text.py":143
  *         key_positions[row] = position
  *         key_lengths[row] = place - position
  *         value_positions[row] = place + size             # <<<<<<<<<<<<<<
@@ -20951,7 +20646,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
     (__pyx_v_value_positions[__pyx_v_row]) = (__pyx_v_place + __pyx_v_size);
 
-    /* "kafkatools/core/records/_kernel_text.py":178
+    /* "kafkatools/core/records/_kernel_text.py":144
  *         key_lengths[row] = place - position
  *         value_positions[row] = place + size
  *         value_lengths[row] = length - (place - position) - size             # <<<<<<<<<<<<<<
@@ -20960,7 +20655,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
     (__pyx_v_value_lengths[__pyx_v_row]) = ((__pyx_v_length - (__pyx_v_place - __pyx_v_position)) - __pyx_v_size);
 
-    /* "kafkatools/core/records/_kernel_text.py":179
+    /* "kafkatools/core/records/_kernel_text.py":145
  *         value_positions[row] = place + size
  *         value_lengths[row] = length - (place - position) - size
  *         row += 1             # <<<<<<<<<<<<<<
@@ -20970,7 +20665,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
     __pyx_v_row = (__pyx_v_row + 1);
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":180
+  /* "kafkatools/core/records/_kernel_text.py":146
  *         value_lengths[row] = length - (place - position) - size
  *         row += 1
  *     return stop             # <<<<<<<<<<<<<<
@@ -20983,7 +20678,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":150
+  /* "kafkatools/core/records/_kernel_text.py":116
  * 
  * 
  * def split_keys(             # <<<<<<<<<<<<<<
@@ -21059,67 +20754,67 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_data,&__pyx_mstate_global->__pyx_n_u_separator,&__pyx_mstate_global->__pyx_n_u_values,&__pyx_mstate_global->__pyx_n_u_keys,&__pyx_mstate_global->__pyx_n_u_start,&__pyx_mstate_global->__pyx_n_u_stop,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 150, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 116, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  6:
         values[5] = __Pyx_ArgRef_FASTCALL(__pyx_args, 5);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 150, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 116, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  5:
         values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 150, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 116, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  4:
         values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 150, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 116, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 150, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 116, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 150, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 116, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 150, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 116, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "split_keys", 0) < (0)) __PYX_ERR(0, 150, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "split_keys", 0) < (0)) __PYX_ERR(0, 116, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 6; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("split_keys", 1, 6, 6, i); __PYX_ERR(0, 150, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("split_keys", 1, 6, 6, i); __PYX_ERR(0, 116, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 6)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 150, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 116, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 150, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 116, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 150, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 116, __pyx_L3_error)
       values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 150, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 116, __pyx_L3_error)
       values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 150, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 116, __pyx_L3_error)
       values[5] = __Pyx_ArgRef_FASTCALL(__pyx_args, 5);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 150, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 116, __pyx_L3_error)
     }
-    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 151, __pyx_L3_error)
+    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 117, __pyx_L3_error)
     __pyx_v_separator = ((PyObject*)values[1]);
     __pyx_v_values = ((PyObject*)values[2]);
     __pyx_v_keys = ((PyObject*)values[3]);
-    __pyx_v_start = __Pyx_PyIndex_AsSsize_t(values[4]); if (unlikely((__pyx_v_start == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 155, __pyx_L3_error)
-    __pyx_v_stop = __Pyx_PyIndex_AsSsize_t(values[5]); if (unlikely((__pyx_v_stop == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 156, __pyx_L3_error)
+    __pyx_v_start = __Pyx_PyIndex_AsSsize_t(values[4]); if (unlikely((__pyx_v_start == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 121, __pyx_L3_error)
+    __pyx_v_stop = __Pyx_PyIndex_AsSsize_t(values[5]); if (unlikely((__pyx_v_stop == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 122, __pyx_L3_error)
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("split_keys", 1, 6, 6, __pyx_nargs); __PYX_ERR(0, 150, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("split_keys", 1, 6, 6, __pyx_nargs); __PYX_ERR(0, 116, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -21131,9 +20826,9 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_separator), (&PyBytes_Type), 1, "separator", 1))) __PYX_ERR(0, 152, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_values), (&PyTuple_Type), 1, "values", 1))) __PYX_ERR(0, 153, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_keys), (&PyTuple_Type), 1, "keys", 1))) __PYX_ERR(0, 154, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_separator), (&PyBytes_Type), 1, "separator", 1))) __PYX_ERR(0, 118, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_values), (&PyTuple_Type), 1, "values", 1))) __PYX_ERR(0, 119, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_keys), (&PyTuple_Type), 1, "keys", 1))) __PYX_ERR(0, 120, __pyx_L1_error)
   __pyx_r = __pyx_pf_10kafkatools_4core_7records_12_kernel_text_2split_keys(__pyx_self, __pyx_v_data, __pyx_v_separator, __pyx_v_values, __pyx_v_keys, __pyx_v_start, __pyx_v_stop);
 
   /* function exit code */
@@ -21165,8 +20860,8 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_2split_keys
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("split_keys", 0);
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(__pyx_v_data, __pyx_v_separator, __pyx_v_values, __pyx_v_keys, __pyx_v_start, __pyx_v_stop, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 150, __pyx_L1_error)
-  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 150, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(__pyx_v_data, __pyx_v_separator, __pyx_v_values, __pyx_v_keys, __pyx_v_start, __pyx_v_stop, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 116, __pyx_L1_error)
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 116, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -21191,7 +20886,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_2split_keys
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":183
+/* "kafkatools/core/records/_kernel_text.py":149
  * 
  * 
  * def _find_text(source: Any, text: bytes, start: int, end: int) -> int:             # <<<<<<<<<<<<<<
@@ -21211,7 +20906,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
   int __pyx_clineno = 0;
 
 
-  /* "kafkatools/core/records/_kernel_text.py":185
+  /* "kafkatools/core/records/_kernel_text.py":151
  * def _find_text(source: Any, text: bytes, start: int, end: int) -> int:
  *     """Where a text that is not empty begins inside start..end; -1 when it does not."""
  *     size = len(text)             # <<<<<<<<<<<<<<
@@ -21220,12 +20915,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
 */
   if (unlikely(__pyx_v_text == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 185, __pyx_L1_error)
+    __PYX_ERR(0, 151, __pyx_L1_error)
   }
-  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_text); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 185, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_text); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 151, __pyx_L1_error)
   __pyx_v_size = __pyx_t_1;
 
-  /* "kafkatools/core/records/_kernel_text.py":186
+  /* "kafkatools/core/records/_kernel_text.py":152
  *     """Where a text that is not empty begins inside start..end; -1 when it does not."""
  *     size = len(text)
  *     if size == 0:             # <<<<<<<<<<<<<<
@@ -21237,7 +20932,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
   if (__pyx_t_2) {
 
 
-    /* "kafkatools/core/records/_kernel_text.py":187
+    /* "kafkatools/core/records/_kernel_text.py":153
  *     size = len(text)
  *     if size == 0:
  *         return -1             # <<<<<<<<<<<<<<
@@ -21250,7 +20945,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
     }
     goto __pyx_L0;
 
-    /* "kafkatools/core/records/_kernel_text.py":186
+    /* "kafkatools/core/records/_kernel_text.py":152
  *     """Where a text that is not empty begins inside start..end; -1 when it does not."""
  *     size = len(text)
  *     if size == 0:             # <<<<<<<<<<<<<<
@@ -21259,7 +20954,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
 */
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":190
+  /* "kafkatools/core/records/_kernel_text.py":156
  *     if not cython.compiled:
  *         return int(source.find(text, start, end))
  *     letters = cython.cast("const unsigned char*", PyBytes_AS_STRING(text))             # <<<<<<<<<<<<<<
@@ -21268,7 +20963,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
 */
   __pyx_v_letters = ((unsigned char const *)PyBytes_AS_STRING(__pyx_v_text));
 
-  /* "kafkatools/core/records/_kernel_text.py":191
+  /* "kafkatools/core/records/_kernel_text.py":157
  *         return int(source.find(text, start, end))
  *     letters = cython.cast("const unsigned char*", PyBytes_AS_STRING(text))
  *     while end - start >= size:             # <<<<<<<<<<<<<<
@@ -21281,7 +20976,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
 
     if (!__pyx_t_2) break;
 
-    /* "kafkatools/core/records/_kernel_text.py":192
+    /* "kafkatools/core/records/_kernel_text.py":158
  *     letters = cython.cast("const unsigned char*", PyBytes_AS_STRING(text))
  *     while end - start >= size:
  *         place = _find(source, letters[0], start, end)             # <<<<<<<<<<<<<<
@@ -21290,7 +20985,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
 */
     __pyx_v_place = __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(__pyx_v_source, (__pyx_v_letters[0]), __pyx_v_start, __pyx_v_end);
 
-    /* "kafkatools/core/records/_kernel_text.py":193
+    /* "kafkatools/core/records/_kernel_text.py":159
  *     while end - start >= size:
  *         place = _find(source, letters[0], start, end)
  *         if end - place < size:             # <<<<<<<<<<<<<<
@@ -21302,7 +20997,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
     if (__pyx_t_2) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":194
+      /* "kafkatools/core/records/_kernel_text.py":160
  *         place = _find(source, letters[0], start, end)
  *         if end - place < size:
  *             return -1             # <<<<<<<<<<<<<<
@@ -21315,7 +21010,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
       }
       goto __pyx_L0;
 
-      /* "kafkatools/core/records/_kernel_text.py":193
+      /* "kafkatools/core/records/_kernel_text.py":159
  *     while end - start >= size:
  *         place = _find(source, letters[0], start, end)
  *         if end - place < size:             # <<<<<<<<<<<<<<
@@ -21324,7 +21019,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":195
+    /* "kafkatools/core/records/_kernel_text.py":161
  *         if end - place < size:
  *             return -1
  *         if memcmp(source + place, letters, size) == 0:             # <<<<<<<<<<<<<<
@@ -21336,7 +21031,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
     if (__pyx_t_2) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":196
+      /* "kafkatools/core/records/_kernel_text.py":162
  *             return -1
  *         if memcmp(source + place, letters, size) == 0:
  *             return place             # <<<<<<<<<<<<<<
@@ -21349,7 +21044,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
       }
       goto __pyx_L0;
 
-      /* "kafkatools/core/records/_kernel_text.py":195
+      /* "kafkatools/core/records/_kernel_text.py":161
  *         if end - place < size:
  *             return -1
  *         if memcmp(source + place, letters, size) == 0:             # <<<<<<<<<<<<<<
@@ -21358,7 +21053,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":197
+    /* "kafkatools/core/records/_kernel_text.py":163
  *         if memcmp(source + place, letters, size) == 0:
  *             return place
  *         start = place + 1             # <<<<<<<<<<<<<<
@@ -21368,7 +21063,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
     __pyx_v_start = (__pyx_v_place + 1);
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":198
+  /* "kafkatools/core/records/_kernel_text.py":164
  *             return place
  *         start = place + 1
  *     return -1             # <<<<<<<<<<<<<<
@@ -21381,7 +21076,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":183
+  /* "kafkatools/core/records/_kernel_text.py":149
  * 
  * 
  * def _find_text(source: Any, text: bytes, start: int, end: int) -> int:             # <<<<<<<<<<<<<<
@@ -21402,7 +21097,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":204
+/* "kafkatools/core/records/_kernel_text.py":170
  * 
  * 
  * def write_values(columns: RecordColumns, out: bytearray, separator: bytes, null_literal: bytes) -> int:             # <<<<<<<<<<<<<<
@@ -21424,20 +21119,20 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_value
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":206
+  /* "kafkatools/core/records/_kernel_text.py":172
  * def write_values(columns: RecordColumns, out: bytearray, separator: bytes, null_literal: bytes) -> int:
  *     """Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell lies outside its buffer."""
  *     return write_keys_and_values(columns, out, None, separator, null_literal)             # <<<<<<<<<<<<<<
  * 
  * 
 */
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_and_values(__pyx_v_columns, __pyx_v_out, ((PyObject*)Py_None), __pyx_v_separator, __pyx_v_null_literal, 0); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 206, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_and_values(__pyx_v_columns, __pyx_v_out, ((PyObject*)Py_None), __pyx_v_separator, __pyx_v_null_literal, 0); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 172, __pyx_L1_error)
   {
     __pyx_r = __pyx_t_1;
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":204
+  /* "kafkatools/core/records/_kernel_text.py":170
  * 
  * 
  * def write_values(columns: RecordColumns, out: bytearray, separator: bytes, null_literal: bytes) -> int:             # <<<<<<<<<<<<<<
@@ -21497,44 +21192,44 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_columns,&__pyx_mstate_global->__pyx_n_u_out,&__pyx_mstate_global->__pyx_n_u_separator,&__pyx_mstate_global->__pyx_n_u_null_literal,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 204, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 170, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  4:
         values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 204, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 170, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 204, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 170, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 204, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 170, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 204, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 170, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "write_values", 0) < (0)) __PYX_ERR(0, 204, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "write_values", 0) < (0)) __PYX_ERR(0, 170, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 4; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("write_values", 1, 4, 4, i); __PYX_ERR(0, 204, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("write_values", 1, 4, 4, i); __PYX_ERR(0, 170, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 4)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 204, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 170, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 204, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 170, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 204, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 170, __pyx_L3_error)
       values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 204, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 170, __pyx_L3_error)
     }
     __pyx_v_columns = values[0];
     __pyx_v_out = ((PyObject*)values[1]);
@@ -21543,7 +21238,7 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("write_values", 1, 4, 4, __pyx_nargs); __PYX_ERR(0, 204, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("write_values", 1, 4, 4, __pyx_nargs); __PYX_ERR(0, 170, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -21554,9 +21249,9 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_out), (&PyByteArray_Type), 1, "out", 1))) __PYX_ERR(0, 204, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_separator), (&PyBytes_Type), 1, "separator", 1))) __PYX_ERR(0, 204, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_null_literal), (&PyBytes_Type), 1, "null_literal", 1))) __PYX_ERR(0, 204, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_out), (&PyByteArray_Type), 1, "out", 1))) __PYX_ERR(0, 170, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_separator), (&PyBytes_Type), 1, "separator", 1))) __PYX_ERR(0, 170, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_null_literal), (&PyBytes_Type), 1, "null_literal", 1))) __PYX_ERR(0, 170, __pyx_L1_error)
   __pyx_r = __pyx_pf_10kafkatools_4core_7records_12_kernel_text_4write_values(__pyx_self, __pyx_v_columns, __pyx_v_out, __pyx_v_separator, __pyx_v_null_literal);
 
   /* function exit code */
@@ -21585,8 +21280,8 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_4write_valu
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("write_values", 0);
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_values(__pyx_v_columns, __pyx_v_out, __pyx_v_separator, __pyx_v_null_literal, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 204, __pyx_L1_error)
-  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 204, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_values(__pyx_v_columns, __pyx_v_out, __pyx_v_separator, __pyx_v_null_literal, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 170, __pyx_L1_error)
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 170, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -21611,7 +21306,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_4write_valu
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":209
+/* "kafkatools/core/records/_kernel_text.py":175
  * 
  * 
  * def write_keys_and_values(             # <<<<<<<<<<<<<<
@@ -21660,34 +21355,34 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("write_keys_and_values", 0);
 
-  /* "kafkatools/core/records/_kernel_text.py":213
+  /* "kafkatools/core/records/_kernel_text.py":179
  * ) -> int:
  *     """The same with the key and `key_separator` before each value; None leaves the key out."""
  *     data = columns.buffer             # <<<<<<<<<<<<<<
  *     source, end = _items(data), len(data)
  *     has_keys = key_separator is not None
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_buffer); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 213, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_buffer); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 179, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
   __pyx_v_data = __pyx_t_1;
   __pyx_t_1 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":214
+  /* "kafkatools/core/records/_kernel_text.py":180
  *     """The same with the key and `key_separator` before each value; None leaves the key out."""
  *     data = columns.buffer
  *     source, end = _items(data), len(data)             # <<<<<<<<<<<<<<
  *     has_keys = key_separator is not None
  *     middle = key_separator if has_keys else b""
 */
-  __pyx_t_2 = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(__pyx_v_data, 0); if (unlikely(!__pyx_t_2.memview)) __PYX_ERR(0, 214, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(__pyx_v_data, 0); if (unlikely(!__pyx_t_2.memview)) __PYX_ERR(0, 180, __pyx_L1_error)
   __pyx_t_3 = __pyx_f_10kafkatools_4core_7records_7_kernel__items(__pyx_t_2);
 
-  __pyx_t_4 = PyObject_Length(__pyx_v_data); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 214, __pyx_L1_error)
+  __pyx_t_4 = PyObject_Length(__pyx_v_data); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 180, __pyx_L1_error)
   __pyx_v_source = __pyx_t_3;
   __PYX_XCLEAR_MEMVIEW(&__pyx_t_2, 1);; __pyx_t_2.memview = NULL; __pyx_t_2.data = NULL;
   __pyx_v_end = __pyx_t_4;
 
-  /* "kafkatools/core/records/_kernel_text.py":215
+  /* "kafkatools/core/records/_kernel_text.py":181
  *     data = columns.buffer
  *     source, end = _items(data), len(data)
  *     has_keys = key_separator is not None             # <<<<<<<<<<<<<<
@@ -21697,7 +21392,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
   __pyx_t_5 = (__pyx_v_key_separator != ((PyObject*)Py_None));
   __pyx_v_has_keys = __pyx_t_5;
 
-  /* "kafkatools/core/records/_kernel_text.py":216
+  /* "kafkatools/core/records/_kernel_text.py":182
  *     source, end = _items(data), len(data)
  *     has_keys = key_separator is not None
  *     middle = key_separator if has_keys else b""             # <<<<<<<<<<<<<<
@@ -21714,57 +21409,57 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
   __pyx_v_middle = ((PyObject*)__pyx_t_1);
   __pyx_t_1 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":217
+  /* "kafkatools/core/records/_kernel_text.py":183
  *     has_keys = key_separator is not None
  *     middle = key_separator if has_keys else b""
  *     values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)             # <<<<<<<<<<<<<<
  *     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)
  *     count = _row_count(columns)
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 217, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 183, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 217, __pyx_L1_error)
-  __pyx_t_6 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_6 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 217, __pyx_L1_error)
+  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 183, __pyx_L1_error)
+  __pyx_t_6 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_6 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 183, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 217, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 183, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 217, __pyx_L1_error)
-  __pyx_t_7 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_7 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 217, __pyx_L1_error)
+  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 183, __pyx_L1_error)
+  __pyx_t_7 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_7 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 183, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
   __pyx_v_values = __pyx_t_6;
   __pyx_v_value_sizes = __pyx_t_7;
 
-  /* "kafkatools/core/records/_kernel_text.py":218
+  /* "kafkatools/core/records/_kernel_text.py":184
  *     middle = key_separator if has_keys else b""
  *     values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)
  *     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)             # <<<<<<<<<<<<<<
  *     count = _row_count(columns)
  *     need = len(out)
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 218, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 184, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 218, __pyx_L1_error)
-  __pyx_t_7 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_7 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 218, __pyx_L1_error)
+  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 184, __pyx_L1_error)
+  __pyx_t_7 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_7 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 184, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 218, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 184, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 218, __pyx_L1_error)
-  __pyx_t_6 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_6 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 218, __pyx_L1_error)
+  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 184, __pyx_L1_error)
+  __pyx_t_6 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_6 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 184, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
   __pyx_v_keys = __pyx_t_7;
   __pyx_v_key_sizes = __pyx_t_6;
 
-  /* "kafkatools/core/records/_kernel_text.py":219
+  /* "kafkatools/core/records/_kernel_text.py":185
  *     values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)
  *     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)
  *     count = _row_count(columns)             # <<<<<<<<<<<<<<
  *     need = len(out)
  *     null_size = len(null_literal)
 */
-  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(__pyx_v_columns); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 219, __pyx_L1_error)
+  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(__pyx_v_columns); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 185, __pyx_L1_error)
   __pyx_v_count = __pyx_t_4;
 
-  /* "kafkatools/core/records/_kernel_text.py":220
+  /* "kafkatools/core/records/_kernel_text.py":186
  *     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)
  *     count = _row_count(columns)
  *     need = len(out)             # <<<<<<<<<<<<<<
@@ -21773,12 +21468,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   if (unlikely(__pyx_v_out == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 220, __pyx_L1_error)
+    __PYX_ERR(0, 186, __pyx_L1_error)
   }
-  __pyx_t_4 = __Pyx_PyByteArray_GET_SIZE(__pyx_v_out); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 220, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyByteArray_GET_SIZE(__pyx_v_out); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 186, __pyx_L1_error)
   __pyx_v_need = __pyx_t_4;
 
-  /* "kafkatools/core/records/_kernel_text.py":221
+  /* "kafkatools/core/records/_kernel_text.py":187
  *     count = _row_count(columns)
  *     need = len(out)
  *     null_size = len(null_literal)             # <<<<<<<<<<<<<<
@@ -21787,12 +21482,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   if (unlikely(__pyx_v_null_literal == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 221, __pyx_L1_error)
+    __PYX_ERR(0, 187, __pyx_L1_error)
   }
-  __pyx_t_4 = __Pyx_PyBytes_GET_SIZE(__pyx_v_null_literal); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 221, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyBytes_GET_SIZE(__pyx_v_null_literal); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 187, __pyx_L1_error)
   __pyx_v_null_size = __pyx_t_4;
 
-  /* "kafkatools/core/records/_kernel_text.py":222
+  /* "kafkatools/core/records/_kernel_text.py":188
  *     need = len(out)
  *     null_size = len(null_literal)
  *     fixed = len(separator) + len(middle)             # <<<<<<<<<<<<<<
@@ -21801,19 +21496,19 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   if (unlikely(__pyx_v_separator == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 222, __pyx_L1_error)
+    __PYX_ERR(0, 188, __pyx_L1_error)
   }
-  __pyx_t_4 = __Pyx_PyBytes_GET_SIZE(__pyx_v_separator); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 222, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyBytes_GET_SIZE(__pyx_v_separator); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 188, __pyx_L1_error)
   if (unlikely(__pyx_v_middle == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 222, __pyx_L1_error)
+    __PYX_ERR(0, 188, __pyx_L1_error)
   }
-  __pyx_t_8 = __Pyx_PyBytes_GET_SIZE(__pyx_v_middle); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 222, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyBytes_GET_SIZE(__pyx_v_middle); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 188, __pyx_L1_error)
   __pyx_v_fixed = (__pyx_t_4 + __pyx_t_8);
 
 
 
-  /* "kafkatools/core/records/_kernel_text.py":223
+  /* "kafkatools/core/records/_kernel_text.py":189
  *     null_size = len(null_literal)
  *     fixed = len(separator) + len(middle)
  *     row = 0             # <<<<<<<<<<<<<<
@@ -21822,7 +21517,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   __pyx_v_row = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":224
+  /* "kafkatools/core/records/_kernel_text.py":190
  *     fixed = len(separator) + len(middle)
  *     row = 0
  *     while row < count:             # <<<<<<<<<<<<<<
@@ -21835,7 +21530,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 
     if (!__pyx_t_5) break;
 
-    /* "kafkatools/core/records/_kernel_text.py":225
+    /* "kafkatools/core/records/_kernel_text.py":191
  *     row = 0
  *     while row < count:
  *         length = value_sizes[row]             # <<<<<<<<<<<<<<
@@ -21844,7 +21539,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     __pyx_v_length = (__pyx_v_value_sizes[__pyx_v_row]);
 
-    /* "kafkatools/core/records/_kernel_text.py":226
+    /* "kafkatools/core/records/_kernel_text.py":192
  *     while row < count:
  *         length = value_sizes[row]
  *         if not _is_inside(values[row], length, end):             # <<<<<<<<<<<<<<
@@ -21856,7 +21551,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
     if (__pyx_t_5) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":227
+      /* "kafkatools/core/records/_kernel_text.py":193
  *         length = value_sizes[row]
  *         if not _is_inside(values[row], length, end):
  *             break             # <<<<<<<<<<<<<<
@@ -21865,7 +21560,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
       goto __pyx_L4_break;
 
-      /* "kafkatools/core/records/_kernel_text.py":226
+      /* "kafkatools/core/records/_kernel_text.py":192
  *     while row < count:
  *         length = value_sizes[row]
  *         if not _is_inside(values[row], length, end):             # <<<<<<<<<<<<<<
@@ -21874,7 +21569,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":228
+    /* "kafkatools/core/records/_kernel_text.py":194
  *         if not _is_inside(values[row], length, end):
  *             break
  *         need += fixed + (length if length >= 0 else null_size)             # <<<<<<<<<<<<<<
@@ -21894,7 +21589,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
     __pyx_v_need = (__pyx_v_need + (__pyx_v_fixed + __pyx_t_8));
 
 
-    /* "kafkatools/core/records/_kernel_text.py":229
+    /* "kafkatools/core/records/_kernel_text.py":195
  *             break
  *         need += fixed + (length if length >= 0 else null_size)
  *         if has_keys:             # <<<<<<<<<<<<<<
@@ -21903,7 +21598,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     if (__pyx_v_has_keys) {
 
-      /* "kafkatools/core/records/_kernel_text.py":230
+      /* "kafkatools/core/records/_kernel_text.py":196
  *         need += fixed + (length if length >= 0 else null_size)
  *         if has_keys:
  *             length = key_sizes[row]             # <<<<<<<<<<<<<<
@@ -21912,7 +21607,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
       __pyx_v_length = (__pyx_v_key_sizes[__pyx_v_row]);
 
-      /* "kafkatools/core/records/_kernel_text.py":231
+      /* "kafkatools/core/records/_kernel_text.py":197
  *         if has_keys:
  *             length = key_sizes[row]
  *             if not _is_inside(keys[row], length, end):             # <<<<<<<<<<<<<<
@@ -21924,7 +21619,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
       if (__pyx_t_5) {
 
 
-        /* "kafkatools/core/records/_kernel_text.py":232
+        /* "kafkatools/core/records/_kernel_text.py":198
  *             length = key_sizes[row]
  *             if not _is_inside(keys[row], length, end):
  *                 break             # <<<<<<<<<<<<<<
@@ -21933,7 +21628,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
         goto __pyx_L4_break;
 
-        /* "kafkatools/core/records/_kernel_text.py":231
+        /* "kafkatools/core/records/_kernel_text.py":197
  *         if has_keys:
  *             length = key_sizes[row]
  *             if not _is_inside(keys[row], length, end):             # <<<<<<<<<<<<<<
@@ -21942,7 +21637,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
       }
 
-      /* "kafkatools/core/records/_kernel_text.py":233
+      /* "kafkatools/core/records/_kernel_text.py":199
  *             if not _is_inside(keys[row], length, end):
  *                 break
  *             need += length if length >= 0 else null_size             # <<<<<<<<<<<<<<
@@ -21962,7 +21657,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
       __pyx_v_need = (__pyx_v_need + __pyx_t_8);
 
 
-      /* "kafkatools/core/records/_kernel_text.py":229
+      /* "kafkatools/core/records/_kernel_text.py":195
  *             break
  *         need += fixed + (length if length >= 0 else null_size)
  *         if has_keys:             # <<<<<<<<<<<<<<
@@ -21971,7 +21666,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":234
+    /* "kafkatools/core/records/_kernel_text.py":200
  *                 break
  *             need += length if length >= 0 else null_size
  *         row += 1             # <<<<<<<<<<<<<<
@@ -21982,7 +21677,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
   }
   __pyx_L4_break:;
 
-  /* "kafkatools/core/records/_kernel_text.py":235
+  /* "kafkatools/core/records/_kernel_text.py":201
  *             need += length if length >= 0 else null_size
  *         row += 1
  *     position = len(out)             # <<<<<<<<<<<<<<
@@ -21991,12 +21686,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   if (unlikely(__pyx_v_out == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 235, __pyx_L1_error)
+    __PYX_ERR(0, 201, __pyx_L1_error)
   }
-  __pyx_t_8 = __Pyx_PyByteArray_GET_SIZE(__pyx_v_out); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 235, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyByteArray_GET_SIZE(__pyx_v_out); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 201, __pyx_L1_error)
   __pyx_v_position = __pyx_t_8;
 
-  /* "kafkatools/core/records/_kernel_text.py":236
+  /* "kafkatools/core/records/_kernel_text.py":202
  *         row += 1
  *     position = len(out)
  *     count = row             # <<<<<<<<<<<<<<
@@ -22005,17 +21700,17 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   __pyx_v_count = __pyx_v_row;
 
-  /* "kafkatools/core/records/_kernel_text.py":237
+  /* "kafkatools/core/records/_kernel_text.py":203
  *     position = len(out)
  *     count = row
  *     _resize(out, need)             # <<<<<<<<<<<<<<
  *     slots = _writable(out)
  *     row = 0
 */
-  __pyx_t_9 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(__pyx_v_out, __pyx_v_need); if (unlikely(__pyx_t_9 == ((int)-1))) __PYX_ERR(0, 237, __pyx_L1_error)
+  __pyx_t_9 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(__pyx_v_out, __pyx_v_need); if (unlikely(__pyx_t_9 == ((int)-1))) __PYX_ERR(0, 203, __pyx_L1_error)
 
 
-  /* "kafkatools/core/records/_kernel_text.py":238
+  /* "kafkatools/core/records/_kernel_text.py":204
  *     count = row
  *     _resize(out, need)
  *     slots = _writable(out)             # <<<<<<<<<<<<<<
@@ -22024,7 +21719,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   __pyx_v_slots = __pyx_f_10kafkatools_4core_7records_12_kernel_text__writable(__pyx_v_out);
 
-  /* "kafkatools/core/records/_kernel_text.py":239
+  /* "kafkatools/core/records/_kernel_text.py":205
  *     _resize(out, need)
  *     slots = _writable(out)
  *     row = 0             # <<<<<<<<<<<<<<
@@ -22033,7 +21728,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   __pyx_v_row = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":240
+  /* "kafkatools/core/records/_kernel_text.py":206
  *     slots = _writable(out)
  *     row = 0
  *     while row < count:             # <<<<<<<<<<<<<<
@@ -22046,7 +21741,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 
     if (!__pyx_t_5) break;
 
-    /* "kafkatools/core/records/_kernel_text.py":241
+    /* "kafkatools/core/records/_kernel_text.py":207
  *     row = 0
  *     while row < count:
  *         if has_keys:             # <<<<<<<<<<<<<<
@@ -22055,7 +21750,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     if (__pyx_v_has_keys) {
 
-      /* "kafkatools/core/records/_kernel_text.py":242
+      /* "kafkatools/core/records/_kernel_text.py":208
  *     while row < count:
  *         if has_keys:
  *             position = _put_cell(slots, position, source, keys[row], key_sizes[row], null_literal)             # <<<<<<<<<<<<<<
@@ -22064,7 +21759,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
       __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(__pyx_v_slots, __pyx_v_position, __pyx_v_source, (__pyx_v_keys[__pyx_v_row]), (__pyx_v_key_sizes[__pyx_v_row]), __pyx_v_null_literal);
 
-      /* "kafkatools/core/records/_kernel_text.py":243
+      /* "kafkatools/core/records/_kernel_text.py":209
  *         if has_keys:
  *             position = _put_cell(slots, position, source, keys[row], key_sizes[row], null_literal)
  *             position = _put_text(slots, position, middle)             # <<<<<<<<<<<<<<
@@ -22073,7 +21768,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
       __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(__pyx_v_slots, __pyx_v_position, __pyx_v_middle);
 
-      /* "kafkatools/core/records/_kernel_text.py":241
+      /* "kafkatools/core/records/_kernel_text.py":207
  *     row = 0
  *     while row < count:
  *         if has_keys:             # <<<<<<<<<<<<<<
@@ -22082,7 +21777,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":244
+    /* "kafkatools/core/records/_kernel_text.py":210
  *             position = _put_cell(slots, position, source, keys[row], key_sizes[row], null_literal)
  *             position = _put_text(slots, position, middle)
  *         position = _put_cell(slots, position, source, values[row], value_sizes[row], null_literal)             # <<<<<<<<<<<<<<
@@ -22091,7 +21786,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(__pyx_v_slots, __pyx_v_position, __pyx_v_source, (__pyx_v_values[__pyx_v_row]), (__pyx_v_value_sizes[__pyx_v_row]), __pyx_v_null_literal);
 
-    /* "kafkatools/core/records/_kernel_text.py":245
+    /* "kafkatools/core/records/_kernel_text.py":211
  *             position = _put_text(slots, position, middle)
  *         position = _put_cell(slots, position, source, values[row], value_sizes[row], null_literal)
  *         position = _put_text(slots, position, separator)             # <<<<<<<<<<<<<<
@@ -22100,7 +21795,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(__pyx_v_slots, __pyx_v_position, __pyx_v_separator);
 
-    /* "kafkatools/core/records/_kernel_text.py":246
+    /* "kafkatools/core/records/_kernel_text.py":212
  *         position = _put_cell(slots, position, source, values[row], value_sizes[row], null_literal)
  *         position = _put_text(slots, position, separator)
  *         row += 1             # <<<<<<<<<<<<<<
@@ -22110,7 +21805,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
     __pyx_v_row = (__pyx_v_row + 1);
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":247
+  /* "kafkatools/core/records/_kernel_text.py":213
  *         position = _put_text(slots, position, separator)
  *         row += 1
  *     if position < len(out):             # <<<<<<<<<<<<<<
@@ -22119,26 +21814,26 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   if (unlikely(__pyx_v_out == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 247, __pyx_L1_error)
+    __PYX_ERR(0, 213, __pyx_L1_error)
   }
-  __pyx_t_8 = __Pyx_PyByteArray_GET_SIZE(__pyx_v_out); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 247, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyByteArray_GET_SIZE(__pyx_v_out); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 213, __pyx_L1_error)
   __pyx_t_5 = (__pyx_v_position < __pyx_t_8);
 
 
   if (__pyx_t_5) {
 
 
-    /* "kafkatools/core/records/_kernel_text.py":248
+    /* "kafkatools/core/records/_kernel_text.py":214
  *         row += 1
  *     if position < len(out):
  *         _resize(out, position)             # <<<<<<<<<<<<<<
  *     return count
  * 
 */
-    __pyx_t_9 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(__pyx_v_out, __pyx_v_position); if (unlikely(__pyx_t_9 == ((int)-1))) __PYX_ERR(0, 248, __pyx_L1_error)
+    __pyx_t_9 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(__pyx_v_out, __pyx_v_position); if (unlikely(__pyx_t_9 == ((int)-1))) __PYX_ERR(0, 214, __pyx_L1_error)
 
 
-    /* "kafkatools/core/records/_kernel_text.py":247
+    /* "kafkatools/core/records/_kernel_text.py":213
  *         position = _put_text(slots, position, separator)
  *         row += 1
  *     if position < len(out):             # <<<<<<<<<<<<<<
@@ -22147,7 +21842,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":249
+  /* "kafkatools/core/records/_kernel_text.py":215
  *     if position < len(out):
  *         _resize(out, position)
  *     return count             # <<<<<<<<<<<<<<
@@ -22160,7 +21855,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":209
+  /* "kafkatools/core/records/_kernel_text.py":175
  * 
  * 
  * def write_keys_and_values(             # <<<<<<<<<<<<<<
@@ -22241,50 +21936,50 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_columns,&__pyx_mstate_global->__pyx_n_u_out,&__pyx_mstate_global->__pyx_n_u_key_separator,&__pyx_mstate_global->__pyx_n_u_separator,&__pyx_mstate_global->__pyx_n_u_null_literal,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 209, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 175, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  5:
         values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 209, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 175, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  4:
         values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 209, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 175, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 209, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 175, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 209, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 175, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 209, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 175, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "write_keys_and_values", 0) < (0)) __PYX_ERR(0, 209, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "write_keys_and_values", 0) < (0)) __PYX_ERR(0, 175, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 5; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("write_keys_and_values", 1, 5, 5, i); __PYX_ERR(0, 209, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("write_keys_and_values", 1, 5, 5, i); __PYX_ERR(0, 175, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 5)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 209, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 175, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 209, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 175, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 209, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 175, __pyx_L3_error)
       values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 209, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 175, __pyx_L3_error)
       values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 209, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 175, __pyx_L3_error)
     }
     __pyx_v_columns = values[0];
     __pyx_v_out = ((PyObject*)values[1]);
@@ -22294,7 +21989,7 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("write_keys_and_values", 1, 5, 5, __pyx_nargs); __PYX_ERR(0, 209, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("write_keys_and_values", 1, 5, 5, __pyx_nargs); __PYX_ERR(0, 175, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -22305,10 +22000,10 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_out), (&PyByteArray_Type), 1, "out", 1))) __PYX_ERR(0, 210, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key_separator), (&PyBytes_Type), 1, "key_separator", 1))) __PYX_ERR(0, 210, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_separator), (&PyBytes_Type), 1, "separator", 1))) __PYX_ERR(0, 210, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_null_literal), (&PyBytes_Type), 1, "null_literal", 1))) __PYX_ERR(0, 210, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_out), (&PyByteArray_Type), 1, "out", 1))) __PYX_ERR(0, 176, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key_separator), (&PyBytes_Type), 1, "key_separator", 1))) __PYX_ERR(0, 176, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_separator), (&PyBytes_Type), 1, "separator", 1))) __PYX_ERR(0, 176, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_null_literal), (&PyBytes_Type), 1, "null_literal", 1))) __PYX_ERR(0, 176, __pyx_L1_error)
   __pyx_r = __pyx_pf_10kafkatools_4core_7records_12_kernel_text_6write_keys_and_values(__pyx_self, __pyx_v_columns, __pyx_v_out, __pyx_v_key_separator, __pyx_v_separator, __pyx_v_null_literal);
 
   /* function exit code */
@@ -22337,8 +22032,8 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_6write_keys
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("write_keys_and_values", 0);
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_and_values(__pyx_v_columns, __pyx_v_out, __pyx_v_key_separator, __pyx_v_separator, __pyx_v_null_literal, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 209, __pyx_L1_error)
-  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 209, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_and_values(__pyx_v_columns, __pyx_v_out, __pyx_v_key_separator, __pyx_v_separator, __pyx_v_null_literal, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 175, __pyx_L1_error)
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 175, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -22363,7 +22058,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_6write_keys
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":252
+/* "kafkatools/core/records/_kernel_text.py":218
  * 
  * 
  * def _row_count(columns: RecordColumns) -> int:             # <<<<<<<<<<<<<<
@@ -22387,77 +22082,77 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("_row_count", 0);
 
-  /* "kafkatools/core/records/_kernel_text.py":255
+  /* "kafkatools/core/records/_kernel_text.py":221
  *     return min(
  *         columns.count,
  *         len(columns.value_positions),             # <<<<<<<<<<<<<<
  *         len(columns.value_lengths),
  *         len(columns.key_positions),
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 255, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 221, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_2 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 255, __pyx_L1_error)
+  __pyx_t_2 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 221, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":256
+  /* "kafkatools/core/records/_kernel_text.py":222
  *         columns.count,
  *         len(columns.value_positions),
  *         len(columns.value_lengths),             # <<<<<<<<<<<<<<
  *         len(columns.key_positions),
  *         len(columns.key_lengths),
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 256, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 222, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_3 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_3 == ((Py_ssize_t)-1))) __PYX_ERR(0, 256, __pyx_L1_error)
+  __pyx_t_3 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_3 == ((Py_ssize_t)-1))) __PYX_ERR(0, 222, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":257
+  /* "kafkatools/core/records/_kernel_text.py":223
  *         len(columns.value_positions),
  *         len(columns.value_lengths),
  *         len(columns.key_positions),             # <<<<<<<<<<<<<<
  *         len(columns.key_lengths),
  *     )
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 257, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 223, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_4 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 257, __pyx_L1_error)
+  __pyx_t_4 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 223, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":258
+  /* "kafkatools/core/records/_kernel_text.py":224
  *         len(columns.value_lengths),
  *         len(columns.key_positions),
  *         len(columns.key_lengths),             # <<<<<<<<<<<<<<
  *     )
  * 
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 258, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 224, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_5 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_5 == ((Py_ssize_t)-1))) __PYX_ERR(0, 258, __pyx_L1_error)
+  __pyx_t_5 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_5 == ((Py_ssize_t)-1))) __PYX_ERR(0, 224, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":254
+  /* "kafkatools/core/records/_kernel_text.py":220
  * def _row_count(columns: RecordColumns) -> int:
  *     return min(
  *         columns.count,             # <<<<<<<<<<<<<<
  *         len(columns.value_positions),
  *         len(columns.value_lengths),
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_count); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 254, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_count); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 220, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
 
-  /* "kafkatools/core/records/_kernel_text.py":255
+  /* "kafkatools/core/records/_kernel_text.py":221
  *     return min(
  *         columns.count,
  *         len(columns.value_positions),             # <<<<<<<<<<<<<<
  *         len(columns.value_lengths),
  *         len(columns.key_positions),
 */
-  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_2); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 255, __pyx_L1_error)
+  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_2); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 221, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_7);
-  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 255, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 221, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
   if (__pyx_t_8) {
-    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_2); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 255, __pyx_L1_error)
+    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_2); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 221, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_7);
     __pyx_t_6 = __pyx_t_7;
     __pyx_t_7 = 0;
@@ -22471,19 +22166,19 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(
   __pyx_t_1 = __pyx_t_6;
   __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":256
+  /* "kafkatools/core/records/_kernel_text.py":222
  *         columns.count,
  *         len(columns.value_positions),
  *         len(columns.value_lengths),             # <<<<<<<<<<<<<<
  *         len(columns.key_positions),
  *         len(columns.key_lengths),
 */
-  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_3); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 256, __pyx_L1_error)
+  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_3); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 222, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_7);
-  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 256, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 222, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
   if (__pyx_t_8) {
-    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_3); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 256, __pyx_L1_error)
+    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_3); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 222, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_7);
     __pyx_t_6 = __pyx_t_7;
     __pyx_t_7 = 0;
@@ -22497,19 +22192,19 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(
   __pyx_t_1 = __pyx_t_6;
   __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":257
+  /* "kafkatools/core/records/_kernel_text.py":223
  *         len(columns.value_positions),
  *         len(columns.value_lengths),
  *         len(columns.key_positions),             # <<<<<<<<<<<<<<
  *         len(columns.key_lengths),
  *     )
 */
-  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_4); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 257, __pyx_L1_error)
+  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_4); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 223, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_7);
-  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 257, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 223, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
   if (__pyx_t_8) {
-    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_4); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 257, __pyx_L1_error)
+    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_4); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 223, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_7);
     __pyx_t_6 = __pyx_t_7;
     __pyx_t_7 = 0;
@@ -22523,19 +22218,19 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(
   __pyx_t_1 = __pyx_t_6;
   __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":258
+  /* "kafkatools/core/records/_kernel_text.py":224
  *         len(columns.value_lengths),
  *         len(columns.key_positions),
  *         len(columns.key_lengths),             # <<<<<<<<<<<<<<
  *     )
  * 
 */
-  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_5); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 258, __pyx_L1_error)
+  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_5); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 224, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_7);
-  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 258, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 224, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
   if (__pyx_t_8) {
-    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_5); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 258, __pyx_L1_error)
+    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_5); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 224, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_7);
     __pyx_t_6 = __pyx_t_7;
     __pyx_t_7 = 0;
@@ -22549,14 +22244,14 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(
 
 
 
-  __pyx_t_2 = __Pyx_PyIndex_AsSsize_t(__pyx_t_6); if (unlikely((__pyx_t_2 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 258, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_PyIndex_AsSsize_t(__pyx_t_6); if (unlikely((__pyx_t_2 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 224, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
   {
     __pyx_r = __pyx_t_2;
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":252
+  /* "kafkatools/core/records/_kernel_text.py":218
  * 
  * 
  * def _row_count(columns: RecordColumns) -> int:             # <<<<<<<<<<<<<<
@@ -22577,7 +22272,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":262
+/* "kafkatools/core/records/_kernel_text.py":228
  * 
  * 
  * def _put_cell(slots: Any, position: int, source: Any, start: int, length: int, null_literal: bytes) -> int:             # <<<<<<<<<<<<<<
@@ -22589,7 +22284,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(u
   Py_ssize_t __pyx_r;
   int __pyx_t_1;
 
-  /* "kafkatools/core/records/_kernel_text.py":263
+  /* "kafkatools/core/records/_kernel_text.py":229
  * 
  * def _put_cell(slots: Any, position: int, source: Any, start: int, length: int, null_literal: bytes) -> int:
  *     if length < 0:             # <<<<<<<<<<<<<<
@@ -22601,7 +22296,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(u
   if (__pyx_t_1) {
 
 
-    /* "kafkatools/core/records/_kernel_text.py":264
+    /* "kafkatools/core/records/_kernel_text.py":230
  * def _put_cell(slots: Any, position: int, source: Any, start: int, length: int, null_literal: bytes) -> int:
  *     if length < 0:
  *         return _put_text(slots, position, null_literal)             # <<<<<<<<<<<<<<
@@ -22614,7 +22309,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(u
     }
     goto __pyx_L0;
 
-    /* "kafkatools/core/records/_kernel_text.py":263
+    /* "kafkatools/core/records/_kernel_text.py":229
  * 
  * def _put_cell(slots: Any, position: int, source: Any, start: int, length: int, null_literal: bytes) -> int:
  *     if length < 0:             # <<<<<<<<<<<<<<
@@ -22623,7 +22318,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(u
 */
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":265
+  /* "kafkatools/core/records/_kernel_text.py":231
  *     if length < 0:
  *         return _put_text(slots, position, null_literal)
  *     _copy(slots, position, source, start, length)             # <<<<<<<<<<<<<<
@@ -22632,7 +22327,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(u
 */
   __pyx_f_10kafkatools_4core_7records_7_kernel__copy(__pyx_v_slots, __pyx_v_position, __pyx_v_source, __pyx_v_start, __pyx_v_length);
 
-  /* "kafkatools/core/records/_kernel_text.py":266
+  /* "kafkatools/core/records/_kernel_text.py":232
  *         return _put_text(slots, position, null_literal)
  *     _copy(slots, position, source, start, length)
  *     return position + length             # <<<<<<<<<<<<<<
@@ -22645,7 +22340,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(u
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":262
+  /* "kafkatools/core/records/_kernel_text.py":228
  * 
  * 
  * def _put_cell(slots: Any, position: int, source: Any, start: int, length: int, null_literal: bytes) -> int:             # <<<<<<<<<<<<<<
@@ -22659,1083 +22354,334 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(u
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":272
+/* "kafkatools/core/records/_kernel_text.py":238
  * 
  * 
- * def _is_continuation(byte: int) -> bool:             # <<<<<<<<<<<<<<
- *     return (byte & 0xC0) == 0x80
- * 
+ * def _murmur2(data: Any, position: int, length: int) -> int:             # <<<<<<<<<<<<<<
+ *     h = _as_unsigned_int(-1756908916 ^ length)
+ *     end = position + (length & ~3)
 */
 
-static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__is_continuation(int __pyx_v_byte) {
-  int __pyx_r;
-
-  /* "kafkatools/core/records/_kernel_text.py":273
- * 
- * def _is_continuation(byte: int) -> bool:
- *     return (byte & 0xC0) == 0x80             # <<<<<<<<<<<<<<
- * 
- * 
-*/
-  {
-
-    __pyx_r = ((__pyx_v_byte & 0xC0) == 0x80);
-  }
-  goto __pyx_L0;
-
-  /* "kafkatools/core/records/_kernel_text.py":272
- * 
- * 
- * def _is_continuation(byte: int) -> bool:             # <<<<<<<<<<<<<<
- *     return (byte & 0xC0) == 0x80
- * 
-*/
-
-  /* function exit code */
-  __pyx_L0:;
-  return __pyx_r;
-}
-
-/* "kafkatools/core/records/_kernel_text.py":276
- * 
- * 
- * def _sequence(source: Any, position: int, end: int) -> int:             # <<<<<<<<<<<<<<
- *     """How many bytes the UTF-8 sequence at `position` has; -n when Java's decoder puts one U+FFFD for n malformed ones (java.lang.String)."""
- *     first = source[position]
-*/
-
-static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence(unsigned char const *__pyx_v_source, Py_ssize_t __pyx_v_position, Py_ssize_t __pyx_v_end) {
-  int __pyx_v_first;
-  Py_ssize_t __pyx_v_left;
-  int __pyx_r;
-  int __pyx_t_1;
-  int __pyx_t_2;
-  int __pyx_t_3;
-
-  /* "kafkatools/core/records/_kernel_text.py":278
- * def _sequence(source: Any, position: int, end: int) -> int:
- *     """How many bytes the UTF-8 sequence at `position` has; -n when Java's decoder puts one U+FFFD for n malformed ones (java.lang.String)."""
- *     first = source[position]             # <<<<<<<<<<<<<<
- *     left = end - position
- *     if first < 0x80:
-*/
-  __pyx_v_first = (__pyx_v_source[__pyx_v_position]);
-
-  /* "kafkatools/core/records/_kernel_text.py":279
- *     """How many bytes the UTF-8 sequence at `position` has; -n when Java's decoder puts one U+FFFD for n malformed ones (java.lang.String)."""
- *     first = source[position]
- *     left = end - position             # <<<<<<<<<<<<<<
- *     if first < 0x80:
- *         return 1
-*/
-  __pyx_v_left = (__pyx_v_end - __pyx_v_position);
-
-  /* "kafkatools/core/records/_kernel_text.py":280
- *     first = source[position]
- *     left = end - position
- *     if first < 0x80:             # <<<<<<<<<<<<<<
- *         return 1
- *     if first < 0xC2 or first > 0xF4:
-*/
-  __pyx_t_1 = (__pyx_v_first < 0x80);
-
-  if (__pyx_t_1) {
-
-
-    /* "kafkatools/core/records/_kernel_text.py":281
- *     left = end - position
- *     if first < 0x80:
- *         return 1             # <<<<<<<<<<<<<<
- *     if first < 0xC2 or first > 0xF4:
- *         return -1
-*/
-    {
-
-      __pyx_r = 1;
-    }
-    goto __pyx_L0;
-
-    /* "kafkatools/core/records/_kernel_text.py":280
- *     first = source[position]
- *     left = end - position
- *     if first < 0x80:             # <<<<<<<<<<<<<<
- *         return 1
- *     if first < 0xC2 or first > 0xF4:
-*/
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":282
- *     if first < 0x80:
- *         return 1
- *     if first < 0xC2 or first > 0xF4:             # <<<<<<<<<<<<<<
- *         return -1
- *     if first < 0xE0:
-*/
-  __pyx_t_2 = (__pyx_v_first < 0xC2);
-
-  if (!__pyx_t_2) {
-
-  } else {
-
-    __pyx_t_1 = __pyx_t_2;
-
-    goto __pyx_L5_bool_binop_done;
-  }
-  __pyx_t_2 = (__pyx_v_first > 0xF4);
-
-
-  __pyx_t_1 = __pyx_t_2;
-
-  __pyx_L5_bool_binop_done:;
-  if (__pyx_t_1) {
-
-
-    /* "kafkatools/core/records/_kernel_text.py":283
- *         return 1
- *     if first < 0xC2 or first > 0xF4:
- *         return -1             # <<<<<<<<<<<<<<
- *     if first < 0xE0:
- *         return 2 if left > 1 and _is_continuation(source[position + 1]) else -1
-*/
-    {
-
-      __pyx_r = -1;
-    }
-    goto __pyx_L0;
-
-    /* "kafkatools/core/records/_kernel_text.py":282
- *     if first < 0x80:
- *         return 1
- *     if first < 0xC2 or first > 0xF4:             # <<<<<<<<<<<<<<
- *         return -1
- *     if first < 0xE0:
-*/
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":284
- *     if first < 0xC2 or first > 0xF4:
- *         return -1
- *     if first < 0xE0:             # <<<<<<<<<<<<<<
- *         return 2 if left > 1 and _is_continuation(source[position + 1]) else -1
- *     if left == 1:
-*/
-  __pyx_t_1 = (__pyx_v_first < 0xE0);
-
-  if (__pyx_t_1) {
-
-
-    /* "kafkatools/core/records/_kernel_text.py":285
- *         return -1
- *     if first < 0xE0:
- *         return 2 if left > 1 and _is_continuation(source[position + 1]) else -1             # <<<<<<<<<<<<<<
- *     if left == 1:
- *         return -1
-*/
-    __pyx_t_2 = (__pyx_v_left > 1);
-
-    if (__pyx_t_2) {
-
-    } else {
-
-      __pyx_t_1 = __pyx_t_2;
-
-      goto __pyx_L8_bool_binop_done;
-    }
-    __pyx_t_2 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__is_continuation((__pyx_v_source[(__pyx_v_position + 1)]));
-
-
-    __pyx_t_1 = __pyx_t_2;
-
-    __pyx_L8_bool_binop_done:;
-    if (__pyx_t_1) {
-
-      __pyx_t_3 = 2;
-    } else {
-
-      __pyx_t_3 = -1;
-    }
-
-    {
-      __pyx_r = __pyx_t_3;
-    }
-    goto __pyx_L0;
-
-    /* "kafkatools/core/records/_kernel_text.py":284
- *     if first < 0xC2 or first > 0xF4:
- *         return -1
- *     if first < 0xE0:             # <<<<<<<<<<<<<<
- *         return 2 if left > 1 and _is_continuation(source[position + 1]) else -1
- *     if left == 1:
-*/
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":286
- *     if first < 0xE0:
- *         return 2 if left > 1 and _is_continuation(source[position + 1]) else -1
- *     if left == 1:             # <<<<<<<<<<<<<<
- *         return -1
- *     if first < 0xF0:
-*/
-  __pyx_t_1 = (__pyx_v_left == 1);
-
-  if (__pyx_t_1) {
-
-
-    /* "kafkatools/core/records/_kernel_text.py":287
- *         return 2 if left > 1 and _is_continuation(source[position + 1]) else -1
- *     if left == 1:
- *         return -1             # <<<<<<<<<<<<<<
- *     if first < 0xF0:
- *         return _sequence_of_three(source, position, left)
-*/
-    {
-
-      __pyx_r = -1;
-    }
-    goto __pyx_L0;
-
-    /* "kafkatools/core/records/_kernel_text.py":286
- *     if first < 0xE0:
- *         return 2 if left > 1 and _is_continuation(source[position + 1]) else -1
- *     if left == 1:             # <<<<<<<<<<<<<<
- *         return -1
- *     if first < 0xF0:
-*/
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":288
- *     if left == 1:
- *         return -1
- *     if first < 0xF0:             # <<<<<<<<<<<<<<
- *         return _sequence_of_three(source, position, left)
- *     return _sequence_of_four(source, position, left)
-*/
-  __pyx_t_1 = (__pyx_v_first < 0xF0);
-
-  if (__pyx_t_1) {
-
-
-    /* "kafkatools/core/records/_kernel_text.py":289
- *         return -1
- *     if first < 0xF0:
- *         return _sequence_of_three(source, position, left)             # <<<<<<<<<<<<<<
- *     return _sequence_of_four(source, position, left)
- * 
-*/
-    {
-
-      __pyx_r = __pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence_of_three(__pyx_v_source, __pyx_v_position, __pyx_v_left);
-    }
-    goto __pyx_L0;
-
-    /* "kafkatools/core/records/_kernel_text.py":288
- *     if left == 1:
- *         return -1
- *     if first < 0xF0:             # <<<<<<<<<<<<<<
- *         return _sequence_of_three(source, position, left)
- *     return _sequence_of_four(source, position, left)
-*/
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":290
- *     if first < 0xF0:
- *         return _sequence_of_three(source, position, left)
- *     return _sequence_of_four(source, position, left)             # <<<<<<<<<<<<<<
- * 
- * 
-*/
-  {
-
-    __pyx_r = __pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence_of_four(__pyx_v_source, __pyx_v_position, __pyx_v_left);
-  }
-  goto __pyx_L0;
-
-  /* "kafkatools/core/records/_kernel_text.py":276
- * 
- * 
- * def _sequence(source: Any, position: int, end: int) -> int:             # <<<<<<<<<<<<<<
- *     """How many bytes the UTF-8 sequence at `position` has; -n when Java's decoder puts one U+FFFD for n malformed ones (java.lang.String)."""
- *     first = source[position]
-*/
-
-  /* function exit code */
-  __pyx_L0:;
-
-
-  return __pyx_r;
-}
-
-/* "kafkatools/core/records/_kernel_text.py":293
- * 
- * 
- * def _sequence_of_three(source: Any, position: int, left: int) -> int:             # <<<<<<<<<<<<<<
- *     first, second = source[position], source[position + 1]
- *     if not _is_continuation(second) or (first == 0xE0 and second < 0xA0):
-*/
-
-static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence_of_three(unsigned char const *__pyx_v_source, Py_ssize_t __pyx_v_position, Py_ssize_t __pyx_v_left) {
-  int __pyx_v_first;
-  int __pyx_v_second;
-  int __pyx_r;
-  unsigned char __pyx_t_1;
-  unsigned char __pyx_t_2;
-  int __pyx_t_3;
-  int __pyx_t_4;
-  int __pyx_t_5;
-
-  /* "kafkatools/core/records/_kernel_text.py":294
- * 
- * def _sequence_of_three(source: Any, position: int, left: int) -> int:
- *     first, second = source[position], source[position + 1]             # <<<<<<<<<<<<<<
- *     if not _is_continuation(second) or (first == 0xE0 and second < 0xA0):
- *         return -1
-*/
-  __pyx_t_1 = (__pyx_v_source[__pyx_v_position]);
-
-  __pyx_t_2 = (__pyx_v_source[(__pyx_v_position + 1)]);
-
-  __pyx_v_first = __pyx_t_1;
-  __pyx_v_second = __pyx_t_2;
-
-  /* "kafkatools/core/records/_kernel_text.py":295
- * def _sequence_of_three(source: Any, position: int, left: int) -> int:
- *     first, second = source[position], source[position + 1]
- *     if not _is_continuation(second) or (first == 0xE0 and second < 0xA0):             # <<<<<<<<<<<<<<
- *         return -1
- *     if left == 2 or not _is_continuation(source[position + 2]):
-*/
-  __pyx_t_4 = (!__pyx_f_10kafkatools_4core_7records_12_kernel_text__is_continuation(__pyx_v_second));
-
-  if (!__pyx_t_4) {
-
-  } else {
-
-    __pyx_t_3 = __pyx_t_4;
-
-    goto __pyx_L4_bool_binop_done;
-  }
-  __pyx_t_4 = (__pyx_v_first == 0xE0);
-
-  if (__pyx_t_4) {
-
-  } else {
-
-    __pyx_t_3 = __pyx_t_4;
-
-    goto __pyx_L4_bool_binop_done;
-  }
-  __pyx_t_4 = (__pyx_v_second < 0xA0);
-
-
-  __pyx_t_3 = __pyx_t_4;
-
-  __pyx_L4_bool_binop_done:;
-  if (__pyx_t_3) {
-
-
-    /* "kafkatools/core/records/_kernel_text.py":296
- *     first, second = source[position], source[position + 1]
- *     if not _is_continuation(second) or (first == 0xE0 and second < 0xA0):
- *         return -1             # <<<<<<<<<<<<<<
- *     if left == 2 or not _is_continuation(source[position + 2]):
- *         return -2
-*/
-    {
-
-      __pyx_r = -1;
-    }
-    goto __pyx_L0;
-
-    /* "kafkatools/core/records/_kernel_text.py":295
- * def _sequence_of_three(source: Any, position: int, left: int) -> int:
- *     first, second = source[position], source[position + 1]
- *     if not _is_continuation(second) or (first == 0xE0 and second < 0xA0):             # <<<<<<<<<<<<<<
- *         return -1
- *     if left == 2 or not _is_continuation(source[position + 2]):
-*/
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":297
- *     if not _is_continuation(second) or (first == 0xE0 and second < 0xA0):
- *         return -1
- *     if left == 2 or not _is_continuation(source[position + 2]):             # <<<<<<<<<<<<<<
- *         return -2
- *     return -3 if first == 0xED and second >= 0xA0 else 3
-*/
-  __pyx_t_4 = (__pyx_v_left == 2);
-
-  if (!__pyx_t_4) {
-
-  } else {
-
-    __pyx_t_3 = __pyx_t_4;
-
-    goto __pyx_L8_bool_binop_done;
-  }
-  __pyx_t_4 = (!__pyx_f_10kafkatools_4core_7records_12_kernel_text__is_continuation((__pyx_v_source[(__pyx_v_position + 2)])));
-
-
-  __pyx_t_3 = __pyx_t_4;
-
-  __pyx_L8_bool_binop_done:;
-  if (__pyx_t_3) {
-
-
-    /* "kafkatools/core/records/_kernel_text.py":298
- *         return -1
- *     if left == 2 or not _is_continuation(source[position + 2]):
- *         return -2             # <<<<<<<<<<<<<<
- *     return -3 if first == 0xED and second >= 0xA0 else 3
- * 
-*/
-    {
-
-      __pyx_r = -2;
-    }
-    goto __pyx_L0;
-
-    /* "kafkatools/core/records/_kernel_text.py":297
- *     if not _is_continuation(second) or (first == 0xE0 and second < 0xA0):
- *         return -1
- *     if left == 2 or not _is_continuation(source[position + 2]):             # <<<<<<<<<<<<<<
- *         return -2
- *     return -3 if first == 0xED and second >= 0xA0 else 3
-*/
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":299
- *     if left == 2 or not _is_continuation(source[position + 2]):
- *         return -2
- *     return -3 if first == 0xED and second >= 0xA0 else 3             # <<<<<<<<<<<<<<
- * 
- * 
-*/
-  __pyx_t_4 = (__pyx_v_first == 0xED);
-
-  if (__pyx_t_4) {
-
-  } else {
-
-    __pyx_t_3 = __pyx_t_4;
-
-    goto __pyx_L10_bool_binop_done;
-  }
-  __pyx_t_4 = (__pyx_v_second >= 0xA0);
-
-
-  __pyx_t_3 = __pyx_t_4;
-
-  __pyx_L10_bool_binop_done:;
-  if (__pyx_t_3) {
-
-    __pyx_t_5 = -3;
-  } else {
-
-    __pyx_t_5 = 3;
-  }
-
-  {
-    __pyx_r = __pyx_t_5;
-  }
-  goto __pyx_L0;
-
-  /* "kafkatools/core/records/_kernel_text.py":293
- * 
- * 
- * def _sequence_of_three(source: Any, position: int, left: int) -> int:             # <<<<<<<<<<<<<<
- *     first, second = source[position], source[position + 1]
- *     if not _is_continuation(second) or (first == 0xE0 and second < 0xA0):
-*/
-
-  /* function exit code */
-  __pyx_L0:;
-
-
-  return __pyx_r;
-}
-
-/* "kafkatools/core/records/_kernel_text.py":302
- * 
- * 
- * def _sequence_of_four(source: Any, position: int, left: int) -> int:             # <<<<<<<<<<<<<<
- *     first, second = source[position], source[position + 1]
- *     if not _is_continuation(second) or (first == 0xF0 and second < 0x90) or (first == 0xF4 and second >= 0x90):
-*/
-
-static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence_of_four(unsigned char const *__pyx_v_source, Py_ssize_t __pyx_v_position, Py_ssize_t __pyx_v_left) {
-  int __pyx_v_first;
-  int __pyx_v_second;
-  int __pyx_r;
-  unsigned char __pyx_t_1;
-  unsigned char __pyx_t_2;
-  int __pyx_t_3;
-  int __pyx_t_4;
-  int __pyx_t_5;
-
-  /* "kafkatools/core/records/_kernel_text.py":303
- * 
- * def _sequence_of_four(source: Any, position: int, left: int) -> int:
- *     first, second = source[position], source[position + 1]             # <<<<<<<<<<<<<<
- *     if not _is_continuation(second) or (first == 0xF0 and second < 0x90) or (first == 0xF4 and second >= 0x90):
- *         return -1
-*/
-  __pyx_t_1 = (__pyx_v_source[__pyx_v_position]);
-
-  __pyx_t_2 = (__pyx_v_source[(__pyx_v_position + 1)]);
-
-  __pyx_v_first = __pyx_t_1;
-  __pyx_v_second = __pyx_t_2;
-
-  /* "kafkatools/core/records/_kernel_text.py":304
- * def _sequence_of_four(source: Any, position: int, left: int) -> int:
- *     first, second = source[position], source[position + 1]
- *     if not _is_continuation(second) or (first == 0xF0 and second < 0x90) or (first == 0xF4 and second >= 0x90):             # <<<<<<<<<<<<<<
- *         return -1
- *     if left == 2 or not _is_continuation(source[position + 2]):
-*/
-  __pyx_t_4 = (!__pyx_f_10kafkatools_4core_7records_12_kernel_text__is_continuation(__pyx_v_second));
-
-  if (!__pyx_t_4) {
-
-  } else {
-
-    __pyx_t_3 = __pyx_t_4;
-
-    goto __pyx_L4_bool_binop_done;
-  }
-  __pyx_t_4 = (__pyx_v_first == 0xF0);
-
-  if (!__pyx_t_4) {
-
-    goto __pyx_L6_next_or;
-  } else {
-
-  }
-  __pyx_t_4 = (__pyx_v_second < 0x90);
-
-  if (!__pyx_t_4) {
-
-  } else {
-
-    __pyx_t_3 = __pyx_t_4;
-
-    goto __pyx_L4_bool_binop_done;
-  }
-  __pyx_L6_next_or:;
-  __pyx_t_4 = (__pyx_v_first == 0xF4);
-
-  if (__pyx_t_4) {
-
-  } else {
-
-    __pyx_t_3 = __pyx_t_4;
-
-    goto __pyx_L4_bool_binop_done;
-  }
-  __pyx_t_4 = (__pyx_v_second >= 0x90);
-
-
-  __pyx_t_3 = __pyx_t_4;
-
-  __pyx_L4_bool_binop_done:;
-  if (__pyx_t_3) {
-
-
-    /* "kafkatools/core/records/_kernel_text.py":305
- *     first, second = source[position], source[position + 1]
- *     if not _is_continuation(second) or (first == 0xF0 and second < 0x90) or (first == 0xF4 and second >= 0x90):
- *         return -1             # <<<<<<<<<<<<<<
- *     if left == 2 or not _is_continuation(source[position + 2]):
- *         return -2
-*/
-    {
-
-      __pyx_r = -1;
-    }
-    goto __pyx_L0;
-
-    /* "kafkatools/core/records/_kernel_text.py":304
- * def _sequence_of_four(source: Any, position: int, left: int) -> int:
- *     first, second = source[position], source[position + 1]
- *     if not _is_continuation(second) or (first == 0xF0 and second < 0x90) or (first == 0xF4 and second >= 0x90):             # <<<<<<<<<<<<<<
- *         return -1
- *     if left == 2 or not _is_continuation(source[position + 2]):
-*/
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":306
- *     if not _is_continuation(second) or (first == 0xF0 and second < 0x90) or (first == 0xF4 and second >= 0x90):
- *         return -1
- *     if left == 2 or not _is_continuation(source[position + 2]):             # <<<<<<<<<<<<<<
- *         return -2
- *     return 4 if left > 3 and _is_continuation(source[position + 3]) else -3
-*/
-  __pyx_t_4 = (__pyx_v_left == 2);
-
-  if (!__pyx_t_4) {
-
-  } else {
-
-    __pyx_t_3 = __pyx_t_4;
-
-    goto __pyx_L10_bool_binop_done;
-  }
-  __pyx_t_4 = (!__pyx_f_10kafkatools_4core_7records_12_kernel_text__is_continuation((__pyx_v_source[(__pyx_v_position + 2)])));
-
-
-  __pyx_t_3 = __pyx_t_4;
-
-  __pyx_L10_bool_binop_done:;
-  if (__pyx_t_3) {
-
-
-    /* "kafkatools/core/records/_kernel_text.py":307
- *         return -1
- *     if left == 2 or not _is_continuation(source[position + 2]):
- *         return -2             # <<<<<<<<<<<<<<
- *     return 4 if left > 3 and _is_continuation(source[position + 3]) else -3
- * 
-*/
-    {
-
-      __pyx_r = -2;
-    }
-    goto __pyx_L0;
-
-    /* "kafkatools/core/records/_kernel_text.py":306
- *     if not _is_continuation(second) or (first == 0xF0 and second < 0x90) or (first == 0xF4 and second >= 0x90):
- *         return -1
- *     if left == 2 or not _is_continuation(source[position + 2]):             # <<<<<<<<<<<<<<
- *         return -2
- *     return 4 if left > 3 and _is_continuation(source[position + 3]) else -3
-*/
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":308
- *     if left == 2 or not _is_continuation(source[position + 2]):
- *         return -2
- *     return 4 if left > 3 and _is_continuation(source[position + 3]) else -3             # <<<<<<<<<<<<<<
- * 
- * 
-*/
-  __pyx_t_4 = (__pyx_v_left > 3);
-
-  if (__pyx_t_4) {
-
-  } else {
-
-    __pyx_t_3 = __pyx_t_4;
-
-    goto __pyx_L12_bool_binop_done;
-  }
-  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__is_continuation((__pyx_v_source[(__pyx_v_position + 3)]));
-
-
-  __pyx_t_3 = __pyx_t_4;
-
-  __pyx_L12_bool_binop_done:;
-  if (__pyx_t_3) {
-
-    __pyx_t_5 = 4;
-  } else {
-
-    __pyx_t_5 = -3;
-  }
-
-  {
-    __pyx_r = __pyx_t_5;
-  }
-  goto __pyx_L0;
-
-  /* "kafkatools/core/records/_kernel_text.py":302
- * 
- * 
- * def _sequence_of_four(source: Any, position: int, left: int) -> int:             # <<<<<<<<<<<<<<
- *     first, second = source[position], source[position + 1]
- *     if not _is_continuation(second) or (first == 0xF0 and second < 0x90) or (first == 0xF4 and second >= 0x90):
-*/
-
-  /* function exit code */
-  __pyx_L0:;
-
-
-  return __pyx_r;
-}
-
-/* "kafkatools/core/records/_kernel_text.py":311
- * 
- * 
- * def _put_utf8(slots: Any, position: int, source: Any, start: int, size: int) -> int:             # <<<<<<<<<<<<<<
- *     """Copies text and puts U+FFFD for what is not UTF-8; at most three bytes for each of the source's."""
- *     end = start + size
-*/
-
-static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_utf8(unsigned char *__pyx_v_slots, Py_ssize_t __pyx_v_position, unsigned char const *__pyx_v_source, Py_ssize_t __pyx_v_start, Py_ssize_t __pyx_v_size) {
+static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned char const *__pyx_v_data, Py_ssize_t __pyx_v_position, Py_ssize_t __pyx_v_length) {
+  unsigned int __pyx_v_h;
+  unsigned int __pyx_v_k;
   Py_ssize_t __pyx_v_end;
-  Py_ssize_t __pyx_v_sound;
-  int __pyx_v_step;
-  Py_ssize_t __pyx_r;
-  __Pyx_RefNannyDeclarations
+  int __pyx_v_rest;
+  int __pyx_r;
   int __pyx_t_1;
-  PyObject *__pyx_t_2 = NULL;
-  int __pyx_lineno = 0;
-  const char *__pyx_filename = NULL;
-  int __pyx_clineno = 0;
-  __Pyx_RefNannySetupContext("_put_utf8", 0);
 
 
-
-  /* "kafkatools/core/records/_kernel_text.py":313
- * def _put_utf8(slots: Any, position: int, source: Any, start: int, size: int) -> int:
- *     """Copies text and puts U+FFFD for what is not UTF-8; at most three bytes for each of the source's."""
- *     end = start + size             # <<<<<<<<<<<<<<
- *     sound = start
- *     while start < end:
+  /* "kafkatools/core/records/_kernel_text.py":239
+ * 
+ * def _murmur2(data: Any, position: int, length: int) -> int:
+ *     h = _as_unsigned_int(-1756908916 ^ length)             # <<<<<<<<<<<<<<
+ *     end = position + (length & ~3)
+ *     while position < end:
 */
-  __pyx_v_end = (__pyx_v_start + __pyx_v_size);
+  __pyx_v_h = __pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int((-1756908916L ^ __pyx_v_length));
 
-  /* "kafkatools/core/records/_kernel_text.py":314
- *     """Copies text and puts U+FFFD for what is not UTF-8; at most three bytes for each of the source's."""
- *     end = start + size
- *     sound = start             # <<<<<<<<<<<<<<
- *     while start < end:
- *         if source[start] < 0x80:
+  /* "kafkatools/core/records/_kernel_text.py":240
+ * def _murmur2(data: Any, position: int, length: int) -> int:
+ *     h = _as_unsigned_int(-1756908916 ^ length)
+ *     end = position + (length & ~3)             # <<<<<<<<<<<<<<
+ *     while position < end:
+ *         k = _as_unsigned_int(data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24))
 */
-  __pyx_v_sound = __pyx_v_start;
+  __pyx_v_end = (__pyx_v_position + (__pyx_v_length & (~3)));
 
-  /* "kafkatools/core/records/_kernel_text.py":315
- *     end = start + size
- *     sound = start
- *     while start < end:             # <<<<<<<<<<<<<<
- *         if source[start] < 0x80:
- *             start += 1
+  /* "kafkatools/core/records/_kernel_text.py":241
+ *     h = _as_unsigned_int(-1756908916 ^ length)
+ *     end = position + (length & ~3)
+ *     while position < end:             # <<<<<<<<<<<<<<
+ *         k = _as_unsigned_int(data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24))
+ *         k = _as_unsigned_int(k * 1540483477)
 */
   while (1) {
-    __pyx_t_1 = (__pyx_v_start < __pyx_v_end);
+    __pyx_t_1 = (__pyx_v_position < __pyx_v_end);
 
 
     if (!__pyx_t_1) break;
 
-    /* "kafkatools/core/records/_kernel_text.py":316
- *     sound = start
- *     while start < end:
- *         if source[start] < 0x80:             # <<<<<<<<<<<<<<
- *             start += 1
- *             continue
+    /* "kafkatools/core/records/_kernel_text.py":242
+ *     end = position + (length & ~3)
+ *     while position < end:
+ *         k = _as_unsigned_int(data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24))             # <<<<<<<<<<<<<<
+ *         k = _as_unsigned_int(k * 1540483477)
+ *         k ^= k >> 24
 */
-    __pyx_t_1 = ((__pyx_v_source[__pyx_v_start]) < 0x80);
+    __pyx_v_k = __pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int(((((__pyx_v_data[__pyx_v_position]) | ((__pyx_v_data[(__pyx_v_position + 1)]) << 8)) | ((__pyx_v_data[(__pyx_v_position + 2)]) << 16)) | ((__pyx_v_data[(__pyx_v_position + 3)]) << 24)));
 
-    if (__pyx_t_1) {
-
-
-      /* "kafkatools/core/records/_kernel_text.py":317
- *     while start < end:
- *         if source[start] < 0x80:
- *             start += 1             # <<<<<<<<<<<<<<
- *             continue
- *         step = _sequence(source, start, end)
+    /* "kafkatools/core/records/_kernel_text.py":243
+ *     while position < end:
+ *         k = _as_unsigned_int(data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24))
+ *         k = _as_unsigned_int(k * 1540483477)             # <<<<<<<<<<<<<<
+ *         k ^= k >> 24
+ *         k = _as_unsigned_int(k * 1540483477)
 */
-      __pyx_v_start = (__pyx_v_start + 1);
+    __pyx_v_k = __pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int((__pyx_v_k * 0x5BD1E995));
 
-      /* "kafkatools/core/records/_kernel_text.py":318
- *         if source[start] < 0x80:
- *             start += 1
- *             continue             # <<<<<<<<<<<<<<
- *         step = _sequence(source, start, end)
- *         if step > 0:
+    /* "kafkatools/core/records/_kernel_text.py":244
+ *         k = _as_unsigned_int(data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24))
+ *         k = _as_unsigned_int(k * 1540483477)
+ *         k ^= k >> 24             # <<<<<<<<<<<<<<
+ *         k = _as_unsigned_int(k * 1540483477)
+ *         h = _as_unsigned_int(h * 1540483477)
 */
-      goto __pyx_L3_continue;
+    __pyx_v_k = (__pyx_v_k ^ (__pyx_v_k >> 24));
 
-      /* "kafkatools/core/records/_kernel_text.py":316
- *     sound = start
- *     while start < end:
- *         if source[start] < 0x80:             # <<<<<<<<<<<<<<
- *             start += 1
- *             continue
+    /* "kafkatools/core/records/_kernel_text.py":245
+ *         k = _as_unsigned_int(k * 1540483477)
+ *         k ^= k >> 24
+ *         k = _as_unsigned_int(k * 1540483477)             # <<<<<<<<<<<<<<
+ *         h = _as_unsigned_int(h * 1540483477)
+ *         h ^= k
 */
-    }
+    __pyx_v_k = __pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int((__pyx_v_k * 0x5BD1E995));
 
-    /* "kafkatools/core/records/_kernel_text.py":319
- *             start += 1
- *             continue
- *         step = _sequence(source, start, end)             # <<<<<<<<<<<<<<
- *         if step > 0:
- *             start += step
+    /* "kafkatools/core/records/_kernel_text.py":246
+ *         k ^= k >> 24
+ *         k = _as_unsigned_int(k * 1540483477)
+ *         h = _as_unsigned_int(h * 1540483477)             # <<<<<<<<<<<<<<
+ *         h ^= k
+ *         position += 4
 */
-    __pyx_v_step = __pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence(__pyx_v_source, __pyx_v_start, __pyx_v_end);
+    __pyx_v_h = __pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int((__pyx_v_h * 0x5BD1E995));
 
-    /* "kafkatools/core/records/_kernel_text.py":320
- *             continue
- *         step = _sequence(source, start, end)
- *         if step > 0:             # <<<<<<<<<<<<<<
- *             start += step
- *             continue
+    /* "kafkatools/core/records/_kernel_text.py":247
+ *         k = _as_unsigned_int(k * 1540483477)
+ *         h = _as_unsigned_int(h * 1540483477)
+ *         h ^= k             # <<<<<<<<<<<<<<
+ *         position += 4
+ *     rest = length & 3
 */
-    __pyx_t_1 = (__pyx_v_step > 0);
+    __pyx_v_h = (__pyx_v_h ^ __pyx_v_k);
 
-    if (__pyx_t_1) {
-
-
-      /* "kafkatools/core/records/_kernel_text.py":321
- *         step = _sequence(source, start, end)
- *         if step > 0:
- *             start += step             # <<<<<<<<<<<<<<
- *             continue
- *         _copy(slots, position, source, sound, start - sound)
+    /* "kafkatools/core/records/_kernel_text.py":248
+ *         h = _as_unsigned_int(h * 1540483477)
+ *         h ^= k
+ *         position += 4             # <<<<<<<<<<<<<<
+ *     rest = length & 3
+ *     if rest == 3:
 */
-      __pyx_v_start = (__pyx_v_start + __pyx_v_step);
-
-      /* "kafkatools/core/records/_kernel_text.py":322
- *         if step > 0:
- *             start += step
- *             continue             # <<<<<<<<<<<<<<
- *         _copy(slots, position, source, sound, start - sound)
- *         position = _put_text(slots, position + start - sound, REPLACEMENT)
-*/
-      goto __pyx_L3_continue;
-
-      /* "kafkatools/core/records/_kernel_text.py":320
- *             continue
- *         step = _sequence(source, start, end)
- *         if step > 0:             # <<<<<<<<<<<<<<
- *             start += step
- *             continue
-*/
-    }
-
-    /* "kafkatools/core/records/_kernel_text.py":323
- *             start += step
- *             continue
- *         _copy(slots, position, source, sound, start - sound)             # <<<<<<<<<<<<<<
- *         position = _put_text(slots, position + start - sound, REPLACEMENT)
- *         start -= step
-*/
-    __pyx_f_10kafkatools_4core_7records_7_kernel__copy(__pyx_v_slots, __pyx_v_position, __pyx_v_source, __pyx_v_sound, (__pyx_v_start - __pyx_v_sound));
-
-    /* "kafkatools/core/records/_kernel_text.py":324
- *             continue
- *         _copy(slots, position, source, sound, start - sound)
- *         position = _put_text(slots, position + start - sound, REPLACEMENT)             # <<<<<<<<<<<<<<
- *         start -= step
- *         sound = start
-*/
-    __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_REPLACEMENT); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 324, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_2);
-    if (!(likely(PyBytes_CheckExact(__pyx_t_2))||((__pyx_t_2) == Py_None) || __Pyx_RaiseUnexpectedTypeError("bytes", __pyx_t_2))) __PYX_ERR(0, 324, __pyx_L1_error)
-    __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(__pyx_v_slots, ((__pyx_v_position + __pyx_v_start) - __pyx_v_sound), ((PyObject*)__pyx_t_2));
-    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-
-    /* "kafkatools/core/records/_kernel_text.py":325
- *         _copy(slots, position, source, sound, start - sound)
- *         position = _put_text(slots, position + start - sound, REPLACEMENT)
- *         start -= step             # <<<<<<<<<<<<<<
- *         sound = start
- *     _copy(slots, position, source, sound, end - sound)
-*/
-    __pyx_v_start = (__pyx_v_start - __pyx_v_step);
-
-    /* "kafkatools/core/records/_kernel_text.py":326
- *         position = _put_text(slots, position + start - sound, REPLACEMENT)
- *         start -= step
- *         sound = start             # <<<<<<<<<<<<<<
- *     _copy(slots, position, source, sound, end - sound)
- *     return position + end - sound
-*/
-    __pyx_v_sound = __pyx_v_start;
-    __pyx_L3_continue:;
+    __pyx_v_position = (__pyx_v_position + 4);
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":327
- *         start -= step
- *         sound = start
- *     _copy(slots, position, source, sound, end - sound)             # <<<<<<<<<<<<<<
- *     return position + end - sound
+  /* "kafkatools/core/records/_kernel_text.py":249
+ *         h ^= k
+ *         position += 4
+ *     rest = length & 3             # <<<<<<<<<<<<<<
+ *     if rest == 3:
+ *         h ^= data[position + 2] << 16
+*/
+  __pyx_v_rest = (__pyx_v_length & 3);
+
+  /* "kafkatools/core/records/_kernel_text.py":250
+ *         position += 4
+ *     rest = length & 3
+ *     if rest == 3:             # <<<<<<<<<<<<<<
+ *         h ^= data[position + 2] << 16
+ *     if rest >= 2:
+*/
+  __pyx_t_1 = (__pyx_v_rest == 3);
+
+  if (__pyx_t_1) {
+
+
+    /* "kafkatools/core/records/_kernel_text.py":251
+ *     rest = length & 3
+ *     if rest == 3:
+ *         h ^= data[position + 2] << 16             # <<<<<<<<<<<<<<
+ *     if rest >= 2:
+ *         h ^= data[position + 1] << 8
+*/
+    __pyx_v_h = (__pyx_v_h ^ ((__pyx_v_data[(__pyx_v_position + 2)]) << 16));
+
+    /* "kafkatools/core/records/_kernel_text.py":250
+ *         position += 4
+ *     rest = length & 3
+ *     if rest == 3:             # <<<<<<<<<<<<<<
+ *         h ^= data[position + 2] << 16
+ *     if rest >= 2:
+*/
+  }
+
+  /* "kafkatools/core/records/_kernel_text.py":252
+ *     if rest == 3:
+ *         h ^= data[position + 2] << 16
+ *     if rest >= 2:             # <<<<<<<<<<<<<<
+ *         h ^= data[position + 1] << 8
+ *     if rest >= 1:
+*/
+  __pyx_t_1 = (__pyx_v_rest >= 2);
+
+  if (__pyx_t_1) {
+
+
+    /* "kafkatools/core/records/_kernel_text.py":253
+ *         h ^= data[position + 2] << 16
+ *     if rest >= 2:
+ *         h ^= data[position + 1] << 8             # <<<<<<<<<<<<<<
+ *     if rest >= 1:
+ *         h = _as_unsigned_int((h ^ data[position]) * 1540483477)
+*/
+    __pyx_v_h = (__pyx_v_h ^ ((__pyx_v_data[(__pyx_v_position + 1)]) << 8));
+
+    /* "kafkatools/core/records/_kernel_text.py":252
+ *     if rest == 3:
+ *         h ^= data[position + 2] << 16
+ *     if rest >= 2:             # <<<<<<<<<<<<<<
+ *         h ^= data[position + 1] << 8
+ *     if rest >= 1:
+*/
+  }
+
+  /* "kafkatools/core/records/_kernel_text.py":254
+ *     if rest >= 2:
+ *         h ^= data[position + 1] << 8
+ *     if rest >= 1:             # <<<<<<<<<<<<<<
+ *         h = _as_unsigned_int((h ^ data[position]) * 1540483477)
+ *     h ^= h >> 13
+*/
+  __pyx_t_1 = (__pyx_v_rest >= 1);
+
+  if (__pyx_t_1) {
+
+
+    /* "kafkatools/core/records/_kernel_text.py":255
+ *         h ^= data[position + 1] << 8
+ *     if rest >= 1:
+ *         h = _as_unsigned_int((h ^ data[position]) * 1540483477)             # <<<<<<<<<<<<<<
+ *     h ^= h >> 13
+ *     h = _as_unsigned_int(h * 1540483477)
+*/
+    __pyx_v_h = __pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int(((__pyx_v_h ^ (__pyx_v_data[__pyx_v_position])) * 0x5BD1E995));
+
+    /* "kafkatools/core/records/_kernel_text.py":254
+ *     if rest >= 2:
+ *         h ^= data[position + 1] << 8
+ *     if rest >= 1:             # <<<<<<<<<<<<<<
+ *         h = _as_unsigned_int((h ^ data[position]) * 1540483477)
+ *     h ^= h >> 13
+*/
+  }
+
+  /* "kafkatools/core/records/_kernel_text.py":256
+ *     if rest >= 1:
+ *         h = _as_unsigned_int((h ^ data[position]) * 1540483477)
+ *     h ^= h >> 13             # <<<<<<<<<<<<<<
+ *     h = _as_unsigned_int(h * 1540483477)
+ *     h ^= h >> 15
+*/
+  __pyx_v_h = (__pyx_v_h ^ (__pyx_v_h >> 13));
+
+  /* "kafkatools/core/records/_kernel_text.py":257
+ *         h = _as_unsigned_int((h ^ data[position]) * 1540483477)
+ *     h ^= h >> 13
+ *     h = _as_unsigned_int(h * 1540483477)             # <<<<<<<<<<<<<<
+ *     h ^= h >> 15
+ *     return _as_int(h)
+*/
+  __pyx_v_h = __pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int((__pyx_v_h * 0x5BD1E995));
+
+  /* "kafkatools/core/records/_kernel_text.py":258
+ *     h ^= h >> 13
+ *     h = _as_unsigned_int(h * 1540483477)
+ *     h ^= h >> 15             # <<<<<<<<<<<<<<
+ *     return _as_int(h)
  * 
 */
-  __pyx_f_10kafkatools_4core_7records_7_kernel__copy(__pyx_v_slots, __pyx_v_position, __pyx_v_source, __pyx_v_sound, (__pyx_v_end - __pyx_v_sound));
+  __pyx_v_h = (__pyx_v_h ^ (__pyx_v_h >> 15));
 
-  /* "kafkatools/core/records/_kernel_text.py":328
- *         sound = start
- *     _copy(slots, position, source, sound, end - sound)
- *     return position + end - sound             # <<<<<<<<<<<<<<
+  /* "kafkatools/core/records/_kernel_text.py":259
+ *     h = _as_unsigned_int(h * 1540483477)
+ *     h ^= h >> 15
+ *     return _as_int(h)             # <<<<<<<<<<<<<<
  * 
  * 
 */
   {
 
-    __pyx_r = ((__pyx_v_position + __pyx_v_end) - __pyx_v_sound);
+    __pyx_r = __pyx_f_10kafkatools_4core_7records_7_kernel__as_int(__pyx_v_h);
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":311
+  /* "kafkatools/core/records/_kernel_text.py":238
  * 
  * 
- * def _put_utf8(slots: Any, position: int, source: Any, start: int, size: int) -> int:             # <<<<<<<<<<<<<<
- *     """Copies text and puts U+FFFD for what is not UTF-8; at most three bytes for each of the source's."""
- *     end = start + size
+ * def _murmur2(data: Any, position: int, length: int) -> int:             # <<<<<<<<<<<<<<
+ *     h = _as_unsigned_int(-1756908916 ^ length)
+ *     end = position + (length & ~3)
 */
 
   /* function exit code */
-  __pyx_L1_error:;
-  __Pyx_XDECREF(__pyx_t_2);
-  __Pyx_WriteUnraisable("kafkatools.core.records._kernel_text._put_utf8", __pyx_clineno, __pyx_lineno, __pyx_filename, 1, 0);
-  __pyx_r = 0;
   __pyx_L0:;
 
 
 
 
 
-
-  __Pyx_RefNannyFinishContext();
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":331
+/* "kafkatools/core/records/_kernel_text.py":262
  * 
  * 
- * def java_utf8(data: Buffer) -> bytes:             # <<<<<<<<<<<<<<
- *     """`new String(data, UTF_8)` as UTF-8."""
- *     out = bytearray()
+ * def murmur2(data: Buffer) -> int:             # <<<<<<<<<<<<<<
+ *     """Kafka's hash of a key, a signed 32-bit integer."""
+ *     return _murmur2(_items(data), 0, len(data))
 */
 
-static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_9java_utf8(PyObject *__pyx_self, 
+static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_9murmur2(PyObject *__pyx_self, 
 #if CYTHON_VECTORCALL
 PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
 #else
 PyObject *__pyx_args, PyObject *__pyx_kwds
 #endif
 ); /*proto*/
-static PyObject *__pyx_f_10kafkatools_4core_7records_12_kernel_text_java_utf8(__Pyx_memviewslice __pyx_v_data, CYTHON_UNUSED int __pyx_skip_dispatch) {
-  Py_ssize_t __pyx_v_size;
-  PyObject *__pyx_v_out = 0;
-  PyObject *__pyx_r = NULL;
-  __Pyx_RefNannyDeclarations
-  PyObject *__pyx_t_1 = NULL;
-  PyObject *__pyx_t_2 = NULL;
-  size_t __pyx_t_3;
-  Py_ssize_t __pyx_t_4;
-  int __pyx_t_5;
-  PyObject *__pyx_t_6 = NULL;
-  int __pyx_lineno = 0;
-  const char *__pyx_filename = NULL;
-  int __pyx_clineno = 0;
-  __Pyx_RefNannySetupContext("java_utf8", 0);
+static int __pyx_f_10kafkatools_4core_7records_12_kernel_text_murmur2(__Pyx_memviewslice __pyx_v_data, CYTHON_UNUSED int __pyx_skip_dispatch) {
+  int __pyx_r;
+  Py_ssize_t __pyx_t_1;
 
-  /* "kafkatools/core/records/_kernel_text.py":333
- * def java_utf8(data: Buffer) -> bytes:
- *     """`new String(data, UTF_8)` as UTF-8."""
- *     out = bytearray()             # <<<<<<<<<<<<<<
- *     _resize(out, 3 * len(data))
- *     size = _put_utf8(_writable(out), 0, _items(data), 0, len(data))
-*/
-  __pyx_t_2 = NULL;
-  __pyx_t_3 = 1;
-  {
-    PyObject *__pyx_callargs[2] = {__pyx_t_2, NULL};
-    __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)(&PyByteArray_Type), __pyx_callargs+__pyx_t_3, (1-__pyx_t_3) | (__pyx_t_3*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_2); __pyx_t_2 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 333, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
-  }
-  __pyx_v_out = __pyx_t_1;
-  __pyx_t_1 = 0;
-
-  /* "kafkatools/core/records/_kernel_text.py":334
- *     """`new String(data, UTF_8)` as UTF-8."""
- *     out = bytearray()
- *     _resize(out, 3 * len(data))             # <<<<<<<<<<<<<<
- *     size = _put_utf8(_writable(out), 0, _items(data), 0, len(data))
- *     return bytes(out[:size])
-*/
-  __pyx_t_1 = __pyx_v_out;
-  __Pyx_INCREF(__pyx_t_1);
-  if (!(likely(PyByteArray_CheckExact(__pyx_t_1)) || __Pyx_RaiseUnexpectedTypeError("bytearray", __pyx_t_1))) __PYX_ERR(0, 334, __pyx_L1_error)
-  __pyx_t_4 = __Pyx_MemoryView_Len(__pyx_v_data); 
-  __pyx_t_5 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(((PyObject*)__pyx_t_1), (3 * __pyx_t_4)); if (unlikely(__pyx_t_5 == ((int)-1))) __PYX_ERR(0, 334, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-
-
-
-  /* "kafkatools/core/records/_kernel_text.py":335
- *     out = bytearray()
- *     _resize(out, 3 * len(data))
- *     size = _put_utf8(_writable(out), 0, _items(data), 0, len(data))             # <<<<<<<<<<<<<<
- *     return bytes(out[:size])
- * 
-*/
-  __pyx_t_1 = __pyx_v_out;
-  __Pyx_INCREF(__pyx_t_1);
-  if (!(likely(PyByteArray_CheckExact(__pyx_t_1)) || __Pyx_RaiseUnexpectedTypeError("bytearray", __pyx_t_1))) __PYX_ERR(0, 335, __pyx_L1_error)
-  __pyx_t_4 = __Pyx_MemoryView_Len(__pyx_v_data); 
-  __pyx_v_size = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_utf8(__pyx_f_10kafkatools_4core_7records_12_kernel_text__writable(((PyObject*)__pyx_t_1)), 0, __pyx_f_10kafkatools_4core_7records_7_kernel__items(__pyx_v_data), 0, __pyx_t_4);
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-
-
-  /* "kafkatools/core/records/_kernel_text.py":336
- *     _resize(out, 3 * len(data))
- *     size = _put_utf8(_writable(out), 0, _items(data), 0, len(data))
- *     return bytes(out[:size])             # <<<<<<<<<<<<<<
+  /* "kafkatools/core/records/_kernel_text.py":264
+ * def murmur2(data: Buffer) -> int:
+ *     """Kafka's hash of a key, a signed 32-bit integer."""
+ *     return _murmur2(_items(data), 0, len(data))             # <<<<<<<<<<<<<<
  * 
  * 
 */
-  __pyx_t_2 = NULL;
-  __pyx_t_6 = __Pyx_PyObject_GetSlice(__pyx_v_out, 0, __pyx_v_size, NULL, NULL, NULL, 0, 1, 0); if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 336, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_6);
-  __pyx_t_3 = 1;
+  __pyx_t_1 = __Pyx_MemoryView_Len(__pyx_v_data); 
   {
-    PyObject *__pyx_callargs[2] = {__pyx_t_2, __pyx_t_6};
-    __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)(&PyBytes_Type), __pyx_callargs+__pyx_t_3, (2-__pyx_t_3) | (__pyx_t_3*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_2); __pyx_t_2 = 0;
-    __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 336, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
+
+    __pyx_r = __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(__pyx_f_10kafkatools_4core_7records_7_kernel__items(__pyx_v_data), 0, __pyx_t_1);
   }
-  {
-    PyObject *__pyx_temp;
-    {
-      __pyx_temp = __pyx_r;
-      __pyx_r = ((PyObject*)__pyx_t_1);
-    }
-    __Pyx_XDECREF(__pyx_temp);
-  }
-  __pyx_t_1 = 0;
+
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":331
+  /* "kafkatools/core/records/_kernel_text.py":262
  * 
  * 
- * def java_utf8(data: Buffer) -> bytes:             # <<<<<<<<<<<<<<
- *     """`new String(data, UTF_8)` as UTF-8."""
- *     out = bytearray()
+ * def murmur2(data: Buffer) -> int:             # <<<<<<<<<<<<<<
+ *     """Kafka's hash of a key, a signed 32-bit integer."""
+ *     return _murmur2(_items(data), 0, len(data))
 */
 
   /* function exit code */
-  __pyx_L1_error:;
-  __Pyx_XDECREF(__pyx_t_1);
-  __Pyx_XDECREF(__pyx_t_2);
-  __Pyx_XDECREF(__pyx_t_6);
-  __Pyx_AddTraceback("kafkatools.core.records._kernel_text.java_utf8", __pyx_clineno, __pyx_lineno, __pyx_filename);
-  __pyx_r = 0;
   __pyx_L0:;
 
-  __Pyx_XDECREF(__pyx_v_out);
-  __Pyx_XGIVEREF(__pyx_r);
-  __Pyx_RefNannyFinishContext();
   return __pyx_r;
 }
 
 /* Python wrapper */
-static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_9java_utf8(PyObject *__pyx_self, 
+static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_9murmur2(PyObject *__pyx_self, 
 #if CYTHON_VECTORCALL
 PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
 #else
 PyObject *__pyx_args, PyObject *__pyx_kwds
 #endif
 ); /*proto*/
-PyDoc_STRVAR(__pyx_doc_10kafkatools_4core_7records_12_kernel_text_8java_utf8, "`new String(data, UTF_8)` as UTF-8.");
-static PyMethodDef __pyx_mdef_10kafkatools_4core_7records_12_kernel_text_9java_utf8 = {"java_utf8", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_7records_12_kernel_text_9java_utf8, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_10kafkatools_4core_7records_12_kernel_text_8java_utf8};
-static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_9java_utf8(PyObject *__pyx_self, 
+PyDoc_STRVAR(__pyx_doc_10kafkatools_4core_7records_12_kernel_text_8murmur2, "Kafka\047s hash of a key, a signed 32-bit integer.");
+static PyMethodDef __pyx_mdef_10kafkatools_4core_7records_12_kernel_text_9murmur2 = {"murmur2", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_7records_12_kernel_text_9murmur2, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_10kafkatools_4core_7records_12_kernel_text_8murmur2};
+static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_9murmur2(PyObject *__pyx_self, 
 #if CYTHON_VECTORCALL
 PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
 #else
@@ -23753,7 +22699,7 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   int __pyx_clineno = 0;
   PyObject *__pyx_r = 0;
   __Pyx_RefNannyDeclarations
-  __Pyx_RefNannySetupContext("java_utf8 (wrapper)", 0);
+  __Pyx_RefNannySetupContext("murmur2 (wrapper)", 0);
   #if !CYTHON_VECTORCALL
   #if CYTHON_ASSUME_SAFE_SIZE
   __pyx_nargs = PyTuple_GET_SIZE(__pyx_args);
@@ -23765,32 +22711,32 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_data,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 331, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 262, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 331, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 262, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "java_utf8", 0) < (0)) __PYX_ERR(0, 331, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "murmur2", 0) < (0)) __PYX_ERR(0, 262, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 1; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("java_utf8", 1, 1, 1, i); __PYX_ERR(0, 331, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("murmur2", 1, 1, 1, i); __PYX_ERR(0, 262, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 1)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 331, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 262, __pyx_L3_error)
     }
-    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 331, __pyx_L3_error)
+    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 262, __pyx_L3_error)
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("java_utf8", 1, 1, 1, __pyx_nargs); __PYX_ERR(0, 331, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("murmur2", 1, 1, 1, __pyx_nargs); __PYX_ERR(0, 262, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -23798,11 +22744,11 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
     Py_XDECREF(values[__pyx_temp]);
   }
   __PYX_XCLEAR_MEMVIEW(&__pyx_v_data, 1);
-  __Pyx_AddTraceback("kafkatools.core.records._kernel_text.java_utf8", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __Pyx_AddTraceback("kafkatools.core.records._kernel_text.murmur2", __pyx_clineno, __pyx_lineno, __pyx_filename);
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  __pyx_r = __pyx_pf_10kafkatools_4core_7records_12_kernel_text_8java_utf8(__pyx_self, __pyx_v_data);
+  __pyx_r = __pyx_pf_10kafkatools_4core_7records_12_kernel_text_8murmur2(__pyx_self, __pyx_v_data);
 
   /* function exit code */
   for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
@@ -23813,1551 +22759,17 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   return __pyx_r;
 }
 
-static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_8java_utf8(CYTHON_UNUSED PyObject *__pyx_self, __Pyx_memviewslice __pyx_v_data) {
+static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_8murmur2(CYTHON_UNUSED PyObject *__pyx_self, __Pyx_memviewslice __pyx_v_data) {
   PyObject *__pyx_r = NULL;
   __Pyx_RefNannyDeclarations
-  PyObject *__pyx_t_1 = NULL;
-  int __pyx_lineno = 0;
-  const char *__pyx_filename = NULL;
-  int __pyx_clineno = 0;
-  __Pyx_RefNannySetupContext("java_utf8", 0);
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_java_utf8(__pyx_v_data, 1); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 331, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  {
-    PyObject *__pyx_temp;
-    {
-      __pyx_temp = __pyx_r;
-      __pyx_r = __pyx_t_1;
-    }
-    __Pyx_XDECREF(__pyx_temp);
-  }
-  __pyx_t_1 = 0;
-  goto __pyx_L0;
-
-  /* function exit code */
-  __pyx_L1_error:;
-  __Pyx_XDECREF(__pyx_t_1);
-  __Pyx_AddTraceback("kafkatools.core.records._kernel_text.java_utf8", __pyx_clineno, __pyx_lineno, __pyx_filename);
-  __pyx_r = NULL;
-  __pyx_L0:;
-  __Pyx_XGIVEREF(__pyx_r);
-  __Pyx_RefNannyFinishContext();
-  return __pyx_r;
-}
-
-/* "kafkatools/core/records/_kernel_text.py":342
- * 
- * 
- * def _header_names_size(source: Any, position: int, count: int, end: int) -> int:             # <<<<<<<<<<<<<<
- *     """The names' bytes and a comma for each; -1 when the headers are malformed."""
- *     total = 0
-*/
-
-static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__header_names_size(unsigned char const *__pyx_v_source, Py_ssize_t __pyx_v_position, Py_ssize_t __pyx_v_count, Py_ssize_t __pyx_v_end) {
-  Py_ssize_t __pyx_v_total;
-  PY_LONG_LONG __pyx_v_size;
-  Py_ssize_t __pyx_r;
   int __pyx_t_1;
-  __pyx_ctuple_PY_LONG_LONG__and_Py_ssize_t __pyx_t_2;
-  PY_LONG_LONG __pyx_t_3;
-  Py_ssize_t __pyx_t_4;
-  int __pyx_t_5;
-
-
-
-  /* "kafkatools/core/records/_kernel_text.py":344
- * def _header_names_size(source: Any, position: int, count: int, end: int) -> int:
- *     """The names' bytes and a comma for each; -1 when the headers are malformed."""
- *     total = 0             # <<<<<<<<<<<<<<
- *     while count > 0:
- *         size, position = _varint(source, position, end)
-*/
-  __pyx_v_total = 0;
-
-  /* "kafkatools/core/records/_kernel_text.py":345
- *     """The names' bytes and a comma for each; -1 when the headers are malformed."""
- *     total = 0
- *     while count > 0:             # <<<<<<<<<<<<<<
- *         size, position = _varint(source, position, end)
- *         if position < 0 or size < 0 or size > end - position:
-*/
-  while (1) {
-    __pyx_t_1 = (__pyx_v_count > 0);
-
-
-    if (!__pyx_t_1) break;
-
-    /* "kafkatools/core/records/_kernel_text.py":346
- *     total = 0
- *     while count > 0:
- *         size, position = _varint(source, position, end)             # <<<<<<<<<<<<<<
- *         if position < 0 or size < 0 or size > end - position:
- *             return -1
-*/
-
-    __pyx_t_2 = __pyx_f_10kafkatools_4core_7records_7_kernel__varint(__pyx_v_source, __pyx_v_position, __pyx_v_end);
-    __pyx_t_3 = __pyx_t_2.f0;
-
-    __pyx_t_4 = __pyx_t_2.f1;
-
-    __pyx_v_size = __pyx_t_3;
-    __pyx_v_position = __pyx_t_4;
-
-    /* "kafkatools/core/records/_kernel_text.py":347
- *     while count > 0:
- *         size, position = _varint(source, position, end)
- *         if position < 0 or size < 0 or size > end - position:             # <<<<<<<<<<<<<<
- *             return -1
- *         total += size + 1
-*/
-    __pyx_t_5 = (__pyx_v_position < 0);
-
-    if (!__pyx_t_5) {
-
-    } else {
-
-      __pyx_t_1 = __pyx_t_5;
-
-      goto __pyx_L6_bool_binop_done;
-    }
-    __pyx_t_5 = (__pyx_v_size < 0);
-
-    if (!__pyx_t_5) {
-
-    } else {
-
-      __pyx_t_1 = __pyx_t_5;
-
-      goto __pyx_L6_bool_binop_done;
-    }
-    __pyx_t_5 = (__pyx_v_size > (__pyx_v_end - __pyx_v_position));
-
-
-    __pyx_t_1 = __pyx_t_5;
-
-    __pyx_L6_bool_binop_done:;
-    if (__pyx_t_1) {
-
-
-      /* "kafkatools/core/records/_kernel_text.py":348
- *         size, position = _varint(source, position, end)
- *         if position < 0 or size < 0 or size > end - position:
- *             return -1             # <<<<<<<<<<<<<<
- *         total += size + 1
- *         size, position = _varint(source, position + size, end)
-*/
-      {
-
-        __pyx_r = -1L;
-      }
-      goto __pyx_L0;
-
-      /* "kafkatools/core/records/_kernel_text.py":347
- *     while count > 0:
- *         size, position = _varint(source, position, end)
- *         if position < 0 or size < 0 or size > end - position:             # <<<<<<<<<<<<<<
- *             return -1
- *         total += size + 1
-*/
-    }
-
-    /* "kafkatools/core/records/_kernel_text.py":349
- *         if position < 0 or size < 0 or size > end - position:
- *             return -1
- *         total += size + 1             # <<<<<<<<<<<<<<
- *         size, position = _varint(source, position + size, end)
- *         if position < 0 or size > end - position:
-*/
-    __pyx_v_total = (__pyx_v_total + (__pyx_v_size + 1));
-
-    /* "kafkatools/core/records/_kernel_text.py":350
- *             return -1
- *         total += size + 1
- *         size, position = _varint(source, position + size, end)             # <<<<<<<<<<<<<<
- *         if position < 0 or size > end - position:
- *             return -1
-*/
-
-    __pyx_t_2 = __pyx_f_10kafkatools_4core_7records_7_kernel__varint(__pyx_v_source, (__pyx_v_position + __pyx_v_size), __pyx_v_end);
-    __pyx_t_3 = __pyx_t_2.f0;
-
-    __pyx_t_4 = __pyx_t_2.f1;
-
-    __pyx_v_size = __pyx_t_3;
-    __pyx_v_position = __pyx_t_4;
-
-    /* "kafkatools/core/records/_kernel_text.py":351
- *         total += size + 1
- *         size, position = _varint(source, position + size, end)
- *         if position < 0 or size > end - position:             # <<<<<<<<<<<<<<
- *             return -1
- *         if size > 0:
-*/
-    __pyx_t_5 = (__pyx_v_position < 0);
-
-    if (!__pyx_t_5) {
-
-    } else {
-
-      __pyx_t_1 = __pyx_t_5;
-
-      goto __pyx_L10_bool_binop_done;
-    }
-    __pyx_t_5 = (__pyx_v_size > (__pyx_v_end - __pyx_v_position));
-
-
-    __pyx_t_1 = __pyx_t_5;
-
-    __pyx_L10_bool_binop_done:;
-    if (__pyx_t_1) {
-
-
-      /* "kafkatools/core/records/_kernel_text.py":352
- *         size, position = _varint(source, position + size, end)
- *         if position < 0 or size > end - position:
- *             return -1             # <<<<<<<<<<<<<<
- *         if size > 0:
- *             position += size
-*/
-      {
-
-        __pyx_r = -1L;
-      }
-      goto __pyx_L0;
-
-      /* "kafkatools/core/records/_kernel_text.py":351
- *         total += size + 1
- *         size, position = _varint(source, position + size, end)
- *         if position < 0 or size > end - position:             # <<<<<<<<<<<<<<
- *             return -1
- *         if size > 0:
-*/
-    }
-
-    /* "kafkatools/core/records/_kernel_text.py":353
- *         if position < 0 or size > end - position:
- *             return -1
- *         if size > 0:             # <<<<<<<<<<<<<<
- *             position += size
- *         count -= 1
-*/
-    __pyx_t_1 = (__pyx_v_size > 0);
-
-    if (__pyx_t_1) {
-
-
-      /* "kafkatools/core/records/_kernel_text.py":354
- *             return -1
- *         if size > 0:
- *             position += size             # <<<<<<<<<<<<<<
- *         count -= 1
- *     return total
-*/
-      __pyx_v_position = (__pyx_v_position + __pyx_v_size);
-
-      /* "kafkatools/core/records/_kernel_text.py":353
- *         if position < 0 or size > end - position:
- *             return -1
- *         if size > 0:             # <<<<<<<<<<<<<<
- *             position += size
- *         count -= 1
-*/
-    }
-
-    /* "kafkatools/core/records/_kernel_text.py":355
- *         if size > 0:
- *             position += size
- *         count -= 1             # <<<<<<<<<<<<<<
- *     return total
- * 
-*/
-    __pyx_v_count = (__pyx_v_count - 1);
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":356
- *             position += size
- *         count -= 1
- *     return total             # <<<<<<<<<<<<<<
- * 
- * 
-*/
-  {
-
-    __pyx_r = __pyx_v_total;
-  }
-  goto __pyx_L0;
-
-  /* "kafkatools/core/records/_kernel_text.py":342
- * 
- * 
- * def _header_names_size(source: Any, position: int, count: int, end: int) -> int:             # <<<<<<<<<<<<<<
- *     """The names' bytes and a comma for each; -1 when the headers are malformed."""
- *     total = 0
-*/
-
-  /* function exit code */
-  __pyx_L0:;
-
-
-
-
-  return __pyx_r;
-}
-
-/* "kafkatools/core/records/_kernel_text.py":359
- * 
- * 
- * def _put_header_names(slots: Any, position: int, source: Any, place: int, count: int, end: int) -> int:             # <<<<<<<<<<<<<<
- *     index = 0
- *     while index < count:
-*/
-
-static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_header_names(unsigned char *__pyx_v_slots, Py_ssize_t __pyx_v_position, unsigned char const *__pyx_v_source, Py_ssize_t __pyx_v_place, Py_ssize_t __pyx_v_count, Py_ssize_t __pyx_v_end) {
-  Py_ssize_t __pyx_v_index;
-  PY_LONG_LONG __pyx_v_size;
-  Py_ssize_t __pyx_r;
-  int __pyx_t_1;
-  __pyx_ctuple_PY_LONG_LONG__and_Py_ssize_t __pyx_t_2;
-  PY_LONG_LONG __pyx_t_3;
-  Py_ssize_t __pyx_t_4;
-
-
-
-  /* "kafkatools/core/records/_kernel_text.py":360
- * 
- * def _put_header_names(slots: Any, position: int, source: Any, place: int, count: int, end: int) -> int:
- *     index = 0             # <<<<<<<<<<<<<<
- *     while index < count:
- *         if index > 0:
-*/
-  __pyx_v_index = 0;
-
-  /* "kafkatools/core/records/_kernel_text.py":361
- * def _put_header_names(slots: Any, position: int, source: Any, place: int, count: int, end: int) -> int:
- *     index = 0
- *     while index < count:             # <<<<<<<<<<<<<<
- *         if index > 0:
- *             slots[position] = 44
-*/
-  while (1) {
-    __pyx_t_1 = (__pyx_v_index < __pyx_v_count);
-
-
-    if (!__pyx_t_1) break;
-
-    /* "kafkatools/core/records/_kernel_text.py":362
- *     index = 0
- *     while index < count:
- *         if index > 0:             # <<<<<<<<<<<<<<
- *             slots[position] = 44
- *             position += 1
-*/
-    __pyx_t_1 = (__pyx_v_index > 0);
-
-    if (__pyx_t_1) {
-
-
-      /* "kafkatools/core/records/_kernel_text.py":363
- *     while index < count:
- *         if index > 0:
- *             slots[position] = 44             # <<<<<<<<<<<<<<
- *             position += 1
- *         size, place = _varint(source, place, end)
-*/
-      (__pyx_v_slots[__pyx_v_position]) = 44;
-
-      /* "kafkatools/core/records/_kernel_text.py":364
- *         if index > 0:
- *             slots[position] = 44
- *             position += 1             # <<<<<<<<<<<<<<
- *         size, place = _varint(source, place, end)
- *         position = _put_utf8(slots, position, source, place, size)
-*/
-      __pyx_v_position = (__pyx_v_position + 1);
-
-      /* "kafkatools/core/records/_kernel_text.py":362
- *     index = 0
- *     while index < count:
- *         if index > 0:             # <<<<<<<<<<<<<<
- *             slots[position] = 44
- *             position += 1
-*/
-    }
-
-    /* "kafkatools/core/records/_kernel_text.py":365
- *             slots[position] = 44
- *             position += 1
- *         size, place = _varint(source, place, end)             # <<<<<<<<<<<<<<
- *         position = _put_utf8(slots, position, source, place, size)
- *         size, place = _varint(source, place + size, end)
-*/
-
-    __pyx_t_2 = __pyx_f_10kafkatools_4core_7records_7_kernel__varint(__pyx_v_source, __pyx_v_place, __pyx_v_end);
-    __pyx_t_3 = __pyx_t_2.f0;
-
-    __pyx_t_4 = __pyx_t_2.f1;
-
-    __pyx_v_size = __pyx_t_3;
-    __pyx_v_place = __pyx_t_4;
-
-    /* "kafkatools/core/records/_kernel_text.py":366
- *             position += 1
- *         size, place = _varint(source, place, end)
- *         position = _put_utf8(slots, position, source, place, size)             # <<<<<<<<<<<<<<
- *         size, place = _varint(source, place + size, end)
- *         if size > 0:
-*/
-    __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_utf8(__pyx_v_slots, __pyx_v_position, __pyx_v_source, __pyx_v_place, __pyx_v_size);
-
-    /* "kafkatools/core/records/_kernel_text.py":367
- *         size, place = _varint(source, place, end)
- *         position = _put_utf8(slots, position, source, place, size)
- *         size, place = _varint(source, place + size, end)             # <<<<<<<<<<<<<<
- *         if size > 0:
- *             place += size
-*/
-
-    __pyx_t_2 = __pyx_f_10kafkatools_4core_7records_7_kernel__varint(__pyx_v_source, (__pyx_v_place + __pyx_v_size), __pyx_v_end);
-    __pyx_t_3 = __pyx_t_2.f0;
-
-    __pyx_t_4 = __pyx_t_2.f1;
-
-    __pyx_v_size = __pyx_t_3;
-    __pyx_v_place = __pyx_t_4;
-
-    /* "kafkatools/core/records/_kernel_text.py":368
- *         position = _put_utf8(slots, position, source, place, size)
- *         size, place = _varint(source, place + size, end)
- *         if size > 0:             # <<<<<<<<<<<<<<
- *             place += size
- *         index += 1
-*/
-    __pyx_t_1 = (__pyx_v_size > 0);
-
-    if (__pyx_t_1) {
-
-
-      /* "kafkatools/core/records/_kernel_text.py":369
- *         size, place = _varint(source, place + size, end)
- *         if size > 0:
- *             place += size             # <<<<<<<<<<<<<<
- *         index += 1
- *     return position
-*/
-      __pyx_v_place = (__pyx_v_place + __pyx_v_size);
-
-      /* "kafkatools/core/records/_kernel_text.py":368
- *         position = _put_utf8(slots, position, source, place, size)
- *         size, place = _varint(source, place + size, end)
- *         if size > 0:             # <<<<<<<<<<<<<<
- *             place += size
- *         index += 1
-*/
-    }
-
-    /* "kafkatools/core/records/_kernel_text.py":370
- *         if size > 0:
- *             place += size
- *         index += 1             # <<<<<<<<<<<<<<
- *     return position
- * 
-*/
-    __pyx_v_index = (__pyx_v_index + 1);
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":371
- *             place += size
- *         index += 1
- *     return position             # <<<<<<<<<<<<<<
- * 
- * 
-*/
-  {
-
-    __pyx_r = __pyx_v_position;
-  }
-  goto __pyx_L0;
-
-  /* "kafkatools/core/records/_kernel_text.py":359
- * 
- * 
- * def _put_header_names(slots: Any, position: int, source: Any, place: int, count: int, end: int) -> int:             # <<<<<<<<<<<<<<
- *     index = 0
- *     while index < count:
-*/
-
-  /* function exit code */
-  __pyx_L0:;
-
-
-
-
-
-  return __pyx_r;
-}
-
-/* "kafkatools/core/records/_kernel_text.py":374
- * 
- * 
- * def format_records(columns: RecordColumns, out: bytearray, base_offset: int, base_sequence: int, flags: int) -> int:             # <<<<<<<<<<<<<<
- *     """Appends the lines that `kafka-dump-log --deep-iteration` has for the records of a v2 batch; how many rows, fewer at a malformed one.
- * 
-*/
-
-static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_11format_records(PyObject *__pyx_self, 
-#if CYTHON_VECTORCALL
-PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
-#else
-PyObject *__pyx_args, PyObject *__pyx_kwds
-#endif
-); /*proto*/
-static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_format_records(PyObject *__pyx_v_columns, PyObject *__pyx_v_out, PY_LONG_LONG __pyx_v_base_offset, int __pyx_v_base_sequence, int __pyx_v_flags, CYTHON_UNUSED int __pyx_skip_dispatch) {
-  unsigned char const *__pyx_v_source;
-  Py_ssize_t __pyx_v_end;
-  PY_LONG_LONG *__pyx_v_offsets;
-  PY_LONG_LONG *__pyx_v_timestamps;
-  int *__pyx_v_values;
-  int *__pyx_v_value_sizes;
-  int *__pyx_v_keys;
-  int *__pyx_v_key_sizes;
-  int *__pyx_v_headers;
-  int *__pyx_v_header_counts;
-  Py_ssize_t __pyx_v_count;
-  PyObject *__pyx_v_label = 0;
-  int __pyx_v_has_metadata;
-  int __pyx_v_has_data;
-  Py_ssize_t __pyx_v_position;
-  Py_ssize_t __pyx_v_room;
-  unsigned char *__pyx_v_slots;
-  Py_ssize_t __pyx_v_row;
-  Py_ssize_t __pyx_v_key_size;
-  Py_ssize_t __pyx_v_value_size;
-  Py_ssize_t __pyx_v_names;
-  Py_ssize_t __pyx_v_need;
-  Py_ssize_t __pyx_v_overhead;
-  PyObject *__pyx_v_data = 0;
-  Py_ssize_t __pyx_r;
-  __Pyx_RefNannyDeclarations
-  PyObject *__pyx_t_1 = NULL;
-  __Pyx_memviewslice __pyx_t_2 = { 0, 0, { 0 }, { 0 }, { 0 } };
-  unsigned char const *__pyx_t_3;
-  Py_ssize_t __pyx_t_4;
-  PY_LONG_LONG *__pyx_t_5;
-  PY_LONG_LONG *__pyx_t_6;
-  int *__pyx_t_7;
-  int *__pyx_t_8;
-  Py_ssize_t __pyx_t_9;
-  Py_ssize_t __pyx_t_10;
-  Py_ssize_t __pyx_t_11;
-  int __pyx_t_12;
-  PyObject *__pyx_t_13 = NULL;
-  PyObject *__pyx_t_14 = NULL;
-  PyObject *__pyx_t_15 = NULL;
-  size_t __pyx_t_16;
-  int __pyx_t_17;
-  int __pyx_t_18;
-  int __pyx_t_19;
-  long __pyx_t_20;
-  int __pyx_lineno = 0;
-  const char *__pyx_filename = NULL;
-  int __pyx_clineno = 0;
-  __Pyx_RefNannySetupContext("format_records", 0);
-
-  /* "kafkatools/core/records/_kernel_text.py":379
- *     `flags`: SHOW_METADATA (all but with --skip-record-metadata), SHOW_DATA (--print-data-log, the string decoder).
- *     """
- *     data = columns.buffer             # <<<<<<<<<<<<<<
- *     source, end = _items(data), len(data)
- *     offsets, timestamps = _long_items(columns.offsets), _long_items(columns.timestamps)
-*/
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_buffer); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 379, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  __pyx_v_data = __pyx_t_1;
-  __pyx_t_1 = 0;
-
-  /* "kafkatools/core/records/_kernel_text.py":380
- *     """
- *     data = columns.buffer
- *     source, end = _items(data), len(data)             # <<<<<<<<<<<<<<
- *     offsets, timestamps = _long_items(columns.offsets), _long_items(columns.timestamps)
- *     values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)
-*/
-  __pyx_t_2 = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(__pyx_v_data, 0); if (unlikely(!__pyx_t_2.memview)) __PYX_ERR(0, 380, __pyx_L1_error)
-  __pyx_t_3 = __pyx_f_10kafkatools_4core_7records_7_kernel__items(__pyx_t_2);
-
-  __pyx_t_4 = PyObject_Length(__pyx_v_data); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 380, __pyx_L1_error)
-  __pyx_v_source = __pyx_t_3;
-  __PYX_XCLEAR_MEMVIEW(&__pyx_t_2, 1);; __pyx_t_2.memview = NULL; __pyx_t_2.data = NULL;
-  __pyx_v_end = __pyx_t_4;
-
-  /* "kafkatools/core/records/_kernel_text.py":381
- *     data = columns.buffer
- *     source, end = _items(data), len(data)
- *     offsets, timestamps = _long_items(columns.offsets), _long_items(columns.timestamps)             # <<<<<<<<<<<<<<
- *     values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)
- *     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)
-*/
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_offsets); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 381, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 381, __pyx_L1_error)
-  __pyx_t_5 = __pyx_f_10kafkatools_4core_7records_7_kernel__long_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_5 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 381, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_timestamps); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 381, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 381, __pyx_L1_error)
-  __pyx_t_6 = __pyx_f_10kafkatools_4core_7records_7_kernel__long_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_6 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 381, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_offsets = __pyx_t_5;
-  __pyx_v_timestamps = __pyx_t_6;
-
-  /* "kafkatools/core/records/_kernel_text.py":382
- *     source, end = _items(data), len(data)
- *     offsets, timestamps = _long_items(columns.offsets), _long_items(columns.timestamps)
- *     values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)             # <<<<<<<<<<<<<<
- *     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)
- *     headers, header_counts = _int_items(columns.header_positions), _int_items(columns.header_counts)
-*/
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 382, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 382, __pyx_L1_error)
-  __pyx_t_7 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_7 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 382, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 382, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 382, __pyx_L1_error)
-  __pyx_t_8 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_8 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 382, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_values = __pyx_t_7;
-  __pyx_v_value_sizes = __pyx_t_8;
-
-  /* "kafkatools/core/records/_kernel_text.py":383
- *     offsets, timestamps = _long_items(columns.offsets), _long_items(columns.timestamps)
- *     values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)
- *     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)             # <<<<<<<<<<<<<<
- *     headers, header_counts = _int_items(columns.header_positions), _int_items(columns.header_counts)
- *     count = min(_row_count(columns), len(columns.offsets), len(columns.timestamps))
-*/
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 383, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 383, __pyx_L1_error)
-  __pyx_t_8 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_8 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 383, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 383, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 383, __pyx_L1_error)
-  __pyx_t_7 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_7 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 383, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_keys = __pyx_t_8;
-  __pyx_v_key_sizes = __pyx_t_7;
-
-  /* "kafkatools/core/records/_kernel_text.py":384
- *     values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)
- *     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)
- *     headers, header_counts = _int_items(columns.header_positions), _int_items(columns.header_counts)             # <<<<<<<<<<<<<<
- *     count = min(_row_count(columns), len(columns.offsets), len(columns.timestamps))
- *     count = min(count, len(columns.header_positions), len(columns.header_counts))
-*/
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_header_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 384, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 384, __pyx_L1_error)
-  __pyx_t_7 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_7 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 384, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_header_counts); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 384, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 384, __pyx_L1_error)
-  __pyx_t_8 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_8 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 384, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_headers = __pyx_t_7;
-  __pyx_v_header_counts = __pyx_t_8;
-
-  /* "kafkatools/core/records/_kernel_text.py":385
- *     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)
- *     headers, header_counts = _int_items(columns.header_positions), _int_items(columns.header_counts)
- *     count = min(_row_count(columns), len(columns.offsets), len(columns.timestamps))             # <<<<<<<<<<<<<<
- *     count = min(count, len(columns.header_positions), len(columns.header_counts))
- *     label = b" %s: " % columns.timestamp_type.label.encode()
-*/
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_offsets); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 385, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_4 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 385, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_timestamps); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 385, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_9 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_9 == ((Py_ssize_t)-1))) __PYX_ERR(0, 385, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_t_10 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(__pyx_v_columns); if (unlikely(__pyx_t_10 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 385, __pyx_L1_error)
-  __pyx_t_12 = (__pyx_t_4 < __pyx_t_10);
-
-  if (__pyx_t_12) {
-
-    __pyx_t_11 = __pyx_t_4;
-  } else {
-
-    __pyx_t_11 = __pyx_t_10;
-  }
-
-
-
-  __pyx_t_10 = __pyx_t_11;
-
-  __pyx_t_12 = (__pyx_t_9 < __pyx_t_10);
-
-  if (__pyx_t_12) {
-
-    __pyx_t_11 = __pyx_t_9;
-  } else {
-
-    __pyx_t_11 = __pyx_t_10;
-  }
-
-
-
-  __pyx_v_count = __pyx_t_11;
-
-
-  /* "kafkatools/core/records/_kernel_text.py":386
- *     headers, header_counts = _int_items(columns.header_positions), _int_items(columns.header_counts)
- *     count = min(_row_count(columns), len(columns.offsets), len(columns.timestamps))
- *     count = min(count, len(columns.header_positions), len(columns.header_counts))             # <<<<<<<<<<<<<<
- *     label = b" %s: " % columns.timestamp_type.label.encode()
- *     has_metadata, has_data = flags & SHOW_METADATA, flags & SHOW_DATA
-*/
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_header_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 386, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_11 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_11 == ((Py_ssize_t)-1))) __PYX_ERR(0, 386, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_header_counts); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 386, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_4 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 386, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-
-  __pyx_t_9 = __pyx_v_count;
-  __pyx_t_12 = (__pyx_t_11 < __pyx_t_9);
-
-  if (__pyx_t_12) {
-
-    __pyx_t_10 = __pyx_t_11;
-  } else {
-
-    __pyx_t_10 = __pyx_t_9;
-  }
-
-
-  __pyx_t_9 = __pyx_t_10;
-
-  __pyx_t_12 = (__pyx_t_4 < __pyx_t_9);
-
-  if (__pyx_t_12) {
-
-    __pyx_t_10 = __pyx_t_4;
-  } else {
-
-    __pyx_t_10 = __pyx_t_9;
-  }
-
-
-
-  __pyx_v_count = __pyx_t_10;
-
-
-  /* "kafkatools/core/records/_kernel_text.py":387
- *     count = min(_row_count(columns), len(columns.offsets), len(columns.timestamps))
- *     count = min(count, len(columns.header_positions), len(columns.header_counts))
- *     label = b" %s: " % columns.timestamp_type.label.encode()             # <<<<<<<<<<<<<<
- *     has_metadata, has_data = flags & SHOW_METADATA, flags & SHOW_DATA
- *     overhead = LINE_OVERHEAD
-*/
-  __pyx_t_14 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_timestamp_type); if (unlikely(!__pyx_t_14)) __PYX_ERR(0, 387, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_14);
-  __pyx_t_15 = __Pyx_PyObject_GetAttrStr(__pyx_t_14, __pyx_mstate_global->__pyx_n_u_label); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 387, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_15);
-  __Pyx_DECREF(__pyx_t_14); __pyx_t_14 = 0;
-  __pyx_t_13 = __pyx_t_15;
-  __Pyx_INCREF(__pyx_t_13);
-  __pyx_t_16 = 0;
-  {
-    PyObject *__pyx_callargs[2] = {__pyx_t_13, NULL};
-    __pyx_t_1 = __Pyx_PyObject_FastCallMethod((PyObject*)__pyx_mstate_global->__pyx_n_u_encode, __pyx_callargs+__pyx_t_16, (1-__pyx_t_16) | (1*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_13); __pyx_t_13 = 0;
-    __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 387, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
-  }
-  __pyx_t_15 = PyNumber_Remainder(__pyx_mstate_global->__pyx_kp_b_s, __pyx_t_1); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 387, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_15);
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_label = ((PyObject*)__pyx_t_15);
-  __pyx_t_15 = 0;
-
-  /* "kafkatools/core/records/_kernel_text.py":388
- *     count = min(count, len(columns.header_positions), len(columns.header_counts))
- *     label = b" %s: " % columns.timestamp_type.label.encode()
- *     has_metadata, has_data = flags & SHOW_METADATA, flags & SHOW_DATA             # <<<<<<<<<<<<<<
- *     overhead = LINE_OVERHEAD
- *     position = len(out)
-*/
-  __pyx_t_15 = __Pyx_PyLong_From_int(__pyx_v_flags); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 388, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_15);
-  __Pyx_GetModuleGlobalName(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_SHOW_METADATA); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 388, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_13 = __Pyx_PyNumber_And_int_object(__pyx_t_15, __pyx_t_1); if (unlikely(!__pyx_t_13)) __PYX_ERR(0, 388, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_13);
-  __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_t_12 = __Pyx_PyObject_IsTrue(__pyx_t_13); if (unlikely((__pyx_t_12 == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 388, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_13); __pyx_t_13 = 0;
-  __pyx_t_13 = __Pyx_PyLong_From_int(__pyx_v_flags); if (unlikely(!__pyx_t_13)) __PYX_ERR(0, 388, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_13);
-  __Pyx_GetModuleGlobalName(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_SHOW_DATA); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 388, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_15 = __Pyx_PyNumber_And_int_object(__pyx_t_13, __pyx_t_1); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 388, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_15);
-  __Pyx_DECREF(__pyx_t_13); __pyx_t_13 = 0;
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_t_17 = __Pyx_PyObject_IsTrue(__pyx_t_15); if (unlikely((__pyx_t_17 == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 388, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
-  __pyx_v_has_metadata = __pyx_t_12;
-  __pyx_v_has_data = __pyx_t_17;
-
-  /* "kafkatools/core/records/_kernel_text.py":389
- *     label = b" %s: " % columns.timestamp_type.label.encode()
- *     has_metadata, has_data = flags & SHOW_METADATA, flags & SHOW_DATA
- *     overhead = LINE_OVERHEAD             # <<<<<<<<<<<<<<
- *     position = len(out)
- *     room = position
-*/
-  __Pyx_GetModuleGlobalName(__pyx_t_15, __pyx_mstate_global->__pyx_n_u_LINE_OVERHEAD); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 389, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_15);
-  __pyx_t_10 = __Pyx_PyIndex_AsSsize_t(__pyx_t_15); if (unlikely((__pyx_t_10 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 389, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
-  __pyx_v_overhead = __pyx_t_10;
-
-  /* "kafkatools/core/records/_kernel_text.py":390
- *     has_metadata, has_data = flags & SHOW_METADATA, flags & SHOW_DATA
- *     overhead = LINE_OVERHEAD
- *     position = len(out)             # <<<<<<<<<<<<<<
- *     room = position
- *     slots = _writable(out)
-*/
-  if (unlikely(__pyx_v_out == Py_None)) {
-    PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 390, __pyx_L1_error)
-  }
-  __pyx_t_10 = __Pyx_PyByteArray_GET_SIZE(__pyx_v_out); if (unlikely(__pyx_t_10 == ((Py_ssize_t)-1))) __PYX_ERR(0, 390, __pyx_L1_error)
-  __pyx_v_position = __pyx_t_10;
-
-  /* "kafkatools/core/records/_kernel_text.py":391
- *     overhead = LINE_OVERHEAD
- *     position = len(out)
- *     room = position             # <<<<<<<<<<<<<<
- *     slots = _writable(out)
- *     row = 0
-*/
-  __pyx_v_room = __pyx_v_position;
-
-  /* "kafkatools/core/records/_kernel_text.py":392
- *     position = len(out)
- *     room = position
- *     slots = _writable(out)             # <<<<<<<<<<<<<<
- *     row = 0
- *     while row < count:
-*/
-  __pyx_v_slots = __pyx_f_10kafkatools_4core_7records_12_kernel_text__writable(__pyx_v_out);
-
-  /* "kafkatools/core/records/_kernel_text.py":393
- *     room = position
- *     slots = _writable(out)
- *     row = 0             # <<<<<<<<<<<<<<
- *     while row < count:
- *         key_size, value_size = key_sizes[row], value_sizes[row]
-*/
-  __pyx_v_row = 0;
-
-  /* "kafkatools/core/records/_kernel_text.py":394
- *     slots = _writable(out)
- *     row = 0
- *     while row < count:             # <<<<<<<<<<<<<<
- *         key_size, value_size = key_sizes[row], value_sizes[row]
- *         if not (_is_inside(keys[row], key_size, end) and _is_inside(values[row], value_size, end)):
-*/
-  while (1) {
-    __pyx_t_17 = (__pyx_v_row < __pyx_v_count);
-
-
-    if (!__pyx_t_17) break;
-
-    /* "kafkatools/core/records/_kernel_text.py":395
- *     row = 0
- *     while row < count:
- *         key_size, value_size = key_sizes[row], value_sizes[row]             # <<<<<<<<<<<<<<
- *         if not (_is_inside(keys[row], key_size, end) and _is_inside(values[row], value_size, end)):
- *             break
-*/
-    __pyx_t_18 = (__pyx_v_key_sizes[__pyx_v_row]);
-
-    __pyx_t_19 = (__pyx_v_value_sizes[__pyx_v_row]);
-
-    __pyx_v_key_size = __pyx_t_18;
-    __pyx_v_value_size = __pyx_t_19;
-
-    /* "kafkatools/core/records/_kernel_text.py":396
- *     while row < count:
- *         key_size, value_size = key_sizes[row], value_sizes[row]
- *         if not (_is_inside(keys[row], key_size, end) and _is_inside(values[row], value_size, end)):             # <<<<<<<<<<<<<<
- *             break
- *         names = _header_names_size(source, headers[row], header_counts[row], end) if header_counts[row] else 0
-*/
-    __pyx_t_12 = __pyx_f_10kafkatools_4core_7records_7_kernel__is_inside((__pyx_v_keys[__pyx_v_row]), __pyx_v_key_size, __pyx_v_end);
-
-    if (__pyx_t_12) {
-
-    } else {
-
-      __pyx_t_17 = __pyx_t_12;
-
-      goto __pyx_L6_bool_binop_done;
-    }
-    __pyx_t_12 = __pyx_f_10kafkatools_4core_7records_7_kernel__is_inside((__pyx_v_values[__pyx_v_row]), __pyx_v_value_size, __pyx_v_end);
-
-
-    __pyx_t_17 = __pyx_t_12;
-
-    __pyx_L6_bool_binop_done:;
-    __pyx_t_12 = (!__pyx_t_17);
-
-
-    if (__pyx_t_12) {
-
-
-      /* "kafkatools/core/records/_kernel_text.py":397
- *         key_size, value_size = key_sizes[row], value_sizes[row]
- *         if not (_is_inside(keys[row], key_size, end) and _is_inside(values[row], value_size, end)):
- *             break             # <<<<<<<<<<<<<<
- *         names = _header_names_size(source, headers[row], header_counts[row], end) if header_counts[row] else 0
- *         if names < 0 or headers[row] < 0:
-*/
-      goto __pyx_L4_break;
-
-      /* "kafkatools/core/records/_kernel_text.py":396
- *     while row < count:
- *         key_size, value_size = key_sizes[row], value_sizes[row]
- *         if not (_is_inside(keys[row], key_size, end) and _is_inside(values[row], value_size, end)):             # <<<<<<<<<<<<<<
- *             break
- *         names = _header_names_size(source, headers[row], header_counts[row], end) if header_counts[row] else 0
-*/
-    }
-
-    /* "kafkatools/core/records/_kernel_text.py":398
- *         if not (_is_inside(keys[row], key_size, end) and _is_inside(values[row], value_size, end)):
- *             break
- *         names = _header_names_size(source, headers[row], header_counts[row], end) if header_counts[row] else 0             # <<<<<<<<<<<<<<
- *         if names < 0 or headers[row] < 0:
- *             break
-*/
-    __pyx_t_12 = ((__pyx_v_header_counts[__pyx_v_row]) != 0);
-
-    if (__pyx_t_12) {
-
-      __pyx_t_10 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__header_names_size(__pyx_v_source, (__pyx_v_headers[__pyx_v_row]), (__pyx_v_header_counts[__pyx_v_row]), __pyx_v_end);
-    } else {
-
-      __pyx_t_10 = 0;
-    }
-
-    __pyx_v_names = __pyx_t_10;
-
-    /* "kafkatools/core/records/_kernel_text.py":399
- *             break
- *         names = _header_names_size(source, headers[row], header_counts[row], end) if header_counts[row] else 0
- *         if names < 0 or headers[row] < 0:             # <<<<<<<<<<<<<<
- *             break
- *         need = position + overhead + 3 * (names + max(key_size, 0) + max(value_size, 0))
-*/
-    __pyx_t_17 = (__pyx_v_names < 0);
-
-    if (!__pyx_t_17) {
-
-    } else {
-
-      __pyx_t_12 = __pyx_t_17;
-
-      goto __pyx_L9_bool_binop_done;
-    }
-    __pyx_t_17 = ((__pyx_v_headers[__pyx_v_row]) < 0);
-
-
-    __pyx_t_12 = __pyx_t_17;
-
-    __pyx_L9_bool_binop_done:;
-    if (__pyx_t_12) {
-
-
-      /* "kafkatools/core/records/_kernel_text.py":400
- *         names = _header_names_size(source, headers[row], header_counts[row], end) if header_counts[row] else 0
- *         if names < 0 or headers[row] < 0:
- *             break             # <<<<<<<<<<<<<<
- *         need = position + overhead + 3 * (names + max(key_size, 0) + max(value_size, 0))
- *         if need > room:
-*/
-      goto __pyx_L4_break;
-
-      /* "kafkatools/core/records/_kernel_text.py":399
- *             break
- *         names = _header_names_size(source, headers[row], header_counts[row], end) if header_counts[row] else 0
- *         if names < 0 or headers[row] < 0:             # <<<<<<<<<<<<<<
- *             break
- *         need = position + overhead + 3 * (names + max(key_size, 0) + max(value_size, 0))
-*/
-    }
-
-    /* "kafkatools/core/records/_kernel_text.py":401
- *         if names < 0 or headers[row] < 0:
- *             break
- *         need = position + overhead + 3 * (names + max(key_size, 0) + max(value_size, 0))             # <<<<<<<<<<<<<<
- *         if need > room:
- *             room = 2 * need
-*/
-
-    __pyx_t_20 = 0;
-
-    __pyx_t_10 = __pyx_v_key_size;
-    __pyx_t_12 = (__pyx_t_20 > __pyx_t_10);
-
-    if (__pyx_t_12) {
-
-      __pyx_t_11 = __pyx_t_20;
-    } else {
-
-      __pyx_t_11 = __pyx_t_10;
-    }
-
-
-    __pyx_t_20 = 0;
-
-    __pyx_t_10 = __pyx_v_value_size;
-    __pyx_t_12 = (__pyx_t_20 > __pyx_t_10);
-
-    if (__pyx_t_12) {
-
-      __pyx_t_4 = __pyx_t_20;
-    } else {
-
-      __pyx_t_4 = __pyx_t_10;
-    }
-
-    __pyx_v_need = ((__pyx_v_position + __pyx_v_overhead) + (3 * ((__pyx_v_names + __pyx_t_11) + __pyx_t_4)));
-
-
-
-    /* "kafkatools/core/records/_kernel_text.py":402
- *             break
- *         need = position + overhead + 3 * (names + max(key_size, 0) + max(value_size, 0))
- *         if need > room:             # <<<<<<<<<<<<<<
- *             room = 2 * need
- *             _resize(out, room)
-*/
-    __pyx_t_12 = (__pyx_v_need > __pyx_v_room);
-
-    if (__pyx_t_12) {
-
-
-      /* "kafkatools/core/records/_kernel_text.py":403
- *         need = position + overhead + 3 * (names + max(key_size, 0) + max(value_size, 0))
- *         if need > room:
- *             room = 2 * need             # <<<<<<<<<<<<<<
- *             _resize(out, room)
- *             slots = _writable(out)
-*/
-      __pyx_v_room = (2 * __pyx_v_need);
-
-      /* "kafkatools/core/records/_kernel_text.py":404
- *         if need > room:
- *             room = 2 * need
- *             _resize(out, room)             # <<<<<<<<<<<<<<
- *             slots = _writable(out)
- *         slots[position] = 124
-*/
-      __pyx_t_19 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(__pyx_v_out, __pyx_v_room); if (unlikely(__pyx_t_19 == ((int)-1))) __PYX_ERR(0, 404, __pyx_L1_error)
-
-
-      /* "kafkatools/core/records/_kernel_text.py":405
- *             room = 2 * need
- *             _resize(out, room)
- *             slots = _writable(out)             # <<<<<<<<<<<<<<
- *         slots[position] = 124
- *         position += 1
-*/
-      __pyx_v_slots = __pyx_f_10kafkatools_4core_7records_12_kernel_text__writable(__pyx_v_out);
-
-      /* "kafkatools/core/records/_kernel_text.py":402
- *             break
- *         need = position + overhead + 3 * (names + max(key_size, 0) + max(value_size, 0))
- *         if need > room:             # <<<<<<<<<<<<<<
- *             room = 2 * need
- *             _resize(out, room)
-*/
-    }
-
-    /* "kafkatools/core/records/_kernel_text.py":406
- *             _resize(out, room)
- *             slots = _writable(out)
- *         slots[position] = 124             # <<<<<<<<<<<<<<
- *         position += 1
- *         if has_metadata:
-*/
-    (__pyx_v_slots[__pyx_v_position]) = 0x7C;
-
-    /* "kafkatools/core/records/_kernel_text.py":407
- *             slots = _writable(out)
- *         slots[position] = 124
- *         position += 1             # <<<<<<<<<<<<<<
- *         if has_metadata:
- *             position = _put_text(slots, position, b" offset: ")
-*/
-    __pyx_v_position = (__pyx_v_position + 1);
-
-    /* "kafkatools/core/records/_kernel_text.py":408
- *         slots[position] = 124
- *         position += 1
- *         if has_metadata:             # <<<<<<<<<<<<<<
- *             position = _put_text(slots, position, b" offset: ")
- *             position = _put_number(slots, position, offsets[row])
-*/
-    if (__pyx_v_has_metadata) {
-
-      /* "kafkatools/core/records/_kernel_text.py":409
- *         position += 1
- *         if has_metadata:
- *             position = _put_text(slots, position, b" offset: ")             # <<<<<<<<<<<<<<
- *             position = _put_number(slots, position, offsets[row])
- *             position = _put_text(slots, position, label)
-*/
-      __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(__pyx_v_slots, __pyx_v_position, __pyx_mstate_global->__pyx_kp_b_offset);
-
-      /* "kafkatools/core/records/_kernel_text.py":410
- *         if has_metadata:
- *             position = _put_text(slots, position, b" offset: ")
- *             position = _put_number(slots, position, offsets[row])             # <<<<<<<<<<<<<<
- *             position = _put_text(slots, position, label)
- *             position = _put_number(slots, position, timestamps[row])
-*/
-      __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_number(__pyx_v_slots, __pyx_v_position, (__pyx_v_offsets[__pyx_v_row]));
-
-      /* "kafkatools/core/records/_kernel_text.py":411
- *             position = _put_text(slots, position, b" offset: ")
- *             position = _put_number(slots, position, offsets[row])
- *             position = _put_text(slots, position, label)             # <<<<<<<<<<<<<<
- *             position = _put_number(slots, position, timestamps[row])
- *             position = _put_text(slots, position, b" keySize: ")
-*/
-      __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(__pyx_v_slots, __pyx_v_position, __pyx_v_label);
-
-      /* "kafkatools/core/records/_kernel_text.py":412
- *             position = _put_number(slots, position, offsets[row])
- *             position = _put_text(slots, position, label)
- *             position = _put_number(slots, position, timestamps[row])             # <<<<<<<<<<<<<<
- *             position = _put_text(slots, position, b" keySize: ")
- *             position = _put_number(slots, position, key_size)
-*/
-      __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_number(__pyx_v_slots, __pyx_v_position, (__pyx_v_timestamps[__pyx_v_row]));
-
-      /* "kafkatools/core/records/_kernel_text.py":413
- *             position = _put_text(slots, position, label)
- *             position = _put_number(slots, position, timestamps[row])
- *             position = _put_text(slots, position, b" keySize: ")             # <<<<<<<<<<<<<<
- *             position = _put_number(slots, position, key_size)
- *             position = _put_text(slots, position, b" valueSize: ")
-*/
-      __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(__pyx_v_slots, __pyx_v_position, __pyx_mstate_global->__pyx_kp_b_keySize);
-
-      /* "kafkatools/core/records/_kernel_text.py":414
- *             position = _put_number(slots, position, timestamps[row])
- *             position = _put_text(slots, position, b" keySize: ")
- *             position = _put_number(slots, position, key_size)             # <<<<<<<<<<<<<<
- *             position = _put_text(slots, position, b" valueSize: ")
- *             position = _put_number(slots, position, value_size)
-*/
-      __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_number(__pyx_v_slots, __pyx_v_position, __pyx_v_key_size);
-
-      /* "kafkatools/core/records/_kernel_text.py":415
- *             position = _put_text(slots, position, b" keySize: ")
- *             position = _put_number(slots, position, key_size)
- *             position = _put_text(slots, position, b" valueSize: ")             # <<<<<<<<<<<<<<
- *             position = _put_number(slots, position, value_size)
- *             position = _put_text(slots, position, b" sequence: ")
-*/
-      __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(__pyx_v_slots, __pyx_v_position, __pyx_mstate_global->__pyx_kp_b_valueSize);
-
-      /* "kafkatools/core/records/_kernel_text.py":416
- *             position = _put_number(slots, position, key_size)
- *             position = _put_text(slots, position, b" valueSize: ")
- *             position = _put_number(slots, position, value_size)             # <<<<<<<<<<<<<<
- *             position = _put_text(slots, position, b" sequence: ")
- *             position = _put_number(slots, position, _sequence_number(base_sequence, offsets[row] - base_offset))
-*/
-      __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_number(__pyx_v_slots, __pyx_v_position, __pyx_v_value_size);
-
-      /* "kafkatools/core/records/_kernel_text.py":417
- *             position = _put_text(slots, position, b" valueSize: ")
- *             position = _put_number(slots, position, value_size)
- *             position = _put_text(slots, position, b" sequence: ")             # <<<<<<<<<<<<<<
- *             position = _put_number(slots, position, _sequence_number(base_sequence, offsets[row] - base_offset))
- *             position = _put_text(slots, position, b" headerKeys: [")
-*/
-      __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(__pyx_v_slots, __pyx_v_position, __pyx_mstate_global->__pyx_kp_b_sequence);
-
-      /* "kafkatools/core/records/_kernel_text.py":418
- *             position = _put_number(slots, position, value_size)
- *             position = _put_text(slots, position, b" sequence: ")
- *             position = _put_number(slots, position, _sequence_number(base_sequence, offsets[row] - base_offset))             # <<<<<<<<<<<<<<
- *             position = _put_text(slots, position, b" headerKeys: [")
- *             if names > 0:
-*/
-      __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_number(__pyx_v_slots, __pyx_v_position, __pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence_number(__pyx_v_base_sequence, ((__pyx_v_offsets[__pyx_v_row]) - __pyx_v_base_offset)));
-
-      /* "kafkatools/core/records/_kernel_text.py":419
- *             position = _put_text(slots, position, b" sequence: ")
- *             position = _put_number(slots, position, _sequence_number(base_sequence, offsets[row] - base_offset))
- *             position = _put_text(slots, position, b" headerKeys: [")             # <<<<<<<<<<<<<<
- *             if names > 0:
- *                 position = _put_header_names(slots, position, source, headers[row], header_counts[row], end)
-*/
-      __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(__pyx_v_slots, __pyx_v_position, __pyx_mstate_global->__pyx_kp_b_headerKeys);
-
-      /* "kafkatools/core/records/_kernel_text.py":420
- *             position = _put_number(slots, position, _sequence_number(base_sequence, offsets[row] - base_offset))
- *             position = _put_text(slots, position, b" headerKeys: [")
- *             if names > 0:             # <<<<<<<<<<<<<<
- *                 position = _put_header_names(slots, position, source, headers[row], header_counts[row], end)
- *             slots[position] = 93
-*/
-      __pyx_t_12 = (__pyx_v_names > 0);
-
-      if (__pyx_t_12) {
-
-
-        /* "kafkatools/core/records/_kernel_text.py":421
- *             position = _put_text(slots, position, b" headerKeys: [")
- *             if names > 0:
- *                 position = _put_header_names(slots, position, source, headers[row], header_counts[row], end)             # <<<<<<<<<<<<<<
- *             slots[position] = 93
- *             position += 1
-*/
-        __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_header_names(__pyx_v_slots, __pyx_v_position, __pyx_v_source, (__pyx_v_headers[__pyx_v_row]), (__pyx_v_header_counts[__pyx_v_row]), __pyx_v_end);
-
-        /* "kafkatools/core/records/_kernel_text.py":420
- *             position = _put_number(slots, position, _sequence_number(base_sequence, offsets[row] - base_offset))
- *             position = _put_text(slots, position, b" headerKeys: [")
- *             if names > 0:             # <<<<<<<<<<<<<<
- *                 position = _put_header_names(slots, position, source, headers[row], header_counts[row], end)
- *             slots[position] = 93
-*/
-      }
-
-      /* "kafkatools/core/records/_kernel_text.py":422
- *             if names > 0:
- *                 position = _put_header_names(slots, position, source, headers[row], header_counts[row], end)
- *             slots[position] = 93             # <<<<<<<<<<<<<<
- *             position += 1
- *         if has_data:
-*/
-      (__pyx_v_slots[__pyx_v_position]) = 93;
-
-      /* "kafkatools/core/records/_kernel_text.py":423
- *                 position = _put_header_names(slots, position, source, headers[row], header_counts[row], end)
- *             slots[position] = 93
- *             position += 1             # <<<<<<<<<<<<<<
- *         if has_data:
- *             position = _put_data(slots, position, source, b" key: ", keys[row], key_size)
-*/
-      __pyx_v_position = (__pyx_v_position + 1);
-
-      /* "kafkatools/core/records/_kernel_text.py":408
- *         slots[position] = 124
- *         position += 1
- *         if has_metadata:             # <<<<<<<<<<<<<<
- *             position = _put_text(slots, position, b" offset: ")
- *             position = _put_number(slots, position, offsets[row])
-*/
-    }
-
-    /* "kafkatools/core/records/_kernel_text.py":424
- *             slots[position] = 93
- *             position += 1
- *         if has_data:             # <<<<<<<<<<<<<<
- *             position = _put_data(slots, position, source, b" key: ", keys[row], key_size)
- *             position = _put_data(slots, position, source, b" payload: ", values[row], value_size)
-*/
-    if (__pyx_v_has_data) {
-
-      /* "kafkatools/core/records/_kernel_text.py":425
- *             position += 1
- *         if has_data:
- *             position = _put_data(slots, position, source, b" key: ", keys[row], key_size)             # <<<<<<<<<<<<<<
- *             position = _put_data(slots, position, source, b" payload: ", values[row], value_size)
- *         slots[position] = 10
-*/
-      __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_data(__pyx_v_slots, __pyx_v_position, __pyx_v_source, __pyx_mstate_global->__pyx_kp_b_key, (__pyx_v_keys[__pyx_v_row]), __pyx_v_key_size);
-
-      /* "kafkatools/core/records/_kernel_text.py":426
- *         if has_data:
- *             position = _put_data(slots, position, source, b" key: ", keys[row], key_size)
- *             position = _put_data(slots, position, source, b" payload: ", values[row], value_size)             # <<<<<<<<<<<<<<
- *         slots[position] = 10
- *         position += 1
-*/
-      __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_data(__pyx_v_slots, __pyx_v_position, __pyx_v_source, __pyx_mstate_global->__pyx_kp_b_payload, (__pyx_v_values[__pyx_v_row]), __pyx_v_value_size);
-
-      /* "kafkatools/core/records/_kernel_text.py":424
- *             slots[position] = 93
- *             position += 1
- *         if has_data:             # <<<<<<<<<<<<<<
- *             position = _put_data(slots, position, source, b" key: ", keys[row], key_size)
- *             position = _put_data(slots, position, source, b" payload: ", values[row], value_size)
-*/
-    }
-
-    /* "kafkatools/core/records/_kernel_text.py":427
- *             position = _put_data(slots, position, source, b" key: ", keys[row], key_size)
- *             position = _put_data(slots, position, source, b" payload: ", values[row], value_size)
- *         slots[position] = 10             # <<<<<<<<<<<<<<
- *         position += 1
- *         row += 1
-*/
-    (__pyx_v_slots[__pyx_v_position]) = 10;
-
-    /* "kafkatools/core/records/_kernel_text.py":428
- *             position = _put_data(slots, position, source, b" payload: ", values[row], value_size)
- *         slots[position] = 10
- *         position += 1             # <<<<<<<<<<<<<<
- *         row += 1
- *     _resize(out, position)
-*/
-    __pyx_v_position = (__pyx_v_position + 1);
-
-    /* "kafkatools/core/records/_kernel_text.py":429
- *         slots[position] = 10
- *         position += 1
- *         row += 1             # <<<<<<<<<<<<<<
- *     _resize(out, position)
- *     return row
-*/
-    __pyx_v_row = (__pyx_v_row + 1);
-  }
-  __pyx_L4_break:;
-
-  /* "kafkatools/core/records/_kernel_text.py":430
- *         position += 1
- *         row += 1
- *     _resize(out, position)             # <<<<<<<<<<<<<<
- *     return row
- * 
-*/
-  __pyx_t_19 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(__pyx_v_out, __pyx_v_position); if (unlikely(__pyx_t_19 == ((int)-1))) __PYX_ERR(0, 430, __pyx_L1_error)
-
-
-  /* "kafkatools/core/records/_kernel_text.py":431
- *         row += 1
- *     _resize(out, position)
- *     return row             # <<<<<<<<<<<<<<
- * 
- * 
-*/
-  {
-
-    __pyx_r = __pyx_v_row;
-  }
-  goto __pyx_L0;
-
-  /* "kafkatools/core/records/_kernel_text.py":374
- * 
- * 
- * def format_records(columns: RecordColumns, out: bytearray, base_offset: int, base_sequence: int, flags: int) -> int:             # <<<<<<<<<<<<<<
- *     """Appends the lines that `kafka-dump-log --deep-iteration` has for the records of a v2 batch; how many rows, fewer at a malformed one.
- * 
-*/
-
-  /* function exit code */
-  __pyx_L1_error:;
-  __Pyx_XDECREF(__pyx_t_1);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_t_2, 1);
-  __Pyx_XDECREF(__pyx_t_13);
-  __Pyx_XDECREF(__pyx_t_14);
-  __Pyx_XDECREF(__pyx_t_15);
-  __Pyx_AddTraceback("kafkatools.core.records._kernel_text.format_records", __pyx_clineno, __pyx_lineno, __pyx_filename);
-  __pyx_r = -1L;
-  __pyx_L0:;
-
-
-
-
-
-
-
-
-
-
-
-  __Pyx_XDECREF(__pyx_v_label);
-
-
-
-
-
-
-
-
-
-
-
-  __Pyx_XDECREF(__pyx_v_data);
-
-  __Pyx_RefNannyFinishContext();
-  return __pyx_r;
-}
-
-/* Python wrapper */
-static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_11format_records(PyObject *__pyx_self, 
-#if CYTHON_VECTORCALL
-PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
-#else
-PyObject *__pyx_args, PyObject *__pyx_kwds
-#endif
-); /*proto*/
-PyDoc_STRVAR(__pyx_doc_10kafkatools_4core_7records_12_kernel_text_10format_records, "Appends the lines that `kafka-dump-log --deep-iteration` has for the records of a v2 batch; how many rows, fewer at a malformed one.\n\n    `flags`: SHOW_METADATA (all but with --skip-record-metadata), SHOW_DATA (--print-data-log, the string decoder).\n    ");
-static PyMethodDef __pyx_mdef_10kafkatools_4core_7records_12_kernel_text_11format_records = {"format_records", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_7records_12_kernel_text_11format_records, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_10kafkatools_4core_7records_12_kernel_text_10format_records};
-static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_11format_records(PyObject *__pyx_self, 
-#if CYTHON_VECTORCALL
-PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
-#else
-PyObject *__pyx_args, PyObject *__pyx_kwds
-#endif
-) {
-  PyObject *__pyx_v_columns = 0;
-  PyObject *__pyx_v_out = 0;
-  PY_LONG_LONG __pyx_v_base_offset;
-  int __pyx_v_base_sequence;
-  int __pyx_v_flags;
-  #if !CYTHON_VECTORCALL
-  CYTHON_UNUSED Py_ssize_t __pyx_nargs;
-  #endif
-  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
-  PyObject* values[5] = {0,0,0,0,0};
-  int __pyx_lineno = 0;
-  const char *__pyx_filename = NULL;
-  int __pyx_clineno = 0;
-  PyObject *__pyx_r = 0;
-  __Pyx_RefNannyDeclarations
-  __Pyx_RefNannySetupContext("format_records (wrapper)", 0);
-  #if !CYTHON_VECTORCALL
-  #if CYTHON_ASSUME_SAFE_SIZE
-  __pyx_nargs = PyTuple_GET_SIZE(__pyx_args);
-  #else
-  __pyx_nargs = PyTuple_Size(__pyx_args); if (unlikely(__pyx_nargs < 0)) return NULL;
-  #endif
-  #endif
-  __pyx_kwvalues = __Pyx_KwValues_FASTCALL(__pyx_args, __pyx_nargs);
-  {
-    PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_columns,&__pyx_mstate_global->__pyx_n_u_out,&__pyx_mstate_global->__pyx_n_u_base_offset,&__pyx_mstate_global->__pyx_n_u_base_sequence,&__pyx_mstate_global->__pyx_n_u_flags,0};
-    const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 374, __pyx_L3_error)
-    if (__pyx_kwds_len > 0) {
-      switch (__pyx_nargs) {
-        case  5:
-        values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 374, __pyx_L3_error)
-        CYTHON_FALLTHROUGH;
-        case  4:
-        values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 374, __pyx_L3_error)
-        CYTHON_FALLTHROUGH;
-        case  3:
-        values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 374, __pyx_L3_error)
-        CYTHON_FALLTHROUGH;
-        case  2:
-        values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 374, __pyx_L3_error)
-        CYTHON_FALLTHROUGH;
-        case  1:
-        values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 374, __pyx_L3_error)
-        CYTHON_FALLTHROUGH;
-        case  0: break;
-        default: goto __pyx_L5_argtuple_error;
-      }
-      const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "format_records", 0) < (0)) __PYX_ERR(0, 374, __pyx_L3_error)
-      for (Py_ssize_t i = __pyx_nargs; i < 5; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("format_records", 1, 5, 5, i); __PYX_ERR(0, 374, __pyx_L3_error) }
-      }
-    } else if (unlikely(__pyx_nargs != 5)) {
-      goto __pyx_L5_argtuple_error;
-    } else {
-      values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 374, __pyx_L3_error)
-      values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 374, __pyx_L3_error)
-      values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 374, __pyx_L3_error)
-      values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 374, __pyx_L3_error)
-      values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 374, __pyx_L3_error)
-    }
-    __pyx_v_columns = values[0];
-    __pyx_v_out = ((PyObject*)values[1]);
-    __pyx_v_base_offset = __Pyx_PyLong_As_PY_LONG_LONG(values[2]); if (unlikely((__pyx_v_base_offset == (PY_LONG_LONG)-1) && PyErr_Occurred())) __PYX_ERR(0, 374, __pyx_L3_error)
-    __pyx_v_base_sequence = __Pyx_PyLong_As_int(values[3]); if (unlikely((__pyx_v_base_sequence == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 374, __pyx_L3_error)
-    __pyx_v_flags = __Pyx_PyLong_As_int(values[4]); if (unlikely((__pyx_v_flags == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 374, __pyx_L3_error)
-  }
-  goto __pyx_L6_skip;
-  __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("format_records", 1, 5, 5, __pyx_nargs); __PYX_ERR(0, 374, __pyx_L3_error)
-  __pyx_L6_skip:;
-  goto __pyx_L4_argument_unpacking_done;
-  __pyx_L3_error:;
-  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
-    Py_XDECREF(values[__pyx_temp]);
-  }
-  __Pyx_AddTraceback("kafkatools.core.records._kernel_text.format_records", __pyx_clineno, __pyx_lineno, __pyx_filename);
-  __Pyx_RefNannyFinishContext();
-  return NULL;
-  __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_out), (&PyByteArray_Type), 1, "out", 1))) __PYX_ERR(0, 374, __pyx_L1_error)
-  __pyx_r = __pyx_pf_10kafkatools_4core_7records_12_kernel_text_10format_records(__pyx_self, __pyx_v_columns, __pyx_v_out, __pyx_v_base_offset, __pyx_v_base_sequence, __pyx_v_flags);
-
-  /* function exit code */
-  goto __pyx_L0;
-  __pyx_L1_error:;
-  __pyx_r = NULL;
-  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
-    Py_XDECREF(values[__pyx_temp]);
-  }
-  goto __pyx_L7_cleaned_up;
-  __pyx_L0:;
-  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
-    Py_XDECREF(values[__pyx_temp]);
-  }
-  __pyx_L7_cleaned_up:;
-
-
-
-  __Pyx_RefNannyFinishContext();
-  return __pyx_r;
-}
-
-static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_10format_records(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v_columns, PyObject *__pyx_v_out, PY_LONG_LONG __pyx_v_base_offset, int __pyx_v_base_sequence, int __pyx_v_flags) {
-  PyObject *__pyx_r = NULL;
-  __Pyx_RefNannyDeclarations
-  Py_ssize_t __pyx_t_1;
   PyObject *__pyx_t_2 = NULL;
   int __pyx_lineno = 0;
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
-  __Pyx_RefNannySetupContext("format_records", 0);
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_format_records(__pyx_v_columns, __pyx_v_out, __pyx_v_base_offset, __pyx_v_base_sequence, __pyx_v_flags, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 374, __pyx_L1_error)
-  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 374, __pyx_L1_error)
+  __Pyx_RefNannySetupContext("murmur2", 0);
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_murmur2(__pyx_v_data, 1); if (unlikely(__pyx_t_1 == ((int)-1) && PyErr_Occurred())) __PYX_ERR(0, 262, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_PyLong_From_int(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 262, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -25374,7 +22786,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_10format_re
   /* function exit code */
   __pyx_L1_error:;
   __Pyx_XDECREF(__pyx_t_2);
-  __Pyx_AddTraceback("kafkatools.core.records._kernel_text.format_records", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __Pyx_AddTraceback("kafkatools.core.records._kernel_text.murmur2", __pyx_clineno, __pyx_lineno, __pyx_filename);
   __pyx_r = NULL;
   __pyx_L0:;
   __Pyx_XGIVEREF(__pyx_r);
@@ -25382,190 +22794,470 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_10format_re
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":434
+/* "kafkatools/core/records/_kernel_text.py":267
  * 
  * 
- * def _put_data(slots: Any, position: int, source: Any, name: bytes, start: int, size: int) -> int:             # <<<<<<<<<<<<<<
- *     if size < 0:
- *         return position
+ * def partitions_for_keys(             # <<<<<<<<<<<<<<
+ *     data: Buffer, key_positions: array[int], key_lengths: array[int], partition_count: int, partitions: array[int]
+ * ) -> int:
 */
 
-static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_data(unsigned char *__pyx_v_slots, Py_ssize_t __pyx_v_position, unsigned char const *__pyx_v_source, PyObject *__pyx_v_name, Py_ssize_t __pyx_v_start, Py_ssize_t __pyx_v_size) {
+static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_11partitions_for_keys(PyObject *__pyx_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+); /*proto*/
+static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_for_keys(__Pyx_memviewslice __pyx_v_data, arrayobject *__pyx_v_key_positions, arrayobject *__pyx_v_key_lengths, int __pyx_v_partition_count, arrayobject *__pyx_v_partitions, CYTHON_UNUSED int __pyx_skip_dispatch) {
+  unsigned char const *__pyx_v_source;
+  Py_ssize_t __pyx_v_end;
+  int *__pyx_v_positions;
+  int *__pyx_v_lengths;
+  int *__pyx_v_out;
+  Py_ssize_t __pyx_v_count;
+  Py_ssize_t __pyx_v_row;
+  Py_ssize_t __pyx_v_length;
   Py_ssize_t __pyx_r;
-  int __pyx_t_1;
+  unsigned char const *__pyx_t_1;
+  Py_ssize_t __pyx_t_2;
+  int *__pyx_t_3;
+  int *__pyx_t_4;
+  int *__pyx_t_5;
+  Py_ssize_t __pyx_t_6;
+  Py_ssize_t __pyx_t_7;
+  Py_ssize_t __pyx_t_8;
+  int __pyx_t_9;
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
 
-
-  /* "kafkatools/core/records/_kernel_text.py":435
- * 
- * def _put_data(slots: Any, position: int, source: Any, name: bytes, start: int, size: int) -> int:
- *     if size < 0:             # <<<<<<<<<<<<<<
- *         return position
- *     position = _put_text(slots, position, name)
+  /* "kafkatools/core/records/_kernel_text.py":271
+ * ) -> int:
+ *     """Fills `partitions` with what the default partitioner picks for each key, -1 where the key is null; how many rows, -1 for a bad cell."""
+ *     source, end = _items(data), len(data)             # <<<<<<<<<<<<<<
+ *     positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)
+ *     count = min(len(key_positions), len(key_lengths), len(partitions))
 */
-  __pyx_t_1 = (__pyx_v_size < 0);
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_7_kernel__items(__pyx_v_data);
 
-  if (__pyx_t_1) {
+  __pyx_t_2 = __Pyx_MemoryView_Len(__pyx_v_data); 
+  __pyx_v_source = __pyx_t_1;
+  __pyx_v_end = __pyx_t_2;
+
+  /* "kafkatools/core/records/_kernel_text.py":272
+ *     """Fills `partitions` with what the default partitioner picks for each key, -1 where the key is null; how many rows, -1 for a bad cell."""
+ *     source, end = _items(data), len(data)
+ *     positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)             # <<<<<<<<<<<<<<
+ *     count = min(len(key_positions), len(key_lengths), len(partitions))
+ *     if partition_count < 1:
+*/
+  __pyx_t_3 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_key_positions); if (unlikely(__pyx_t_3 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 272, __pyx_L1_error)
+  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_key_lengths); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 272, __pyx_L1_error)
+  __pyx_t_5 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_partitions); if (unlikely(__pyx_t_5 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 272, __pyx_L1_error)
+  __pyx_v_positions = __pyx_t_3;
+  __pyx_v_lengths = __pyx_t_4;
+  __pyx_v_out = __pyx_t_5;
+
+  /* "kafkatools/core/records/_kernel_text.py":273
+ *     source, end = _items(data), len(data)
+ *     positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)
+ *     count = min(len(key_positions), len(key_lengths), len(partitions))             # <<<<<<<<<<<<<<
+ *     if partition_count < 1:
+ *         return -1
+*/
+  if (unlikely(((PyObject *)__pyx_v_key_lengths) == Py_None)) {
+    PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
+    __PYX_ERR(0, 273, __pyx_L1_error)
+  }
+  __pyx_t_2 = Py_SIZE(((PyObject *)__pyx_v_key_lengths)); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 273, __pyx_L1_error)
+  if (unlikely(((PyObject *)__pyx_v_partitions) == Py_None)) {
+    PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
+    __PYX_ERR(0, 273, __pyx_L1_error)
+  }
+  __pyx_t_6 = Py_SIZE(((PyObject *)__pyx_v_partitions)); if (unlikely(__pyx_t_6 == ((Py_ssize_t)-1))) __PYX_ERR(0, 273, __pyx_L1_error)
+  if (unlikely(((PyObject *)__pyx_v_key_positions) == Py_None)) {
+    PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
+    __PYX_ERR(0, 273, __pyx_L1_error)
+  }
+  __pyx_t_7 = Py_SIZE(((PyObject *)__pyx_v_key_positions)); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 273, __pyx_L1_error)
+  __pyx_t_9 = (__pyx_t_2 < __pyx_t_7);
+
+  if (__pyx_t_9) {
+
+    __pyx_t_8 = __pyx_t_2;
+  } else {
+
+    __pyx_t_8 = __pyx_t_7;
+  }
 
 
-    /* "kafkatools/core/records/_kernel_text.py":436
- * def _put_data(slots: Any, position: int, source: Any, name: bytes, start: int, size: int) -> int:
- *     if size < 0:
- *         return position             # <<<<<<<<<<<<<<
- *     position = _put_text(slots, position, name)
- *     return _put_utf8(slots, position, source, start, size)
+
+  __pyx_t_7 = __pyx_t_8;
+
+  __pyx_t_9 = (__pyx_t_6 < __pyx_t_7);
+
+  if (__pyx_t_9) {
+
+    __pyx_t_8 = __pyx_t_6;
+  } else {
+
+    __pyx_t_8 = __pyx_t_7;
+  }
+
+
+
+  __pyx_v_count = __pyx_t_8;
+
+
+  /* "kafkatools/core/records/_kernel_text.py":274
+ *     positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)
+ *     count = min(len(key_positions), len(key_lengths), len(partitions))
+ *     if partition_count < 1:             # <<<<<<<<<<<<<<
+ *         return -1
+ *     row = 0
+*/
+  __pyx_t_9 = (__pyx_v_partition_count < 1);
+
+  if (__pyx_t_9) {
+
+
+    /* "kafkatools/core/records/_kernel_text.py":275
+ *     count = min(len(key_positions), len(key_lengths), len(partitions))
+ *     if partition_count < 1:
+ *         return -1             # <<<<<<<<<<<<<<
+ *     row = 0
+ *     while row < count:
 */
     {
 
-      __pyx_r = __pyx_v_position;
+      __pyx_r = -1L;
     }
     goto __pyx_L0;
 
-    /* "kafkatools/core/records/_kernel_text.py":435
- * 
- * def _put_data(slots: Any, position: int, source: Any, name: bytes, start: int, size: int) -> int:
- *     if size < 0:             # <<<<<<<<<<<<<<
- *         return position
- *     position = _put_text(slots, position, name)
+    /* "kafkatools/core/records/_kernel_text.py":274
+ *     positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)
+ *     count = min(len(key_positions), len(key_lengths), len(partitions))
+ *     if partition_count < 1:             # <<<<<<<<<<<<<<
+ *         return -1
+ *     row = 0
 */
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":437
- *     if size < 0:
- *         return position
- *     position = _put_text(slots, position, name)             # <<<<<<<<<<<<<<
- *     return _put_utf8(slots, position, source, start, size)
- * 
+  /* "kafkatools/core/records/_kernel_text.py":276
+ *     if partition_count < 1:
+ *         return -1
+ *     row = 0             # <<<<<<<<<<<<<<
+ *     while row < count:
+ *         length = lengths[row]
 */
-  __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(__pyx_v_slots, __pyx_v_position, __pyx_v_name);
+  __pyx_v_row = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":438
- *         return position
- *     position = _put_text(slots, position, name)
- *     return _put_utf8(slots, position, source, start, size)             # <<<<<<<<<<<<<<
- * 
- * 
+  /* "kafkatools/core/records/_kernel_text.py":277
+ *         return -1
+ *     row = 0
+ *     while row < count:             # <<<<<<<<<<<<<<
+ *         length = lengths[row]
+ *         if not _is_inside(positions[row], length, end):
+*/
+  while (1) {
+    __pyx_t_9 = (__pyx_v_row < __pyx_v_count);
+
+
+    if (!__pyx_t_9) break;
+
+    /* "kafkatools/core/records/_kernel_text.py":278
+ *     row = 0
+ *     while row < count:
+ *         length = lengths[row]             # <<<<<<<<<<<<<<
+ *         if not _is_inside(positions[row], length, end):
+ *             return -1
+*/
+    __pyx_v_length = (__pyx_v_lengths[__pyx_v_row]);
+
+    /* "kafkatools/core/records/_kernel_text.py":279
+ *     while row < count:
+ *         length = lengths[row]
+ *         if not _is_inside(positions[row], length, end):             # <<<<<<<<<<<<<<
+ *             return -1
+ *         out[row] = -1
+*/
+    __pyx_t_9 = (!__pyx_f_10kafkatools_4core_7records_7_kernel__is_inside((__pyx_v_positions[__pyx_v_row]), __pyx_v_length, __pyx_v_end));
+
+    if (__pyx_t_9) {
+
+
+      /* "kafkatools/core/records/_kernel_text.py":280
+ *         length = lengths[row]
+ *         if not _is_inside(positions[row], length, end):
+ *             return -1             # <<<<<<<<<<<<<<
+ *         out[row] = -1
+ *         if length >= 0:
+*/
+      {
+
+        __pyx_r = -1L;
+      }
+      goto __pyx_L0;
+
+      /* "kafkatools/core/records/_kernel_text.py":279
+ *     while row < count:
+ *         length = lengths[row]
+ *         if not _is_inside(positions[row], length, end):             # <<<<<<<<<<<<<<
+ *             return -1
+ *         out[row] = -1
+*/
+    }
+
+    /* "kafkatools/core/records/_kernel_text.py":281
+ *         if not _is_inside(positions[row], length, end):
+ *             return -1
+ *         out[row] = -1             # <<<<<<<<<<<<<<
+ *         if length >= 0:
+ *             out[row] = (_murmur2(source, positions[row], length) & 2147483647) % partition_count
+*/
+    (__pyx_v_out[__pyx_v_row]) = -1;
+
+    /* "kafkatools/core/records/_kernel_text.py":282
+ *             return -1
+ *         out[row] = -1
+ *         if length >= 0:             # <<<<<<<<<<<<<<
+ *             out[row] = (_murmur2(source, positions[row], length) & 2147483647) % partition_count
+ *         row += 1
+*/
+    __pyx_t_9 = (__pyx_v_length >= 0);
+
+    if (__pyx_t_9) {
+
+
+      /* "kafkatools/core/records/_kernel_text.py":283
+ *         out[row] = -1
+ *         if length >= 0:
+ *             out[row] = (_murmur2(source, positions[row], length) & 2147483647) % partition_count             # <<<<<<<<<<<<<<
+ *         row += 1
+ *     return count
+*/
+      (__pyx_v_out[__pyx_v_row]) = ((__pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(__pyx_v_source, (__pyx_v_positions[__pyx_v_row]), __pyx_v_length) & 0x7FFFFFFF) % __pyx_v_partition_count);
+
+      /* "kafkatools/core/records/_kernel_text.py":282
+ *             return -1
+ *         out[row] = -1
+ *         if length >= 0:             # <<<<<<<<<<<<<<
+ *             out[row] = (_murmur2(source, positions[row], length) & 2147483647) % partition_count
+ *         row += 1
+*/
+    }
+
+    /* "kafkatools/core/records/_kernel_text.py":284
+ *         if length >= 0:
+ *             out[row] = (_murmur2(source, positions[row], length) & 2147483647) % partition_count
+ *         row += 1             # <<<<<<<<<<<<<<
+ *     return count
+*/
+    __pyx_v_row = (__pyx_v_row + 1);
+  }
+
+  /* "kafkatools/core/records/_kernel_text.py":285
+ *             out[row] = (_murmur2(source, positions[row], length) & 2147483647) % partition_count
+ *         row += 1
+ *     return count             # <<<<<<<<<<<<<<
 */
   {
 
-    __pyx_r = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_utf8(__pyx_v_slots, __pyx_v_position, __pyx_v_source, __pyx_v_start, __pyx_v_size);
+    __pyx_r = __pyx_v_count;
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":434
+  /* "kafkatools/core/records/_kernel_text.py":267
  * 
  * 
- * def _put_data(slots: Any, position: int, source: Any, name: bytes, start: int, size: int) -> int:             # <<<<<<<<<<<<<<
- *     if size < 0:
- *         return position
+ * def partitions_for_keys(             # <<<<<<<<<<<<<<
+ *     data: Buffer, key_positions: array[int], key_lengths: array[int], partition_count: int, partitions: array[int]
+ * ) -> int:
 */
 
   /* function exit code */
+  __pyx_L1_error:;
+  __Pyx_AddTraceback("kafkatools.core.records._kernel_text.partitions_for_keys", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __pyx_r = -1L;
   __pyx_L0:;
+
+
+
+
+
+
+
 
 
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":441
- * 
- * 
- * def _sequence_number(base: int, delta: int) -> int:             # <<<<<<<<<<<<<<
- *     """DefaultRecordBatch.incrementSequence; -1 without a producer."""
- *     if base < 0:
-*/
-
-static PY_LONG_LONG __pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence_number(PY_LONG_LONG __pyx_v_base, PY_LONG_LONG __pyx_v_delta) {
-  PY_LONG_LONG __pyx_r;
-  int __pyx_t_1;
-
-  /* "kafkatools/core/records/_kernel_text.py":443
- * def _sequence_number(base: int, delta: int) -> int:
- *     """DefaultRecordBatch.incrementSequence; -1 without a producer."""
- *     if base < 0:             # <<<<<<<<<<<<<<
- *         return -1
- *     if base > 2147483647 - delta:
-*/
-  __pyx_t_1 = (__pyx_v_base < 0);
-
-  if (__pyx_t_1) {
-
-
-    /* "kafkatools/core/records/_kernel_text.py":444
- *     """DefaultRecordBatch.incrementSequence; -1 without a producer."""
- *     if base < 0:
- *         return -1             # <<<<<<<<<<<<<<
- *     if base > 2147483647 - delta:
- *         return delta - (2147483647 - base) - 1
-*/
-    {
-
-      __pyx_r = -1LL;
-    }
-    goto __pyx_L0;
-
-    /* "kafkatools/core/records/_kernel_text.py":443
- * def _sequence_number(base: int, delta: int) -> int:
- *     """DefaultRecordBatch.incrementSequence; -1 without a producer."""
- *     if base < 0:             # <<<<<<<<<<<<<<
- *         return -1
- *     if base > 2147483647 - delta:
-*/
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":445
- *     if base < 0:
- *         return -1
- *     if base > 2147483647 - delta:             # <<<<<<<<<<<<<<
- *         return delta - (2147483647 - base) - 1
- *     return base + delta
-*/
-  __pyx_t_1 = (__pyx_v_base > (0x7FFFFFFF - __pyx_v_delta));
-
-  if (__pyx_t_1) {
-
-
-    /* "kafkatools/core/records/_kernel_text.py":446
- *         return -1
- *     if base > 2147483647 - delta:
- *         return delta - (2147483647 - base) - 1             # <<<<<<<<<<<<<<
- *     return base + delta
-*/
-    {
-
-      __pyx_r = ((__pyx_v_delta - (0x7FFFFFFF - __pyx_v_base)) - 1);
-    }
-    goto __pyx_L0;
-
-    /* "kafkatools/core/records/_kernel_text.py":445
- *     if base < 0:
- *         return -1
- *     if base > 2147483647 - delta:             # <<<<<<<<<<<<<<
- *         return delta - (2147483647 - base) - 1
- *     return base + delta
-*/
-  }
-
-  /* "kafkatools/core/records/_kernel_text.py":447
- *     if base > 2147483647 - delta:
- *         return delta - (2147483647 - base) - 1
- *     return base + delta             # <<<<<<<<<<<<<<
-*/
+/* Python wrapper */
+static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_11partitions_for_keys(PyObject *__pyx_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+); /*proto*/
+PyDoc_STRVAR(__pyx_doc_10kafkatools_4core_7records_12_kernel_text_10partitions_for_keys, "Fills `partitions` with what the default partitioner picks for each key, -1 where the key is null; how many rows, -1 for a bad cell.");
+static PyMethodDef __pyx_mdef_10kafkatools_4core_7records_12_kernel_text_11partitions_for_keys = {"partitions_for_keys", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_7records_12_kernel_text_11partitions_for_keys, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_10kafkatools_4core_7records_12_kernel_text_10partitions_for_keys};
+static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_11partitions_for_keys(PyObject *__pyx_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+) {
+  __Pyx_memviewslice __pyx_v_data = { 0, 0, { 0 }, { 0 }, { 0 } };
+  arrayobject *__pyx_v_key_positions = 0;
+  arrayobject *__pyx_v_key_lengths = 0;
+  int __pyx_v_partition_count;
+  arrayobject *__pyx_v_partitions = 0;
+  #if !CYTHON_VECTORCALL
+  CYTHON_UNUSED Py_ssize_t __pyx_nargs;
+  #endif
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  PyObject* values[5] = {0,0,0,0,0};
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  PyObject *__pyx_r = 0;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("partitions_for_keys (wrapper)", 0);
+  #if !CYTHON_VECTORCALL
+  #if CYTHON_ASSUME_SAFE_SIZE
+  __pyx_nargs = PyTuple_GET_SIZE(__pyx_args);
+  #else
+  __pyx_nargs = PyTuple_Size(__pyx_args); if (unlikely(__pyx_nargs < 0)) return NULL;
+  #endif
+  #endif
+  __pyx_kwvalues = __Pyx_KwValues_FASTCALL(__pyx_args, __pyx_nargs);
   {
-
-    __pyx_r = (__pyx_v_base + __pyx_v_delta);
+    PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_data,&__pyx_mstate_global->__pyx_n_u_key_positions,&__pyx_mstate_global->__pyx_n_u_key_lengths,&__pyx_mstate_global->__pyx_n_u_partition_count,&__pyx_mstate_global->__pyx_n_u_partitions,0};
+    const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 267, __pyx_L3_error)
+    if (__pyx_kwds_len > 0) {
+      switch (__pyx_nargs) {
+        case  5:
+        values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 267, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  4:
+        values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 267, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  3:
+        values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 267, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  2:
+        values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 267, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  1:
+        values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 267, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  0: break;
+        default: goto __pyx_L5_argtuple_error;
+      }
+      const Py_ssize_t kwd_pos_args = __pyx_nargs;
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "partitions_for_keys", 0) < (0)) __PYX_ERR(0, 267, __pyx_L3_error)
+      for (Py_ssize_t i = __pyx_nargs; i < 5; i++) {
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("partitions_for_keys", 1, 5, 5, i); __PYX_ERR(0, 267, __pyx_L3_error) }
+      }
+    } else if (unlikely(__pyx_nargs != 5)) {
+      goto __pyx_L5_argtuple_error;
+    } else {
+      values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 267, __pyx_L3_error)
+      values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 267, __pyx_L3_error)
+      values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 267, __pyx_L3_error)
+      values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 267, __pyx_L3_error)
+      values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 267, __pyx_L3_error)
+    }
+    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 268, __pyx_L3_error)
+    __pyx_v_key_positions = ((arrayobject *)values[1]);
+    __pyx_v_key_lengths = ((arrayobject *)values[2]);
+    __pyx_v_partition_count = __Pyx_PyLong_As_int(values[3]); if (unlikely((__pyx_v_partition_count == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 268, __pyx_L3_error)
+    __pyx_v_partitions = ((arrayobject *)values[4]);
   }
-  goto __pyx_L0;
-
-  /* "kafkatools/core/records/_kernel_text.py":441
- * 
- * 
- * def _sequence_number(base: int, delta: int) -> int:             # <<<<<<<<<<<<<<
- *     """DefaultRecordBatch.incrementSequence; -1 without a producer."""
- *     if base < 0:
-*/
+  goto __pyx_L6_skip;
+  __pyx_L5_argtuple_error:;
+  __Pyx_RaiseArgtupleInvalid("partitions_for_keys", 1, 5, 5, __pyx_nargs); __PYX_ERR(0, 267, __pyx_L3_error)
+  __pyx_L6_skip:;
+  goto __pyx_L4_argument_unpacking_done;
+  __pyx_L3_error:;
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  __PYX_XCLEAR_MEMVIEW(&__pyx_v_data, 1);
+  __Pyx_AddTraceback("kafkatools.core.records._kernel_text.partitions_for_keys", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __Pyx_RefNannyFinishContext();
+  return NULL;
+  __pyx_L4_argument_unpacking_done:;
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key_positions), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "key_positions", 0))) __PYX_ERR(0, 268, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key_lengths), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "key_lengths", 0))) __PYX_ERR(0, 268, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_partitions), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "partitions", 0))) __PYX_ERR(0, 268, __pyx_L1_error)
+  __pyx_r = __pyx_pf_10kafkatools_4core_7records_12_kernel_text_10partitions_for_keys(__pyx_self, __pyx_v_data, __pyx_v_key_positions, __pyx_v_key_lengths, __pyx_v_partition_count, __pyx_v_partitions);
 
   /* function exit code */
+  goto __pyx_L0;
+  __pyx_L1_error:;
+  __pyx_r = NULL;
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  goto __pyx_L7_cleaned_up;
   __pyx_L0:;
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  __pyx_L7_cleaned_up:;
+  __PYX_XCLEAR_MEMVIEW(&__pyx_v_data, 1);
+
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_10partitions_for_keys(CYTHON_UNUSED PyObject *__pyx_self, __Pyx_memviewslice __pyx_v_data, arrayobject *__pyx_v_key_positions, arrayobject *__pyx_v_key_lengths, int __pyx_v_partition_count, arrayobject *__pyx_v_partitions) {
+  PyObject *__pyx_r = NULL;
+  __Pyx_RefNannyDeclarations
+  Py_ssize_t __pyx_t_1;
+  PyObject *__pyx_t_2 = NULL;
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  __Pyx_RefNannySetupContext("partitions_for_keys", 0);
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_for_keys(__pyx_v_data, __pyx_v_key_positions, __pyx_v_key_lengths, __pyx_v_partition_count, __pyx_v_partitions, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 267, __pyx_L1_error)
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 267, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_2);
+
+  {
+    PyObject *__pyx_temp;
+    {
+      __pyx_temp = __pyx_r;
+      __pyx_r = __pyx_t_2;
+    }
+    __Pyx_XDECREF(__pyx_temp);
+  }
+  __pyx_t_2 = 0;
+  goto __pyx_L0;
+
+  /* function exit code */
+  __pyx_L1_error:;
+  __Pyx_XDECREF(__pyx_t_2);
+  __Pyx_AddTraceback("kafkatools.core.records._kernel_text.partitions_for_keys", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __pyx_r = NULL;
+  __pyx_L0:;
+  __Pyx_XGIVEREF(__pyx_r);
+  __Pyx_RefNannyFinishContext();
   return __pyx_r;
 }
 /* #### Code section: module_exttypes ### */
@@ -26726,12 +24418,12 @@ static int __Pyx_modinit_Function_export_code(__pyx_mstatetype *__pyx_mstate) {
   {
     __pyx_t_1 = __Pyx_ApiExport_GetApiDict(); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 1, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_1);
-    const char * __pyx_export_signature = __Pyx_PyBytes_AsString(__pyx_mstate_global->__pyx_kp_b_PY_LONG_LONG_PY_LONG_LONG_PY_LON);
+    const char * __pyx_export_signature = __Pyx_PyBytes_AsString(__pyx_mstate_global->__pyx_kp_b_Py_ssize_t_PyObject_Py_ssize_t_P);
     #if !CYTHON_ASSUME_SAFE_MACROS
     if (unlikely(!__pyx_export_signature)) __PYX_ERR(0, 1, __pyx_L1_error)
     #endif
-    const char * __pyx_export_name = __pyx_export_signature + 1527;
-    void (*const __pyx_export_pointers[])(void) = {(void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence_number, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text_java_utf8, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text_format_records, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_and_values, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text_write_values, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__put_number, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__put_data, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__put_utf8, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__put_header_names, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__header_names_size, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__find, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__resize, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__is_continuation, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence_of_four, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__sequence_of_three, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__magnitude, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__writable, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__searchable, (void (*)(void)) NULL};
+    const char * __pyx_export_name = __pyx_export_signature + 1038;
+    void (*const __pyx_export_pointers[])(void) = {(void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_and_values, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text_write_values, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_for_keys, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__find, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__resize, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text_murmur2, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__writable, (void (*)(void))&__pyx_f_10kafkatools_4core_7records_12_kernel_text__searchable, (void (*)(void)) NULL};
     void (*const *__pyx_export_pointer)(void) = __pyx_export_pointers;
     const char *__pyx_export_current_signature = __pyx_export_signature;
     while (*__pyx_export_pointer) {
@@ -27049,12 +24741,12 @@ static int __Pyx_modinit_Function_import_code(__pyx_mstatetype *__pyx_mstate) {
   {
     __pyx_t_1 = PyImport_ImportModule("kafkatools.core.records._kernel"); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 1, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_1);
-    const char * __pyx_import_signature = __Pyx_PyBytes_AsString(__pyx_mstate_global->__pyx_kp_b_PY_LONG_LONG_arrayobject___pyx_c);
+    const char * __pyx_import_signature = __Pyx_PyBytes_AsString(__pyx_mstate_global->__pyx_kp_b_int_PY_LONG_LONG_int_Py_ssize_t);
     #if !CYTHON_ASSUME_SAFE_MACROS
     if (unlikely(!__pyx_import_signature)) __PYX_ERR(0, 1, __pyx_L1_error)
     #endif
-    const char * __pyx_import_name = __pyx_import_signature + 306;
-    void (**const __pyx_import_pointers[])(void) = {(void (**)(void))&__pyx_f_10kafkatools_4core_7records_7_kernel__long_items, (void (**)(void))&__pyx_f_10kafkatools_4core_7records_7_kernel__varint, (void (**)(void))&__pyx_f_10kafkatools_4core_7records_7_kernel__is_inside, (void (**)(void))&__pyx_f_10kafkatools_4core_7records_7_kernel__int_items, (void (**)(void))&__pyx_f_10kafkatools_4core_7records_7_kernel__items, (void (**)(void))&__pyx_f_10kafkatools_4core_7records_7_kernel__copy, (void (**)(void)) NULL};
+    const char * __pyx_import_name = __pyx_import_signature + 233;
+    void (**const __pyx_import_pointers[])(void) = {(void (**)(void))&__pyx_f_10kafkatools_4core_7records_7_kernel__as_int, (void (**)(void))&__pyx_f_10kafkatools_4core_7records_7_kernel__is_inside, (void (**)(void))&__pyx_f_10kafkatools_4core_7records_7_kernel__int_items, (void (**)(void))&__pyx_f_10kafkatools_4core_7records_7_kernel__items, (void (**)(void))&__pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int, (void (**)(void))&__pyx_f_10kafkatools_4core_7records_7_kernel__copy, (void (**)(void)) NULL};
     void (**const *__pyx_import_pointer)(void) = __pyx_import_pointers;
     const char *__pyx_import_current_signature = __pyx_import_signature;
     while (*__pyx_import_pointer) {
@@ -27099,7 +24791,7 @@ namespace {
   {
       PyModuleDef_HEAD_INIT,
       "_kernel_text",
-      __pyx_k_The_loops_between_records_and_te, /* m_doc */
+      __pyx_k_The_loops_beside_the_record_form, /* m_doc */
     #if CYTHON_USE_MODULE_STATE
       sizeof(__pyx_mstatetype), /* m_size */
     #else
@@ -27927,7 +25619,7 @@ __Pyx_RefNannySetupContext("PyInit__kernel_text", 0);
   }
 
   /* "kafkatools/core/records/_kernel_text.py":26
- *     from kafkatools.core.records._kernel import _copy, _int_items, _is_inside, _items, _long_items, _varint
+ *     from kafkatools.core.records._kernel import _as_int, _as_unsigned_int, _copy, _int_items, _is_inside, _items
  * 
  * if TYPE_CHECKING:             # <<<<<<<<<<<<<<
  *     from kafkatools.core.records.columns import RecordColumns
@@ -27965,7 +25657,7 @@ __Pyx_RefNannySetupContext("PyInit__kernel_text", 0);
     __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
     /* "kafkatools/core/records/_kernel_text.py":26
- *     from kafkatools.core.records._kernel import _copy, _int_items, _is_inside, _items, _long_items, _varint
+ *     from kafkatools.core.records._kernel import _as_int, _as_unsigned_int, _copy, _int_items, _is_inside, _items
  * 
  * if TYPE_CHECKING:             # <<<<<<<<<<<<<<
  *     from kafkatools.core.records.columns import RecordColumns
@@ -27978,7 +25670,7 @@ __Pyx_RefNannySetupContext("PyInit__kernel_text", 0);
  * 
  * Buffer = bytes | bytearray | memoryview             # <<<<<<<<<<<<<<
  * 
- * # Flags of format_records.
+ * 
 */
   __pyx_t_4 = PyNumber_Or(((PyObject *)(&PyBytes_Type)), ((PyObject *)(&PyByteArray_Type))); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 29, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
@@ -27988,187 +25680,151 @@ __Pyx_RefNannySetupContext("PyInit__kernel_text", 0);
   if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_Buffer, __pyx_t_5) < (0)) __PYX_ERR(0, 29, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":32
- * 
- * # Flags of format_records.
- * SHOW_METADATA = 1             # <<<<<<<<<<<<<<
- * SHOW_DATA = 2
- * 
-*/
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_SHOW_METADATA, __pyx_mstate_global->__pyx_int_1) < (0)) __PYX_ERR(0, 32, __pyx_L1_error)
-
-  /* "kafkatools/core/records/_kernel_text.py":33
- * # Flags of format_records.
- * SHOW_METADATA = 1
- * SHOW_DATA = 2             # <<<<<<<<<<<<<<
- * 
- * REPLACEMENT = b"\xef\xbf\xbd"
-*/
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_SHOW_DATA, __pyx_mstate_global->__pyx_int_2) < (0)) __PYX_ERR(0, 33, __pyx_L1_error)
-
-  /* "kafkatools/core/records/_kernel_text.py":35
- * SHOW_DATA = 2
- * 
- * REPLACEMENT = b"\xef\xbf\xbd"             # <<<<<<<<<<<<<<
- * # what a dump line has beside its texts: words and eight numbers of at most 20 digits
- * LINE_OVERHEAD = 320
-*/
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_REPLACEMENT, __pyx_mstate_global->__pyx_kp_b__6) < (0)) __PYX_ERR(0, 35, __pyx_L1_error)
-
-  /* "kafkatools/core/records/_kernel_text.py":37
- * REPLACEMENT = b"\xef\xbf\xbd"
- * # what a dump line has beside its texts: words and eight numbers of at most 20 digits
- * LINE_OVERHEAD = 320             # <<<<<<<<<<<<<<
- * 
- * 
-*/
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_LINE_OVERHEAD, __pyx_mstate_global->__pyx_int_320) < (0)) __PYX_ERR(0, 37, __pyx_L1_error)
-
-  /* "kafkatools/core/records/_kernel_text.py":114
+  /* "kafkatools/core/records/_kernel_text.py":80
  * 
  * 
  * def find_lines(data: Buffer, start: int, is_end: bool, positions: array[int], lengths: array[int], status: array[int]) -> int:             # <<<<<<<<<<<<<<
  *     r"""Splits data into lines at \n, \r and \r\n (java.io.BufferedReader.readLine); how many, at most as many as `positions` has room for.
  * 
 */
-  __pyx_t_5 = __Pyx_PyDict_NewPresized(6); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 114, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_PyDict_NewPresized(6); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 80, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 114, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_start, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 114, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_is_end, __pyx_mstate_global->__pyx_n_u_bool) < (0)) __PYX_ERR(0, 114, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_positions, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 114, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_lengths, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 114, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_status, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 114, __pyx_L1_error)
-  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_1find_lines, 0, __pyx_mstate_global->__pyx_n_u_find_lines, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[0])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 114, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 80, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_start, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 80, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_is_end, __pyx_mstate_global->__pyx_n_u_bool) < (0)) __PYX_ERR(0, 80, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_positions, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 80, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_lengths, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 80, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_status, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 80, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_1find_lines, 0, __pyx_mstate_global->__pyx_n_u_find_lines, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[0])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 80, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_4);
   #endif
   __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_4, __pyx_t_5);
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_find_lines, __pyx_t_4) < (0)) __PYX_ERR(0, 114, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_find_lines, __pyx_t_4) < (0)) __PYX_ERR(0, 80, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":150
+  /* "kafkatools/core/records/_kernel_text.py":116
  * 
  * 
  * def split_keys(             # <<<<<<<<<<<<<<
  *     data: Buffer,
  *     separator: bytes,
 */
-  __pyx_t_4 = __Pyx_PyDict_NewPresized(6); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 150, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyDict_NewPresized(6); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 116, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 150, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_separator, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 150, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_values, __pyx_mstate_global->__pyx_kp_u_tuple_array_int_array_int) < (0)) __PYX_ERR(0, 150, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_keys, __pyx_mstate_global->__pyx_kp_u_tuple_array_int_array_int) < (0)) __PYX_ERR(0, 150, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_start, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 150, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_stop, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 150, __pyx_L1_error)
-  __pyx_t_5 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_3split_keys, 0, __pyx_mstate_global->__pyx_n_u_split_keys, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[1])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 150, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 116, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_separator, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 116, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_values, __pyx_mstate_global->__pyx_kp_u_tuple_array_int_array_int) < (0)) __PYX_ERR(0, 116, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_keys, __pyx_mstate_global->__pyx_kp_u_tuple_array_int_array_int) < (0)) __PYX_ERR(0, 116, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_start, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 116, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_stop, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 116, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_3split_keys, 0, __pyx_mstate_global->__pyx_n_u_split_keys, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[1])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 116, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_5);
   #endif
   __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_5, __pyx_t_4);
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_split_keys, __pyx_t_5) < (0)) __PYX_ERR(0, 150, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_split_keys, __pyx_t_5) < (0)) __PYX_ERR(0, 116, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":204
+  /* "kafkatools/core/records/_kernel_text.py":170
  * 
  * 
  * def write_values(columns: RecordColumns, out: bytearray, separator: bytes, null_literal: bytes) -> int:             # <<<<<<<<<<<<<<
  *     """Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell lies outside its buffer."""
  *     return write_keys_and_values(columns, out, None, separator, null_literal)
 */
-  __pyx_t_5 = __Pyx_PyDict_NewPresized(4); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 204, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_PyDict_NewPresized(4); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 170, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_columns, __pyx_mstate_global->__pyx_n_u_RecordColumns) < (0)) __PYX_ERR(0, 204, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_out, __pyx_mstate_global->__pyx_n_u_bytearray) < (0)) __PYX_ERR(0, 204, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_separator, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 204, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_null_literal, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 204, __pyx_L1_error)
-  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_5write_values, 0, __pyx_mstate_global->__pyx_n_u_write_values, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[2])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 204, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_columns, __pyx_mstate_global->__pyx_n_u_RecordColumns) < (0)) __PYX_ERR(0, 170, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_out, __pyx_mstate_global->__pyx_n_u_bytearray) < (0)) __PYX_ERR(0, 170, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_separator, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 170, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_null_literal, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 170, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_5write_values, 0, __pyx_mstate_global->__pyx_n_u_write_values, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[2])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 170, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_4);
   #endif
   __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_4, __pyx_t_5);
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_write_values, __pyx_t_4) < (0)) __PYX_ERR(0, 204, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_write_values, __pyx_t_4) < (0)) __PYX_ERR(0, 170, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":209
+  /* "kafkatools/core/records/_kernel_text.py":175
  * 
  * 
  * def write_keys_and_values(             # <<<<<<<<<<<<<<
  *     columns: RecordColumns, out: bytearray, key_separator: bytes | None, separator: bytes, null_literal: bytes
  * ) -> int:
 */
-  __pyx_t_4 = __Pyx_PyDict_NewPresized(5); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 209, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyDict_NewPresized(5); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 175, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_columns, __pyx_mstate_global->__pyx_n_u_RecordColumns) < (0)) __PYX_ERR(0, 209, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_out, __pyx_mstate_global->__pyx_n_u_bytearray) < (0)) __PYX_ERR(0, 209, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_key_separator, __pyx_mstate_global->__pyx_kp_u_bytes_None) < (0)) __PYX_ERR(0, 209, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_separator, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 209, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_null_literal, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 209, __pyx_L1_error)
-  __pyx_t_5 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_7write_keys_and_values, 0, __pyx_mstate_global->__pyx_n_u_write_keys_and_values, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[3])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 209, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_columns, __pyx_mstate_global->__pyx_n_u_RecordColumns) < (0)) __PYX_ERR(0, 175, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_out, __pyx_mstate_global->__pyx_n_u_bytearray) < (0)) __PYX_ERR(0, 175, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_key_separator, __pyx_mstate_global->__pyx_kp_u_bytes_None) < (0)) __PYX_ERR(0, 175, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_separator, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 175, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_null_literal, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 175, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_7write_keys_and_values, 0, __pyx_mstate_global->__pyx_n_u_write_keys_and_values, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[3])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 175, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_5);
   #endif
   __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_5, __pyx_t_4);
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_write_keys_and_values, __pyx_t_5) < (0)) __PYX_ERR(0, 209, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_write_keys_and_values, __pyx_t_5) < (0)) __PYX_ERR(0, 175, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":331
+  /* "kafkatools/core/records/_kernel_text.py":262
  * 
  * 
- * def java_utf8(data: Buffer) -> bytes:             # <<<<<<<<<<<<<<
- *     """`new String(data, UTF_8)` as UTF-8."""
- *     out = bytearray()
+ * def murmur2(data: Buffer) -> int:             # <<<<<<<<<<<<<<
+ *     """Kafka's hash of a key, a signed 32-bit integer."""
+ *     return _murmur2(_items(data), 0, len(data))
 */
-  __pyx_t_5 = __Pyx_PyDict_NewPresized(1); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 331, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_PyDict_NewPresized(1); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 262, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 331, __pyx_L1_error)
-  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_9java_utf8, 0, __pyx_mstate_global->__pyx_n_u_java_utf8, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[4])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 331, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 262, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_9murmur2, 0, __pyx_mstate_global->__pyx_n_u_murmur2, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[4])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 262, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_4);
   #endif
   __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_4, __pyx_t_5);
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_java_utf8, __pyx_t_4) < (0)) __PYX_ERR(0, 331, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_murmur2, __pyx_t_4) < (0)) __PYX_ERR(0, 262, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":374
+  /* "kafkatools/core/records/_kernel_text.py":267
  * 
  * 
- * def format_records(columns: RecordColumns, out: bytearray, base_offset: int, base_sequence: int, flags: int) -> int:             # <<<<<<<<<<<<<<
- *     """Appends the lines that `kafka-dump-log --deep-iteration` has for the records of a v2 batch; how many rows, fewer at a malformed one.
- * 
+ * def partitions_for_keys(             # <<<<<<<<<<<<<<
+ *     data: Buffer, key_positions: array[int], key_lengths: array[int], partition_count: int, partitions: array[int]
+ * ) -> int:
 */
-  __pyx_t_4 = __Pyx_PyDict_NewPresized(5); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 374, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyDict_NewPresized(5); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 267, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_columns, __pyx_mstate_global->__pyx_n_u_RecordColumns) < (0)) __PYX_ERR(0, 374, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_out, __pyx_mstate_global->__pyx_n_u_bytearray) < (0)) __PYX_ERR(0, 374, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_base_offset, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 374, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_base_sequence, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 374, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_flags, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 374, __pyx_L1_error)
-  __pyx_t_5 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_11format_records, 0, __pyx_mstate_global->__pyx_n_u_format_records, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[5])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 374, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 267, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_key_positions, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 267, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_key_lengths, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 267, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_partition_count, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 267, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_partitions, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 267, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_11partitions_for_keys, 0, __pyx_mstate_global->__pyx_n_u_partitions_for_keys, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[5])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 267, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_5);
   #endif
   __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_5, __pyx_t_4);
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_format_records, __pyx_t_5) < (0)) __PYX_ERR(0, 374, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_partitions_for_keys, __pyx_t_5) < (0)) __PYX_ERR(0, 267, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
 
   /* "kafkatools/core/records/_kernel_text.py":1
  * # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False             # <<<<<<<<<<<<<<
  * # cython: cdivision=True, annotation_typing=False, infer_types=False
- * """The loops between records and text: lines to columns, columns to lines, the lines of a dump.
+ * """The loops beside the record format: lines to columns, columns to lines, keys to partitions.
 */
   __pyx_t_5 = __Pyx_PyDict_NewPresized(0); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 1, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
@@ -28339,38 +25995,38 @@ static int __Pyx_InitConstants(__pyx_mstatetype *__pyx_mstate) {
   int __pyx_clineno = 0;
   CYTHON_UNUSED_VAR(__pyx_mstate);
   {
-    const struct { const unsigned int length: 8; } str_length_index[] = {{6},{8},{1},{2},{15},{23},{25},{32},{20},{22},{1},{1},{37},{45},{22},{179},{8},{10},{12},{15},{7},{6},{2},{9},{39},{50},{29},{30},{37},{5},{3},{6},{8},{13},{11},{13},{9},{13},{8},{13},{15},{20},{12},{9},{17},{8},{8},{12},{10},{8},{10},{8},{7},{12},{14},{11},{10},{19},{14},{12},{10},{17},{13},{12},{12},{19},{8},{13},{3},{15},{5},{18},{4},{11},{13},{4},{6},{9},{5},{1},{18},{7},{5},{4},{15},{6},{9},{5},{10},{5},{6},{14},{7},{13},{16},{2},{5},{3},{6},{5},{8},{9},{36},{31},{11},{13},{13},{4},{5},{7},{7},{4},{4},{4},{12},{3},{7},{3},{4},{3},{9},{8},{9},{10},{5},{4},{10},{5},{6},{4},{4},{6},{14},{10},{6},{6},{6},{13},{15},{6},{21},{12},{1}};
-    const struct { const unsigned int length: 11; } bytes_length_index[] = {{0},{5},{14},{6},{10},{9},{10},{11},{12},{1},{1847},{360},{27},{300},{432},{71},{295},{33},{776},{3}};
+    const struct { const unsigned int length: 8; } str_length_index[] = {{6},{8},{1},{2},{15},{23},{25},{32},{20},{22},{1},{1},{37},{45},{22},{179},{8},{10},{12},{15},{7},{6},{2},{9},{39},{50},{29},{30},{37},{5},{3},{6},{8},{13},{8},{13},{15},{20},{12},{9},{17},{8},{8},{12},{10},{8},{10},{8},{7},{12},{14},{11},{10},{19},{14},{12},{10},{17},{13},{12},{12},{19},{8},{13},{3},{15},{5},{18},{4},{4},{6},{9},{5},{1},{18},{7},{5},{4},{15},{6},{9},{5},{10},{5},{6},{7},{2},{5},{3},{6},{5},{8},{36},{31},{11},{13},{13},{4},{7},{7},{4},{7},{4},{4},{12},{3},{3},{4},{15},{10},{19},{3},{9},{8},{9},{10},{5},{4},{10},{5},{6},{4},{4},{6},{6},{6},{6},{13},{15},{6},{21},{12},{1}};
+    const struct { const unsigned int length: 11; } bytes_length_index[] = {{0},{1},{1209},{27},{292},{300},{209},{432},{26},{295},{33}};
     #ifndef CYTHON_COMPRESS_STRINGS
       #define CYTHON_COMPRESS_STRINGS 90
     #endif
-    #if (CYTHON_COMPRESS_STRINGS) == 1 /* compression: zlib (2597 bytes) */
-static const char cstring[] = "x\332\275W\315W\333V\0267)\2044\300\360\221\2576M\346\310i\033\362A\234:I!%9\311q\300\t\244\r\301\340@\023\232\321y\226\236m\201,\311z\222\301i\317\234.\275\324RK-\265\364R\233\236\361\322K-\275\354\1770\371\023\346\336\047\333\330\024:d&3\234\203}\237\336}\367\343w\177\367\352Y \226\360\315\236\240\347\266\251d=J\314\013\017_\320\222nV7\024\272+\350y\341\241\244k\226R\260u\233\tD\223\005Y1Q\361\340cE\353l0\313Td*\367(\013\272\371\247\373\375\317\272\232\217\036/\020M\323-\2010\246\0244\301\322\005\223\022\371\226\256\251U\241\304\203\254@\220\313Z\205\250\212,\224t\231\316\010t\317\200\263`jZ\232F\277\323y\335\264L\242M\317\010\0050\325QfEbPp%\220=\205\t+\272E\005\253\010H,T\255\242\256\t\360L\246\252\222\243&\261(x\303\370\300\252\211J\232\260\232^\275u\357\376=\036\255I\0217&0;\047\251\020(e\010Z\316VT\013\254[U\203\262\204\260\234\027\252\272-h\024\342\202,\014\320\353=`\025\251&0j\241 L\363\234\211\245\350\232\010\307\025\2550\335\206I\251P<\375\224\250\214&\210,\213\240G\211i\222\352\226\242YosU\013l\375\002\311hT\322U\025O\350\032K\220\234$+\214\344TJ5\374,H\n\213$y\207\344w\210\245\353*\273-\351&\275\r^tSf\267\305\035jjT\025-\272g%\214\252\246\003\032yb\253\226 \212&\225m\211\212\242 \333<\034M\327n\001:\025\205\250\260+)\232b\211\242e\033*\335\332\217mF\330\227\337\332\3349\236%\252\252K\200p\264+\310\304\"\211Cv\243b!\332\021OX\"\265\276\260\274\234\322\252O\354|\236\232iUU\014\246\260\037\226W\322\342\313\215\364\332R:\265\270\226^\375!\265\220~\221^\311\256\361\264\026t\325.il}\351\345\246\270\230\312\246\270\360\"\235M\361\005-\333T\223h\366\365jZ\\XJ/|\277\274\362\014[ \261\337\r\242\270Z\335\203\377E\240\202\270\002\320\254\321\274(\266\313\005\210@\366X\320}\241@-\305\242%| \343\031\370\313\333\232\204\337\260\305:\247\224\222\001\034E\251D\024\215\177\353\262\255\362=\215\224\242ot/\212\006\004 \021C\351\312E*\3550\273\024\255\332\026QD\342E\222\255\031\212\264\003\326\322ZG\257b!\304h\243l\023\265\343\242S\330\256$\361^\350y@\367p\001D\355\206\305z""\322\350\312\373\347\200\220\230\227\302D(\200nCGP`c\247\256b\216W\217\327\236\260\252&)z\242\253\307r\204Q\374\027\365|\036Ls\221\265\253\224\003\312F\207\221\364\334\000g\277$\251pT\004\020\241\345A\215H;RTuI\2675\013\371%sd \242h\340\2015\030\033\024\240\341\255NMS7\3630\201D4\304\362*)0\030 %bE\237b\273C\332C\245\010\343\210\232\"7\316\332\013Cg\no<E\006;t\017(\017\336(\0145\240\002\213>\336\321mR!\242m\345\357\357\267 \346N\023m\007\211\336\026<J\247\235\333\016\255\212*\325\nV\221\213\335\000p\301\250A 1\335\204\005SI\216\252mM\230\2378<qhb1!\274\222f\253*\344\rc\216\250\200N\204;\203r\030\200\243\241\033]\303&-(\014\324\272\306A\257= x\253b\202\314\000K\"z\005R\230\234\0316\210\324`\226\016\377\246-Y\226R\002~\220\222\301\331\332]\261h\352\001o\301\255m@\321(\314l\233vr\214\026\335`\370\222\355\232\0207w\007\r)\213\275\017#yO\370\232\315\013BT\244\357Ao^\330\022@\037\236\301\347:D\014R\2242\010\006\251\252:\221A\352P\016Dn(\322|\271\372Z\374\341\345\3123\376!\\\353]\315\010\275\253\353\261\325\352K\3164\341\306\265h\200\264\221g\252\"\301\373\n\350!\264\273wG1`N0\203XR\021\317\211\014\201\024-\260\337\265q\324s\360\332+\367\305\003.\366?>\304\331\001\243\307\220\377\047\016\216e\3640l\217\347\250c\243_\376/\234\366\031i\277\371\364\256\303?_\036\313\255\255\341}\010\356\022R\221\230\177H\342\000\373\216{\354\010\212\375\351\241\376M\270\021\262c\342\3731|\374?\355~l|\216\362q\234<>\022\314\037;\032\316\365\243\316#\255\257\035\036o{\023>\332\322\007\026<\026\353\0368z(_\217\035\250S\337H=\324\343!\315}=\326\275\201\210pc\200_\007\261\356{<&\232\372nt\023\210\365\337\025b\207\276\233b\275/\247\330\376\3332\266\177\373\210\211\206mu\034q\031/\003\221\204W\231H\212\234\243$\301\313=\222\332W\021|\261\203\025n1:\332\273!\"\202\321.\004O\243\025\277\252\301\215E\263\371/\220\375\204{R\327\363b^\267\315\376\047V\321\244\240T\"\005\370\001`\313 b\202x\317D=b\002\264 \367U\350\306\265\276\341\007\350FwZ\376\343A\354U\0259p\3771\227\273\374\373\367DG\305?\304u|~Tt""\370m\371Q\347\231\250\352ZA\344\327\306\030\260\305\204\000y\225\024\274`b\3014\253\263\333\376\222t\243\332\227@,&.\257d\327c\034\312\365_\007Z\247GZ\343\023\255\3211\024FF\341\363\375hlh\254\366\324\271\351f\334\202\267\356\017\370\223\255\301s\341\271\257\2757~\271~\262N\352v\360\274A\032\225f\246IZ\203g\234G\336E?\351/\326\007\352\347\352\333\215\201\306\331F\246\001\033\177\251\221Z\305Yw\007\334\363n\331\033\342\226\316\203\205\241\372z0\020\234\r2\001m\334\005;V3\331L\265\006\307j\231Z\301\311\264\006Gjw\341d\2715x\272\366U-\347\014\264NM9\327\335\307~\334\237\255_\016HPn\235\032\251\335\253\275s\047\335\033\336\222\237j\215\236q\222\255S\023\316i7\356\336\367\036\370\333\301\247\215\251F\022\325f\235)\330\213\024\3169\031\247\340fZ\247`\345<sg\275)\017\236^p\312\356\260[\361\326\274rGe\323[\360*\376\232\377.\230\n@c\034c\031\251%\001\253\261x\030\177\020>\310\206Y%T\266\337\237\214\r\215\326\346\234xkp\024\360\272\n\231^\360>\361\222\036d3^\373;\330\301\264\302\261\277\272\032D\t:+\020p\312\333\014g\036\007\357\232\223\315\3510\263\206Y\3168\333\336\200w!\274\366]p\261\221l<k&Q\371\271C\234r\017\032\023\316\047\0207\267\263P+;#\356\035w\035\216M\242\205x\017X\223\316\027n\n\323\354\200t\025\264\316{{~\031\213\0140\235t$\367\2427\347\177\351o\326S\250\006\000\235s^\273\304\005\215\361\232\345\314C\341e/\356\315\372\237\325\047[\023\223\255\321\263\316sN\205a0\022\3411^cN\334\341\201\2468:\265\2643\211\253e\200\220\034\214\211\373\270\340T1M\377t\375Z\360\025\324\261\322x\335$\315J\370j\243w/\216\365\371\0162\330\364\236\373\305z>H\005\033\215\007\035\305\236=\322\216d\370\327\252s\302\371\222\273\305\047\316PD\242d\030;\353\244~\207 \256c\234Q\210S\316\035\316\310I|\360\235\223\342iW \263\223>\361w\353Rp\006\374\361\343\337:\003\316\031\347\211C\302\3309G\364^\204\311\047\341\223\315ps\047\334Q\017\355\220\321\332\022\240D\334_\374\371z\246\336\346?\202\364\320e\000&\2040\005\21397\216T\337r?\005\372\335\365\024\337\254\367Wp\310\311\272\237{W<^\231\373\020n""\2465z\336\241n\322]\362\026#|0r\010\014Q\263\001\214\037\275\254\177\261\236\3046\211#:X\343!g\315\341}\362-\262&*k\262]\312Tkl\n\361\302\247\330\237\203\356\2427\010\376pw\274\266\3470\010q\342s\200\350\024f\260\213\260F\275\371\312\275\202\326y3\215G\r\032G\234\332h_\014/&\302\304b\270\370:|\375\346\367\301\221pD\200\232~\356\177\355W\352[\215\2010v)\274\364M\370\315R\270\364S\370S1,*\357O\037\335?c\265\267\356M/\343\025\374\255`d\277)>\240\203\240\361.\273o\274\262?\034\336^h\314\303\260* \203\006\221\"8)\346y\341.\324G\202\273@\306]\234X\2705\214\371\273s\341\225Y`\303d0\335h\263z\315\331uu\177\243>\027\304\261\2227\335\r\357\216\047\326\237\006W\002\336\356\275=\201t?\252\025\246\234[n\225O\302\237\203x\220\214j\204\361\334\203!y\322\333\206\361\230\345I<m\306\233\263a\346m\370\366oQ\343\206\023W\200G\367\375\271z\274>\033\\\346\023\370\307\360U.\314I\241T\nKZg\340!\305\207\371\310\305\241\206g\307kU\367\204{\035\"^\363\230\177\025\206\370v\343\223\306l\363\022\357)\214\340\004T\001\306\344\035\316\033\234\227N\332\345lY\006\216\267\031\240\0021N!\177\016\366s\034\027?Cps\376\215\372\263 \t\210\034\265\373\234\017\360\243vS\037\276\023\336[l\244\032b\230\335\n\267\200W$$\200\206|@\033\211\216\211M|\021~1\343\247`\360=\017\212\215\002p\"\037f\341\010`\210\204l\215N:\223\316\014\344;\372\231{\330\330\272\331\310\002\353\256\206\253\231\376\347\267\233\347\233\345pu#\334\330<\010U\347\355\021\315G\020\376\371\217\337\376\005\023z\342(";
-    PyObject *data = __Pyx_DecompressString(cstring, 2597, 1);
+    #if (CYTHON_COMPRESS_STRINGS) == 1 /* compression: zlib (2072 bytes) */
+static const char cstring[] = "x\332\255V\315w\323V\026\227\247\tI\211\323\304)!\22093G.\264I\230`\306\300\004\010\0348&\t\220L\033\342$%\223RF\347Yz\266\025\313\222\254\047\031\233\3233\247K/\337RK-\265\324\322K/\275\324\322\313\376\t\375\023\346\276\047\177\202\241\3206\047\226\356{\357\276\373\361\373\335{m\021\331\342?k\242\221;\303\262\3750\265)>\370\016\227\r\253\376B\305\257E#/>\220\r\335V\013\216\341\020\021\351\212\250\250\026S|{[\325{\007\304\266T\005+C\312\242a}\360|t\257\257\371\360\321\026\322u\303\026\021!jA\027mC\2640R\256\033\272V\027\313<\310*\004\271\253W\221\246*b\331P\360\272\210k&\334\005S+\362\n\363\273\2227,\333B\372\312\272X\000S=eRD&\006W\"\252\251D\3347l,\332E@b\253n\027\r]\204=\005kj\016[\310\306\340\215\305\007V-\246\244\213\007;\007\327o\337\275\315\243\2650\303\215\210\304\311\311\032\004\212\t\003-\347\250\232\r\326\355\272\211IJ\334\315\213u\303\021u\014qA\026&\350\r_\260\213X\027\t\266\231 \256\360\234\221\255\032\272\004\327U\275\260\322\205I\255bv\373\t\322\010N!E\221@\017#\313B\365\227\252n\277\312\325m\260\365\023$\243c\331\3204v\303\320I\n\345dE%(\247a\254\263gAVI$)%\224/!\33304rC6,|\003\274\030\226BnH%l\351X\223l\\\263Sf]7\000\215<r4[\224$\013+\216\214%IT\034\036\216n\350\327\001\235\252\21248\225U]\265%\311vL\r\277\034\304\266.\016\344W\016w\316\356\"M3d@8:\025\025d\243\324\230\323\210,\206vT\047$\2259\332\332\335\315\350\365\307N>\217\255\035MSM\242\222C\036\376\226\2419e\235\034\341\212\203u\031\037\237\036\354H[\317v\266\376\275\273\377\224\025ujP\337\222tP\257\301g\033\310\225\366!\331C\234\227\244.\001\220#\344\303(\032\010\005l\2536.\263\r\205\335\201\277\274\243\313\354\rG\244wK-\233PuL*#U\347oCq4~\246\243r\364f\356%\311\204\000dd\252}\271\210\345\022q\312\321\252k\221\211\254\224\"\311\321MU.\201\265\035\275\247W\265\031h\314F\305AZ\317E\217\252\276$\363\352\036\332\3005\266\200\322\353\207E\206\322\350\313\203{Pb,/\225H\000\265\341@\215c\250\257\036SR\216\363\301\331D\244\256\313\252\221\352\353\221\034\"8\007\305\026)\261r\345\212\274neY\003\025""\t\300\202f\225q\016\311%9\342Q6\034\335f\225\241p\004\300s4\252\200[hx\014\020\360&\305\226eXy\230\035\0223D\362\032*\020h\3752\262\273\003@U\340\020\327\240\002\301\004\206\031\003<\222\350\361\006\017\032\201\305\213S\335FH\r7\302\373t\272q\226p]\322\260^\260\213\\4\r0\316\372\217-\0106\021\004iX\260 ]%\030`lz\261\251Uv,\370\277\311(\200\270\312\272\243i\220\005\214\033\244A\256\200\236\tp\200\005\233[\2248\"\375%\031H\022\244*1\027\246a\366\375[\270\240\022\260\325\217\001X\355v3\357+\226>1\301\035\277\t|[\234t\007Dl\022\333\200\217\345\310v4\212\240\364 \024\307\004>0\014R\007\367R\216\026}\247|I^[\220\0047\013=\245H\303\233\221\\{~\000\340\260\010$[\\=\250?\347\314\212\327\326\204\361\373\353\342\247\312@\267\330m\245\222jB\323\002\\\266\\\374c\016>\312h4[\272,\023M\225\361\307F\337\2631*\377\001\247#F\272\243\330\350;\374\360\362w\273\375M\263\277\317\225\243\263\337\002\360=*\027\221\365.^\343+\350\203\227F\017\341g\r\371 \017\037\347c\310\314oQ\373Qf8^\357\273\317\200[\035\357\250{8\216\240\367\302\315o|\022*k\302[\010\217\364\362XScBZ\023$\313x\035\2157a\354\354\020\206\207\2070\230Z\302`\360\013c\306\241 \231\216\315gx$\311X\323\004\211\337\2116\231\010\316\371,\024\272\323X\220\372\002\363\312\276_\005\030\344\310\202,@\036\251]A\220v\367\217\217\004\351\333\347\373O\217\":N\371\202?\372\014\275\257\242F\331\272\266:b\374S\000\354k\216\211\241j\300\357\336?\261\025\200.D\340\033\033\360S\331\233\300/3\201\255%\376\255*\364^\240\324\263\033i\313\206Y\3779\3269?\323\231\233\357\304g\2310\023\207\347\257qar\266\361\204\376\303\315\272\005\357\310\217\371\211\316\304b\270\370\265\367\203_\t\316\005(p\232{-\324\252\266\263m\324\231\370\222>\364\226\375\264\277\035\304\202\305\340\254\025k]he[p\360E\0035\252\364\310\215\271\027\335\2127\311-]\004\013\223\301Q3\326\274\320\3146q\353\026\330\261\333\351v\24631\333\3106\n4\333\231\230i\334\202\233\225\316\304\371\306\325F\216\306:\323\013t\315}\344\047\375\215\340oM\324\254t\246g\032\267\033o\334\204{\315{\346g:""\361/i\2723=O\317\273I\367\256w\337?k~\336Zh\245\231\332\006]\200\263Ha\221fi\301\315v\246aE\237\272\033\336\202\007\273K\264\342N\271U\357\320\253\364TN\274-\257\352\037\372o\232\013M\320\230c\261\3144\322\014\253d\230\334\0147O\302\223bXT\177=\027\001\365\r\244\270\344}\346\245=Hc\256Qw\317\271g~,\\\273\327\\n\245[\373\341\341\217\341\217\257\302W\377e\207\025\372\031M\207\027\256\202\213\212\377E 7\023\315dgb*\234Z\242\226\233`Y\304X\342\311\241\354\023t\t\034$\006Y\257\201\247\047\376j\220\354\304/\320\014\333O7\236E\302\035z\005 \2143?\323\356\264\027\363.\371\227\203d\260\321\274\004\210<h[a\366p$\241YH\350~x\3778<VC\365\214%\024\007\033\340=\376n^\377\003`\030O\341\354\337]\035`\007\235}` \343\235\204\353\217\232o\332\211\366\n3\017\201\257\3233p\275\024\256F\010<m\247\231\362\036E\2642D\357<\203\202r;[\020\357\214{\323=\202k\211w\363\377\253\233a\274\365\362\377\006\264.z5\277\302\252\026\020;Gew\331\273\343_\361O\202\010\216N|\221\236\272\310\2550(l\272\t\225\254xIo\303\277\024$:\363\t\206\333\036\257\355)0\022\3411\327 4Iy\240\031\216Nc\207&\330j\027j\002\275\035\023\367\261D\353,M\377|\260\332\274\n\205Ym\235\266Q\273\032~\377b\370,\311\n\356\036dp\342\355\371\305 \337\3144_\264\356\367\024\207\316P7\222\251\237\353\364/\214G\032\355\320\311\250+\322\241\260@\223\277\200t\027p{\002\305~\307\273\022\365g(,R\311\373.L?\016\037Cq\226\302\2226\266\213\343P\047{\200\313O\376f\220\r\272=\312\362~\340\022\300\007\262\007\017\364\216\233d\355\370\322\375\034Z\344\226\247\372V0J\312$=v/{_y\034\354\273\364&+\271\213\024\273i\367\231\267\035\245<\323\270G\037C\002\000\204\003\371\375\307;\366\227\2034k\345$K\230\3216I\017)\357\345\177\261B\210\230Jw\331\311tf\027z\245\314f\310\204\273\355M\200?v:\327\250Q\002!\316_fM\3012x\315\220\212\346\307\367\356W\314:o\370\271h\210$\301A\254\013\340r\270\234\nS\333\341\366ix\372\003@\031\316\210@\323e\377k\277\032\274l\305\376\017\026\372\247I";
+    PyObject *data = __Pyx_DecompressString(cstring, 2072, 1);
     #define __Pyx_DecompressString_LZSS_UNUSED
     if (unlikely(!data)) __PYX_ERR(0, 1, __pyx_L1_error)
     const char* const bytes = __Pyx_PyBytes_AsString(data);
     #if !CYTHON_ASSUME_SAFE_MACROS
     if (likely(bytes)); else { Py_DECREF(data); __PYX_ERR(0, 1, __pyx_L1_error) }
     #endif
-    #elif (CYTHON_COMPRESS_STRINGS) > 0 && (CYTHON_COMPRESS_STRINGS) <= 90 /* compression: lzss (3413 bytes) */
-static const char cstring[] = "\377 at 0x o\377bject>.:\377 <Memory\377View of \377<contigu\377ous and gdir%\001\007\rin\021\005\177strided\"\010o or \004\031><(\t\376A\006>?Canno\377t assign\377 to read\177-only m\240\002\375v\242\000Invali\377d mode, \347exp\305\000|\000\047c\047\376t\001\047fortra\237n\047, gH\000%\005s\357hape\222\000 ax\377is Note \373th\207 Cytho\373n \021\000delib\237eratek\000\320\001c\367ter!\001n PE\337P-484\212\"re\376\264!s subcl\366\246\000es\261!buil\373ti\260\000ypes.\377 If you \223ne\224 \303\000p\316\000%\tt\177hen set\200\000\367e \047\357\002atio\377n_typing\355\047\355$iv\242\000o F\377alse.add\375_\231 earray\377[int]byt\372z\000|\312\000necol\371l\314@A\000s.abc\377disablee\275n\002\001gcis\004\003d\377kafkatoo\377ls/core/\376\327@ords/_k\377ernel_te\377xt.pyno \377default \377__reduce\337__ du\212\002no{n-\357@vial\033\000\377cinit__t\337uple[\222\007, \346\236\007]u\202\002\313Aall\363oc\337 \030\003 dat\303a.\013\020\247C\371a\326cs.\377ASCIIAny\377BufferEl\377lipsisLI\377NE_OVERH\377EADREPLA\177CEMENTR\215 \377rdColumn\377sSHOW_DA{TA\004\002META\010\002\377equenceT\377YPE_CHEC\257KING\377\204\001.\204\205\007_\357_Pyx\001\000Dic\367t_N\230 Ref_\331_\250D\217 __\375B__\376\001\005getitem\362\r\001d0\001\027\000func\314\035\001\030\000st\331`)\001im\367por\262 __ma\373in;\001modulnM\002nam\002\003ewT\001\275p~\000capi\003\006h\037ecksu`\000\026\001K\004\360!\001\267`\241@+\001unpi\333ckK\000En \005vt<\212a\244\001qual[\005\321Eb\332Fc\207\205\002\313\001\355Dex\330\001\357set_\217\005set\270\276\006\003\006.\007tes\324\001i\373s_\334`outinoeabc\356E_b\271B\376\275\204\002asyncio}.\037\006sbase\000\001\177_offset\006\002=s\237Dbool7\003\361\204\001\\\376\204\002\371\204\002ccl`\000_\302 \357trac<\000ckc\276\360Ccount\334ad\360\225\"\217\000\353\210\003\361@odee\374\230 \346\206\002errorf\357ind_E\001sfl\377agsforma\345t\000\003_\233\205\004\316\207\004hea\257der_X\002s\006\004p\367osi\271\206\001sidi\177ndexint\375\000\347end\207a\030\000ems\377izejava_""\317utf8\371\205\007\370\001e.\342\374\205\004.\367\205\t\014\025\325\004key\377_lengths\370\007\001x\006\024\001separ\357ator\"\000slawbel#\004mem\271\211\001\374\261\211\001\340andimnu\373ll\365\000teral\327obj\362#s\264@pa\337ckpop\321\006re\277gisterT\006s\343et\232\207\004\323\211\002\335\001spl\367it_r\001star\366\241bus2\000psto\376\001\000ructtim\256\235`amp\344\210\001e\005\006s\366\360\210\003uns\001upda\177tevalue\334\005\370\007\003\336&\027\002swrit\215ej\002_a\273@\t\t\033\003x\277 %s:  \254CK\033ey\n\000[ \267 \021\000\275 \341S\220@\033\000\345c$\000pay\017load.\000\353e9\000\201\002\376$\003OPY_LONmG\000\002 (\002\t, \020\t\337)\000PyO\326\215\002 *\371(\273\207\003\363$slice\317, in\321\211\001\271\206\002ki\377p_dispat\333ch4\001_s\246a_t\000]\000;\006\000\025s\000_\006t\013^\002c\002\000<.F\014U\ta\tn\010\237\200,;#\376\200\"\032\3101P\217\200 Py\337%\277!\002\0070:88\n\363\214\004\331\221\003 *\000\014\r\016\366\352\202\"un\214\221\001ed c\007harP\001\270\n\217\204\010\270k\031\033\370\314tO\032{\013const\000\211\003\353\204\005\306+\342\047n(K\026\244Q\000U\000\323\205\t\010Y\353\206\005\235Y\240\201D\243H\354\204\023\210\202#N\354Fint\324W\342\210\001(\201\206\013|\341\007\030\002int)\000\"\002f\302\202,\000\000\206\205\006\373\211\027)\000\245\205\014p\202\010\014\r\300\204\004\233\212\020)\000_\372\217\005\377_number\000\276\277\216\006\000_row\204\217\003\000\242\236\217\013\000\207\214\022\017\004\270\214\003\000\244\215\007\000>\364\217\007\000_puta\005\007\002\300\214\226\001\020\003\247\225\001\032\003\301\217\001$\003ce\343ll.\003\221\220\004\271\223\001s\000_\210\313\220\0025\003\r\t_\204\220\001\030\003\272\000e|\010\003\246\222\002ntinu\375\227\002\374\347\007\360\010of_fou\375r\004\013three\000\377_magnitu\341d\010\000\217\216\001\362\227\001\261!arc\031h\376\227\001\252\215\n*(\270\230\002\223\211\005\333 \311_\333\224\002\270\227\002_\326\215\t\342\225\001d_\006\241\212\007 (\347\206,\371d\307\204\037\213\216\001\207\016\274\322""\210\022\213rvoid\215\r*\374\313\213\013\241\210,_long_\376\267\223\002\000_varin\377t\000_is_in;si\342!int\026\005\036\004\357copy\314*\000\000_\337INTS\000\255\220\002S\200\377\001\330\n\013\330\017\020\330\333\014\r\005\001\013\014\014\000\360\014\377\000\005\r\210F\220+\230\377Q\230g\240S\250\001\250\377\021\330\004\025\320\025%\240\377Z\250q\260\006\260a\260\377u\270J\300a\300v\310\377Q\310a\330\004\023\220>\377\240\032\2501\250D\260\001\377\260\025\260j\300\001\300\024\367\300Q\300\026\000\016\210a\210\377v\220S\230\001\230\026\230\327q\240\005E\002\026?\000\005\260\377S\270\001\270\024\270Q\270\367e\3003E\000t\3101\310\377A\330\004\r\210Q\210g\177\220Q\330\004\013\21037\000\377q\330\004\n\210$\210b\377\220\001\330\010\022\220)\230\377?\250!\2506\260\035\270\377a\270q\330\010\013\2104\377\210z\230\021\230*\240H\377\250A\330\014\023\2201\330\377\010\020\220\n\230!\2308\377\240;\250j\270\t\300\022}\300\020\000\013\2106\220\022\031\000\376\033\003\025\220Q\220g\230Q\373\330\010,\000\220G\2306\240\373\022\2404\000\027\220q\230\007\237\230v\240R\240U\000\035\003W\377\240C\240v\250R\250z\267\270\022\270V\000\017\210\211\000\013\373\2101\251 \r!\320!;\377\320;T\320Ti\320i\377j\360\006\000\005\014\2107_\220!\330\004\014\255 &\347\000\277\027\240\003\2401\240\313\000\017\357\210~\230W\005\001\r\320\r\247\036\230n\243\000!\000N\256\000A\377\240W\320,?\270z\310\277\021\310\047\320QR\342\001,\377\220j\240\001\240\027\320(\3779\270\032\3001\300G\310}1M\001J\220a\220q\203(\277\020\220\003\2201\220\246 \014\377\210C\210q\220\013\2302s\230S4\000\231@\n\210!\242(\237\021\220\033\230A\343\001\235%&>Z\000\026\240x\250q\341A\244 \377\006\220c\230\032\2407\250\337#\250W\260A\310!1\330\177\014\025\220Y\230a\230\037\000\337\017\210t\220:\366@d\240\377!\2406\250\030\260\021\330\177\020\021\330\014\024\220J\206b\365\007B\000\010\213\"\017\210s\220\343!\220\244\002\271@\233 \210E\220\016\244`\014\210I\343 \223`\206\013\273 \337\330\014\027\220y\343\001\250\n\357\260(\270$\305@v\300Y""\177\310a\310v\320UV\020\t\365!\234A9\277\000W\240J\250\377h\260f\270A\270V\300\261;!\005\271@\024\005a\330\204\003\007?\200y\220\002\220#r\002\230\001\373\220\005\277c1\320\000\024\220\313A\340\303`)\244\001\235\003\022\220u2\215\204\002\021\343a9\220A\362\002\377v\240S\250\006\250a\250\237w\260c\270\023m\000\377b5\377\220\001\220\023\220B\220a\377\320\000\025\220_\240M\320\3771B\320BW\320Wkw\320kl\215\205\022\014\210H\243 \377a\230|\250:\260Q\260\234\371\204\004\241!<\230s\312 \321@\022\366\257 7\230\253`\r\210[\230\375\t\374`3\240i\250r\260\376\264K\005\220T\230\031\240\"\365\240\225B8\254\000Q\330\014\026\377\220e\2301\230H\240D\234\271 \235 \013\2109\225\001\316!u\376\350@X\240T\250\032\2601\346\243\205\001!\220\267 \207\205\001\005\220R\265\220\243\205\0025\262a\330\014\323A1\036\304DA\330\r\022\254!\022\001\234\206\001\177\004\230D\240\004\240A\344B\337\017\210x\220s\240\000\020\031o\230\021\330\010\276\206\001w\220\346 >\226\206\003U\230\"\230A\272\205\002\364$\342\366`\210\245 \257\206\001\353 \032\320\032\377.\320.D\320DY\320\377YZ\340\004\013\320\013 \377\240\001\240\031\250%\250v\377\260[\300\001\320\000\034\320\377\0340\3200H\320H\\\377\320\\h\320hi\360\n\376\246\205\027\r\210]\230+\240Q?\240g\250[\270\013\213\205\007\227\205(\377\r\320\r\035\230Z\240q\377\250\007\320/C\300:\310\367Q\310g\347a\004\017\210q\372\245\207\002:\326\210\002\027\260\013\2703O\270a\270w\256\210\001\027\001\007\374\001\337\2307\320\"6\213`\021\270\373\047\300\317\204\004R\220w\230o\377\250V\2607\270!\330\004\377\022\220+\230V\2402\240\277_\260F\270\"\270\352\206\002q\323\330\004\213\205\006\353\204\001\004\364\204\024\022\220\377-\230y\250\001\250\026\250\227{\270!\333\207\001\013\300 \266\210\0014\377\230q\240\006\240j\260\005\373\260T\202\207\002F\310!\3106\277\320Q]\320]^\263\206\003\320\377\020\"\240!\2408\2507\277\260!\2606\270\035\375\211\002X\377\320Ub\320bc\320c\217m\320mn\224\211\001\355\210\001\337\204\001\007\354\356\211\002\321\210\001\014\r\245\205\001y\230\002\373""\230)\257\000R\240s\250&\377\260\006\260j\300\003\3006\353\310\034\371\205\001\010~\001\002\220!r\304\211\0012\263b\315\211\001\220E\230\364\206\002\357I\230Q\230\373Dl\230!\217\330\010\024\220\254\207\005\306\206\0078\000\027\377\220{\240!\2407\250*\257\260G\2701\217 \014\007\024J\314\274\212\002\006\025A\330\000\027;\024\3204\377D\300A\300_\320T[\273\320[\325`a\320a\213 d\3569\014\017\210v\214\205\002\020\033\320\377\033,\250A\250W\260J\377\270h\300g\310Q\310f\343\320T0\000\301 \215\204\001\330\014\021\357\220\021\220,\355\000\014\030\230\371\001\224\211\004\253\210\t+\300T\310\021\337\310&\320PQ\301\210\013/\310\377\026\310q\320PV\320V\207W\330\010\305\214\001\241\047\266\213\005\232\211\003\013\037\2101\357\277\275";
-    PyObject *data = __Pyx_DecompressString_LZSS(cstring, 3413, 5990);
+    #elif (CYTHON_COMPRESS_STRINGS) > 0 && (CYTHON_COMPRESS_STRINGS) <= 90 /* compression: lzss (2693 bytes) */
+static const char cstring[] = "\377 at 0x o\377bject>.:\377 <Memory\377View of \377<contigu\377ous and gdir%\001\007\rin\021\005\177strided\"\010o or \004\031><(\t\376A\006>?Canno\377t assign\377 to read\177-only m\240\002\375v\242\000Invali\377d mode, \347exp\305\000|\000\047c\047\376t\001\047fortra\237n\047, gH\000%\005s\357hape\222\000 ax\377is Note \373th\207 Cytho\373n \021\000delib\237eratek\000\320\001c\367ter!\001n PE\337P-484\212\"re\376\264!s subcl\366\246\000es\261!buil\373ti\260\000ypes.\377 If you \223ne\224 \303\000p\316\000%\tt\177hen set\200\000\367e \047\357\002atio\377n_typing\355\047\355$iv\242\000o F\377alse.add\375_\231 earray\377[int]byt\372z\000|\312\000necol\371l\314@A\000s.abc\377disablee\275n\002\001gcis\004\003d\377kafkatoo\377ls/core/\376\327@ords/_k\377ernel_te\377xt.pyno \377default \377__reduce\337__ du\212\002no{n-\357@vial\033\000\377cinit__t\337uple[\222\007, \346\236\007]u\202\002\313Aall\363oc\337 \030\003 dat\303a.\013\020\247C\371a\326cs.\377ASCIIAny\377BufferEl\177lipsisR\365\000\377rdColumn\377sSequenc\377eTYPE_CH\277ECKING\321\204\001.\276\326\204\007__Pyx\001\000D\337ict_N\352\000Regf__\372$\341\000__\317B\373__\001\005getit\313em\r\001d0\001\027\000fu3nc\035\001\030\000st\253`)\001\347imp\363`3\001mai\275n\003\002odulM\002n[am\002\003ewT\001p~\000\357capi\003\006hec\007ksu`\000\026\001K\004!\001\211`\374\363 +\001unpick6K\000En \005vt\334A\244\001\217qual[\005\243E\254Fc\230\331\204\002\313\001\277Dex\330\001\370`_\016\217\005set\276\006\003\006.\007\340`\336\334@_is_\256`ou\317tine\335`\300E_b\374\213B\217\204\002asynci\373o.\037\006sbase\301b\352`\037\003\253\204\001\270\204\002\263\204\002cc\365lH\000_\252 trac\277ebackc\302Cc/ount\226ad\375\002w\000<\245\210\003\331@odee\200 \240\206\002\377errorfin\373d_E\001sflag\177sformat\372\206\004\377idindexi\273nt\272\000end\304As\316\000\002ize\377\204\007\254\001e.\342\202\205\004.\375\204\t\014\025\241\004key\377_lengths\306\007\001poZ\000\374\205\001\024\001se\177parator\"\000\235s\036\004mem\272\210\001""\262\210\001m\353ur\000\0002\226andi\337mnull\303\000te\277ralobj\343 p@\214 ?\000\371`\222\207\001\215\"\006\006s\000\007\337_for__\001po\375pw\006regist;er{\006set\307\206\004\200\211\002}s\374\000split5\002ostar\374Bus2\000\357psto\001\000ruc\361t\205\210\003\370`\227@upda\177tevalue\353\005\370\007\003\354\006\027\002swrit\215e\214\002_a\226@\t\t\033\003x\337OPy_s~\001_t\337 (PyO\200\214\002 *\033)\000\002\023, \032\007\000\t\000\025\317, in\260\210\001\306\205\002ki\357p_di\254 tch\360#;0\"\326\207\003\337Dslic\001e\226\200%\212%\352\001\002\007:88\n\204\212\004\006\352\216\003 *\000\014\r\016\263\2006\224\214\002M\026\267int53un\210\217\001e?d char\273\001\270g\360\222i\264k\030\032D\013cons\001tF\017\210I\220\204\023.\026\315\204\005\301K\357\204\007`\217\031\205\006\253\"\335\013\261\205\005)\000\341\204\001\201(\214\205\013\016\014\371q\202\205\026J\002\351\200*)\321\000\210L\277\206\n\3142(\216\205\017)\000__row_\354\212\002\000\247\207\022T\017\004\330\207\003\000\254\210\007\000\357\212\007\000\374\210\020\237\000_put\310\220\002\004\003c\037ell\000_\250\213\002\336\220\001\005\003jz\000e\210\211\001\000\207\212\004\000_\000\006\374\304\210\001\274\221\001\000_sear\356\366`ble\322\204\n\000\000_\377INTS\000_LO\027NGS\211CY\010\002\r\002\231F\030\304\206\023\377I\254\210\001*(\257\205\n\315-\233\204\004\370\2542\225\205\006q\020void \371(\301\204G\254@as_in\373t\000\213\217\001insid]e\010\000nt_\326\215\002\000\000\004\361_\"\000\255\206\005(\003copy\377\200\001\330\n\013\330\017\020\267\330\014\r\005\001\013\014\014\000\360\377\014\000\005\r\210F\220+\377\230Q\230g\240S\250\001\377\250\021\330\004\025\320\025%\377\240Z\250q\260\006\260a\377\260u\270J\300a\300v\377\310Q\310a\330\004\023\220\377>\240\032\2501\250D\260\377\001\260\025\260j\300\001\300\357\024\300Q\300\026\000\016\210a\377\210v\220S\230\001\230\026\257\230q\240\005E\002\026?\000\005\377\260S\270\001\270\024\270Q\357\270e\3003E\000t\3101\377\310A\330\004\r\210Q\210\377g\220Q\330\004\013\2103""\3767\000q\330\004\n\210$\210\377b\220\001\330\010\022\220)\377\230?\250!\2506\260\035\377\270a\270q\330\010\013\210\3774\210z\230\021\230*\240\377H\250A\330\014\023\2201\377\330\010\020\220\n\230!\230\3778\240;\250j\270\t\300\373\022\300\020\000\013\2106\220\022\374\031\000\033\003\025\220Q\220g\230\367Q\330\010,\000\220G\2306\367\240\022\2404\000\027\220q\230?\007\230v\240R\240U\000\035\003\377W\240C\240v\250R\250oz\270\022\270V\000\017\210\211\000\367\013\2101\250!!\320!:\377\320:W\320Wh\320h\327i\360\006\243#&\340\000\027\240\357\003\2401\240\304\000\017\210y\377\230\006\230j\250\001\320)\3779\270\032\3001\300N\320\377R\\\320\\]\320]^\373\330\004H\000\220\003\2201\320\373\024$`\000q\250\016\260c\377\270\021\270!\330\004\007\320\277\007\027\220r\230\021\302\001\001\272\365\001!\363\010\021\220\027\301 \021\372\354\007)g\000F\250(\260!\337\330\014\024\220A\212!1\210]H\003\0037\220#\300 \014d\001\377\010\230\010\240\001\240\030\250\177\031\260!\2606\270\030\217 \377<\310r\320QR\330\010\372\306\010\r\316\000;\320;T\320\337Ti\320ij\315\001\014\210\3137\220\217\000\014\376@\311\014~\230\375W\335\001\r\320\r\036\230n\336\364 \004\014\210N\377 A\240\377W\320,?\270z\310\021s\310\047[\001\264@,\220jx\000\367\027\320(\374\003G\3101\330\276*\000J\220a\220q\324H\020\370\207!\275\000E\000C\210q\220\013\257\2302\230S\257\000\021\356\017\033\323\230A\264A\356E&\325\000\026\240\347x\250q\262\204\001\365@\006\220c\377\230\032\2407\250#\250W\375\260\211#\330\014\025\220Y\230\373a\230\037\000\017\210t\220:\377\230Q\230d\240!\2406\177\250\030\260\021\330\020\021\264!\345J\327\204\002\007B\000\212#\017\210s\327\220!\220\244\002A\200\204\0011\210WE\220\021\263\001I\264`a\204M\276\214`\330\014\027\220y\343\001\250\377\n\260(\270$\270a\270\377v\300Y\310a\310v\320\253UV\020\t!\355a9\277\000W\377\240J\250h\260f\270A\357\270V\300;!\005\010\023\220\372\024\005a\223D\007\200y\220\002\332\304A\220\014\003\220\005\220\205\0031\320\377\000\022\220!\340\004\013\210\3778\2201\220F\230!\230\3677""\240#\232\206\003\320\000\025\220\377_\240M\3201B\320B\177W\320Wk\320kl\261\206\022\365\014\245`J\225 |\250:\260sQ\260\235\206\004\364\001<\230s\235 \274\244@_\000\2207\230!\213\206\001[\377\230\t\240\022\2403\240i\367\250r\260\207K\005\220T\230\357\031\240\"\240\367b8\2202\376\357a\026\220e\2301\230H\363\240D\214 \360\000\013\2109\220\351B\276\000\242 u\273@X\240T/\250\032\2601\307\206\001!\355\001\253\206\001\257\005\220R\220\307\206\0025\220\205\001\330\365\014\246A1\227DA\330\r\022\374\303\204\005\300\207\001\004\230D\240\004\240}A\267B\017\210x\220s\240\000\223\020\031\255\205\001\342\207\001w\246!\272\207\003U\317\230\"\230A\336\206\002\341\204\004\n\210\337!\2105\220\001\316B\320\000\377\032\320\032.\320.D\320\337DY\320YZ\310 \320\013\377 \240\001\240\031\250%\250\037v\260[\300\001";
+    PyObject *data = __Pyx_DecompressString_LZSS(cstring, 2693, 4485);
     #define __Pyx_DecompressString_UNUSED
     if (unlikely(!data)) __PYX_ERR(0, 1, __pyx_L1_error)
     const char* const bytes = __Pyx_PyBytes_AsString(data);
     #if !CYTHON_ASSUME_SAFE_MACROS
     if (likely(bytes)); else { Py_DECREF(data); __PYX_ERR(0, 1, __pyx_L1_error) }
     #endif
-    #else /* compression: none (5990 bytes) */
-static const char bytes[] = " at 0x object>.: <MemoryView of <contiguous and direct><contiguous and indirect><strided and direct or indirect><strided and direct><strided and indirect>>?Cannot assign to read-only memoryviewInvalid mode, expected \047c\047 or \047fortran\047, got Invalid shape in axis Note that Cython is deliberately stricter than PEP-484 and rejects subclasses of builtin types. If you need to pass subclasses then set the \047annotation_typing\047 directive to False.add_notearray[int]bytes | Nonecollections.abcdisableenablegcisenabledkafkatools/core/records/_kernel_text.pyno default __reduce__ due to non-trivial __cinit__tuple[array[int], array[int]]unable to allocate array data.unable to allocate shape and strides.ASCIIAnyBufferEllipsisLINE_OVERHEADREPLACEMENTRecordColumnsSHOW_DATASHOW_METADATASequenceTYPE_CHECKINGView.MemoryView__Pyx_PyDict_NextRef__annotate____class____class_getitem____dict____func____getstate____import____main____module____name____new____pyx_capi____pyx_checksum__pyx_state__pyx_type__pyx_unpickle_Enum__pyx_vtable____qualname____reduce____reduce_cython____reduce_ex____set_name____setstate____setstate_cython____test___is_coroutineabcallocate_bufferarrayasyncio.coroutinesbasebase_offsetbase_sequenceboolbufferbytearraybytesccline_in_tracebackcolumnscountdatadtype_is_objectencodeenumerateerrorfind_linesflagsformatformat_recordsfortranheader_countsheader_positionsidindexintis_enditemsitemsizejava_utf8kafkatools.core.records._kernel_textkafkatools.core.records.columnskey_lengthskey_positionskey_separatorkeyslabellengthsmemviewmodenamendimnull_literalobjoffsetsoutpackpoppositionsregisterseparatorsetdefaultshapesizesplit_keysstartstatusstepstopstructtimestamp_typetimestampstypingunpackupdatevalue_lengthsvalue_positionsvalueswrite_keys_and_valueswrite_valuesx %s:  headerKeys: [ key:  keySize:  offset:  payload:  sequence:  valueSize: OPY_LONG_LONG (PY_LONG_LONG, PY_LONG_LONG)\000PyObject *(__Pyx_memviewslice, int __pyx_skip_dispatch)\000Py_ssize_t (PyObject *)\000Py_ss""ize_t (PyObject *, PyObject *, PY_LONG_LONG, int, int, int __pyx_skip_dispatch)\000Py_ssize_t (PyObject *, PyObject *, PyObject *, PyObject *, PyObject *, int __pyx_skip_dispatch)\000Py_ssize_t (PyObject *, PyObject *, PyObject *, PyObject *, int __pyx_skip_dispatch)\000Py_ssize_t (__Pyx_memviewslice, PyObject *, PyObject *, PyObject *, Py_ssize_t, Py_ssize_t, int __pyx_skip_dispatch)\000Py_ssize_t (__Pyx_memviewslice, Py_ssize_t, int, arrayobject *, arrayobject *, arrayobject *, int __pyx_skip_dispatch)\000Py_ssize_t (unsigned char *, Py_ssize_t, PY_LONG_LONG)\000Py_ssize_t (unsigned char *, Py_ssize_t, PyObject *)\000Py_ssize_t (unsigned char *, Py_ssize_t, unsigned char const *, PyObject *, Py_ssize_t, Py_ssize_t)\000Py_ssize_t (unsigned char *, Py_ssize_t, unsigned char const *, Py_ssize_t, Py_ssize_t)\000Py_ssize_t (unsigned char *, Py_ssize_t, unsigned char const *, Py_ssize_t, Py_ssize_t, PyObject *)\000Py_ssize_t (unsigned char *, Py_ssize_t, unsigned char const *, Py_ssize_t, Py_ssize_t, Py_ssize_t)\000Py_ssize_t (unsigned char const *, PyObject *, Py_ssize_t, Py_ssize_t)\000Py_ssize_t (unsigned char const *, Py_ssize_t, Py_ssize_t, Py_ssize_t)\000Py_ssize_t (unsigned char const *, int, Py_ssize_t, Py_ssize_t)\000int (PyObject *, Py_ssize_t)\000int (int)\000int (unsigned char const *, Py_ssize_t, Py_ssize_t)\000\000\000unsigned PY_LONG_LONG (PY_LONG_LONG)\000unsigned char *(PyObject *)\000unsigned char const *(__Pyx_memviewslice)\000_sequence_number\000java_utf8\000_row_count\000format_records\000write_keys_and_values\000write_values\000split_keys\000find_lines\000_put_number\000_put_text\000_put_data\000_put_utf8\000_put_cell\000_put_header_names\000_find_text\000_header_names_size\000_find\000_resize\000_is_continuation\000_sequence\000_sequence_of_four\000_sequence_of_three\000_magnitude\000_writable\000_searchablePY_LONG_LONG *(arrayobject *)\000__pyx_ctuple_PY_LONG_LONG__and_Py_ssize_t (unsigned char const *, Py_ssize_t, Py_ssize_t)\000int (Py_ssize_t,"" Py_ssize_t, Py_ssize_t)\000int *(arrayobject *)\000unsigned char const *(__Pyx_memviewslice)\000void (unsigned char *, Py_ssize_t, unsigned char const *, Py_ssize_t, Py_ssize_t)\000_long_items\000_varint\000_is_inside\000_int_items\000_items\000_copyarrayobject *\000\000_INTS\000_LONGS\200\001\330\n\013\330\017\020\330\014\r\330\n\013\330\013\014\330\n\013\360\014\000\005\r\210F\220+\230Q\230g\240S\250\001\250\021\330\004\025\320\025%\240Z\250q\260\006\260a\260u\270J\300a\300v\310Q\310a\330\004\023\220>\240\032\2501\250D\260\001\260\025\260j\300\001\300\024\300Q\300a\330\004\016\210a\210v\220S\230\001\230\026\230q\240\005\240S\250\001\250\026\250q\260\005\260S\270\001\270\024\270Q\270e\3003\300a\300t\3101\310A\330\004\r\210Q\210g\220Q\330\004\013\2103\210a\210q\330\004\n\210$\210b\220\001\330\010\022\220)\230?\250!\2506\260\035\270a\270q\330\010\013\2104\210z\230\021\230*\240H\250A\330\014\023\2201\330\010\020\220\n\230!\2308\240;\250j\270\t\300\022\3001\330\010\013\2106\220\022\2201\330\014\023\2201\330\010\025\220Q\220g\230Q\330\010\023\2201\220G\2306\240\022\2401\330\010\027\220q\230\007\230v\240R\240q\330\010\025\220Q\220g\230W\240C\240v\250R\250z\270\022\2701\330\010\017\210q\330\004\013\2101\200\001\330\r!\320!;\320;T\320Ti\320ij\360\006\000\005\014\2107\220!\330\004\014\210F\220&\230\001\230\027\240\003\2401\240A\330\004\017\210~\230W\240A\330\004\r\320\r\036\230n\250A\330\004\014\210N\230*\240A\240W\320,?\270z\310\021\310\047\320QR\330\004\n\210,\220j\240\001\240\027\320(9\270\032\3001\300G\3101\330\004\014\210J\220a\220q\330\004\013\2103\210a\210q\330\004\020\220\003\2201\220A\330\004\014\210C\210q\220\013\2302\230S\240\001\240\021\330\004\n\210!\330\004\n\210$\210b\220\001\330\010\021\220\033\230A\230Q\330\010\013\2104\210z\230\021\230&\240\001\240\026\240x\250q\330\014\r\330\010\020\220\006\220c\230\032\2407\250#\250W\260A\330\010\013\2101\330\014\025\220Y\230a\230q\330\014\017\210t\220:\230Q\230d\240!\2406\250\030\260\021\330\020\021\330\014\024\220J""\230g\240S\250\007\250q\330\010\017\210q\330\004\017\210s\220!\2201\330\004\014\210A\330\004\013\2101\210E\220\021\330\004\014\210I\220Q\220a\330\004\n\210!\330\004\n\210$\210b\220\001\330\010\013\2101\330\014\027\220y\240\001\240\027\250\n\260(\270$\270a\270v\300Y\310a\310v\320UV\330\014\027\220y\240\001\240\027\250\n\260!\330\010\023\2209\230A\230W\240J\250h\260f\270A\270V\300;\310a\310v\320UV\330\010\023\2209\230A\230W\240J\250a\330\010\017\210q\330\004\007\200y\220\002\220#\220Q\220a\330\010\017\210q\220\005\220Q\330\004\013\2101\320\000\024\220A\340\004\n\210)\2201\330\004\013\2101\210E\220\022\2202\220S\230\001\230\021\330\004\013\2109\220A\220Y\230a\230v\240S\250\006\250a\250w\260c\270\023\270A\270Q\330\004\013\2105\220\001\220\023\220B\220a\320\000\025\220_\240M\3201B\320BW\320Wk\320kl\360\014\000\005\r\210F\220+\230Q\230g\240S\250\001\250\021\330\004\014\210H\220J\230a\230|\250:\260Q\260a\330\004\016\210a\210s\220!\220<\230s\240!\2401\330\004\022\220!\2207\230!\330\004\r\210[\230\t\240\022\2403\240i\250r\260\021\330\004\n\210!\330\004\n\210$\210b\220\005\220T\230\031\240\"\240A\330\010\013\2108\2202\220Q\330\014\026\220e\2301\230H\240D\250\n\260!\330\010\013\2109\220B\220a\330\014\027\220u\230A\230X\240T\250\032\2601\330\010\022\220!\2209\230A\330\010\020\220\005\220R\220q\330\010\013\2105\220\003\2201\330\014\017\210t\2201\330\020\021\330\014\024\220A\330\r\022\220#\220Q\330\014\017\210v\220S\230\004\230D\240\004\240A\330\020\021\330\014\017\210x\220s\230!\330\020\031\230\021\330\010\016\210a\210w\220a\330\010\r\210Q\210g\220U\230\"\230A\330\010\023\2201\330\010\017\210q\330\004\n\210!\2105\220\001\330\004\013\2101\320\000\032\320\032.\320.D\320DY\320YZ\340\004\013\320\013 \240\001\240\031\250%\250v\260[\300\001\320\000\034\320\0340\3200H\320H\\\320\\h\320hi\360\n\000\005\014\2107\220!\330\004\014\210F\220&\230\001\230\027\240\003\2401\240A\330\004\r\210]\230+\240Q\240g\250[\270\013\3001\300G\3101\330\004\014\210N\230*\240A\240W\320,?\270z\310\021\310\047""\320QR\330\004\n\210,\220j\240\001\240\027\320(9\270\032\3001\300G\3101\330\004\r\320\r\035\230Z\240q\250\007\320/C\300:\310Q\310g\320UV\330\004\017\210q\220\n\230!\230:\240S\250\001\250\027\260\013\2703\270a\270w\300a\330\004\017\210q\220\007\220s\230!\2307\320\"6\260c\270\021\270\047\300\021\330\004\014\210I\220R\220w\230o\250V\2607\270!\330\004\022\220+\230V\2402\240_\260F\270\"\270A\330\004\017\210q\330\004\017\210s\220!\2201\330\004\013\2101\330\004\014\210I\220Q\220a\330\004\n\210!\330\004\n\210$\210b\220\001\330\010\022\220-\230y\250\001\250\026\250{\270!\2701\330\010\013\2105\220\n\230!\2304\230q\240\006\240j\260\005\260T\270\032\3001\300F\310!\3106\320Q]\320]^\330\014\r\330\010\020\320\020\"\240!\2408\2507\260!\2606\270\035\300a\300v\310X\320Ub\320bc\320cm\320mn\330\010\013\2106\220\022\2202\220S\230\007\230q\240\005\240R\240q\330\014\r\330\010\017\210y\230\002\230)\2402\240R\240s\250&\260\006\260j\300\003\3006\310\034\320UV\330\010\013\2105\220\002\220!\330\014\023\2202\220R\220q\330\014\023\2201\220E\230\021\330\014\024\220I\230Q\230a\330\010\r\210Q\210l\230!\330\010\024\220A\330\010\013\2101\330\014\027\220y\240\001\240\027\250\n\260!\330\014\027\220{\240!\2407\250*\260G\2701\270A\330\014\027\220y\240\001\240\027\250\n\260!\330\014\027\220{\240!\2407\250*\260J\270a\270q\330\014\027\220y\240\001\240\027\250\n\260!\330\014\027\220{\240!\2407\250*\260A\330\014\027\220y\240\001\240\027\250\n\260!\330\014\027\220{\240!\2407\250*\260A\330\014\027\220y\240\001\240\027\250\n\260!\330\014\027\220{\240!\2407\250*\3204D\300A\300_\320T[\320[\\\320\\a\320ac\320cd\330\014\027\220y\240\001\240\027\250\n\260!\330\014\017\210v\220R\220q\330\020\033\320\033,\250A\250W\260J\270h\300g\310Q\310f\320Ta\320ab\320bh\320hi\330\014\021\220\021\220,\230a\330\014\030\230\001\330\010\013\2101\330\014\027\220y\240\001\240\027\250\n\260(\270+\300T\310\021\310&\320PQ\330\014\027\220y\240\001\240\027\250\n\260(\270/\310\026\310q\320PV\320VW\330\010\r\210Q\210l\230!\330\010\024\220A\330""\010\017\210q\330\004\013\2101\210E\220\021\330\004\013\2101\357\277\275";
+    #else /* compression: none (4485 bytes) */
+static const char bytes[] = " at 0x object>.: <MemoryView of <contiguous and direct><contiguous and indirect><strided and direct or indirect><strided and direct><strided and indirect>>?Cannot assign to read-only memoryviewInvalid mode, expected \047c\047 or \047fortran\047, got Invalid shape in axis Note that Cython is deliberately stricter than PEP-484 and rejects subclasses of builtin types. If you need to pass subclasses then set the \047annotation_typing\047 directive to False.add_notearray[int]bytes | Nonecollections.abcdisableenablegcisenabledkafkatools/core/records/_kernel_text.pyno default __reduce__ due to non-trivial __cinit__tuple[array[int], array[int]]unable to allocate array data.unable to allocate shape and strides.ASCIIAnyBufferEllipsisRecordColumnsSequenceTYPE_CHECKINGView.MemoryView__Pyx_PyDict_NextRef__annotate____class____class_getitem____dict____func____getstate____import____main____module____name____new____pyx_capi____pyx_checksum__pyx_state__pyx_type__pyx_unpickle_Enum__pyx_vtable____qualname____reduce____reduce_cython____reduce_ex____set_name____setstate____setstate_cython____test___is_coroutineabcallocate_bufferarrayasyncio.coroutinesbaseboolbufferbytearraybytesccline_in_tracebackcolumnscountdatadtype_is_objectencodeenumerateerrorfind_linesflagsformatfortranidindexintis_enditemsitemsizekafkatools.core.records._kernel_textkafkatools.core.records.columnskey_lengthskey_positionskey_separatorkeyslengthsmemviewmodemurmur2namendimnull_literalobjoutpackpartition_countpartitionspartitions_for_keyspoppositionsregisterseparatorsetdefaultshapesizesplit_keysstartstatusstepstopstructtypingunpackupdatevalue_lengthsvalue_positionsvalueswrite_keys_and_valueswrite_valuesxOPy_ssize_t (PyObject *)\000Py_ssize_t (PyObject *, PyObject *, PyObject *, PyObject *, PyObject *, int __pyx_skip_dispatch)\000Py_ssize_t (PyObject *, PyObject *, PyObject *, PyObject *, int __pyx_skip_dispatch)\000Py_ssize_t (__Pyx_memviewslice, PyObject *, PyObject *, PyObject *, Py_ssize_t, Py_ssize_t, int __pyx_ski""p_dispatch)\000Py_ssize_t (__Pyx_memviewslice, Py_ssize_t, int, arrayobject *, arrayobject *, arrayobject *, int __pyx_skip_dispatch)\000Py_ssize_t (__Pyx_memviewslice, arrayobject *, arrayobject *, int, arrayobject *, int __pyx_skip_dispatch)\000Py_ssize_t (unsigned char *, Py_ssize_t, PyObject *)\000Py_ssize_t (unsigned char *, Py_ssize_t, unsigned char const *, Py_ssize_t, Py_ssize_t, PyObject *)\000Py_ssize_t (unsigned char const *, PyObject *, Py_ssize_t, Py_ssize_t)\000Py_ssize_t (unsigned char const *, int, Py_ssize_t, Py_ssize_t)\000int (PyObject *, Py_ssize_t)\000int (__Pyx_memviewslice, int __pyx_skip_dispatch)\000int (unsigned char const *, Py_ssize_t, Py_ssize_t)\000unsigned char *(PyObject *)\000unsigned char const *(__Pyx_memviewslice)\000_row_count\000write_keys_and_values\000write_values\000split_keys\000find_lines\000partitions_for_keys\000_put_text\000_put_cell\000_find_text\000_find\000_resize\000murmur2\000_murmur2\000_writable\000_searchablearrayobject *\000\000_INTS\000_LONGSint (PY_LONG_LONG)\000int (Py_ssize_t, Py_ssize_t, Py_ssize_t)\000int *(arrayobject *)\000unsigned char const *(__Pyx_memviewslice)\000unsigned int (PY_LONG_LONG)\000void (unsigned char *, Py_ssize_t, unsigned char const *, Py_ssize_t, Py_ssize_t)\000_as_int\000_is_inside\000_int_items\000_items\000_as_unsigned_int\000_copy\200\001\330\n\013\330\017\020\330\014\r\330\n\013\330\013\014\330\n\013\360\014\000\005\r\210F\220+\230Q\230g\240S\250\001\250\021\330\004\025\320\025%\240Z\250q\260\006\260a\260u\270J\300a\300v\310Q\310a\330\004\023\220>\240\032\2501\250D\260\001\260\025\260j\300\001\300\024\300Q\300a\330\004\016\210a\210v\220S\230\001\230\026\230q\240\005\240S\250\001\250\026\250q\260\005\260S\270\001\270\024\270Q\270e\3003\300a\300t\3101\310A\330\004\r\210Q\210g\220Q\330\004\013\2103\210a\210q\330\004\n\210$\210b\220\001\330\010\022\220)\230?\250!\2506\260\035\270a\270q\330\010\013\2104\210z\230\021\230*\240H\250A\330\014\023\2201\330\010\020\220\n\230!\2308\240;\250j""\270\t\300\022\3001\330\010\013\2106\220\022\2201\330\014\023\2201\330\010\025\220Q\220g\230Q\330\010\023\2201\220G\2306\240\022\2401\330\010\027\220q\230\007\230v\240R\240q\330\010\025\220Q\220g\230W\240C\240v\250R\250z\270\022\2701\330\010\017\210q\330\004\013\2101\200\001\330\n!\320!:\320:W\320Wh\320hi\360\006\000\005\r\210F\220&\230\001\230\027\240\003\2401\240A\330\004\017\210y\230\006\230j\250\001\320)9\270\032\3001\300N\320R\\\320\\]\320]^\330\004\017\210q\220\003\2201\320\024$\240C\240q\250\016\260c\270\021\270!\330\004\007\320\007\027\220r\230\021\330\010\020\220\001\330\004\n\210!\330\004\n\210$\210b\220\001\330\010\021\220\027\230\001\230\021\330\010\013\2104\210z\230\021\230)\2401\240F\250(\260!\330\014\024\220A\330\010\013\2101\210H\220A\330\010\013\2107\220#\220Q\330\014\017\210q\220\010\230\010\240\001\240\030\250\031\260!\2606\270\030\300\022\300<\310r\320QR\330\010\017\210q\330\004\013\2101\200\001\330\r!\320!;\320;T\320Ti\320ij\360\006\000\005\014\2107\220!\330\004\014\210F\220&\230\001\230\027\240\003\2401\240A\330\004\017\210~\230W\240A\330\004\r\320\r\036\230n\250A\330\004\014\210N\230*\240A\240W\320,?\270z\310\021\310\047\320QR\330\004\n\210,\220j\240\001\240\027\320(9\270\032\3001\300G\3101\330\004\014\210J\220a\220q\330\004\013\2103\210a\210q\330\004\020\220\003\2201\220A\330\004\014\210C\210q\220\013\2302\230S\240\001\240\021\330\004\n\210!\330\004\n\210$\210b\220\001\330\010\021\220\033\230A\230Q\330\010\013\2104\210z\230\021\230&\240\001\240\026\240x\250q\330\014\r\330\010\020\220\006\220c\230\032\2407\250#\250W\260A\330\010\013\2101\330\014\025\220Y\230a\230q\330\014\017\210t\220:\230Q\230d\240!\2406\250\030\260\021\330\020\021\330\014\024\220J\230g\240S\250\007\250q\330\010\017\210q\330\004\017\210s\220!\2201\330\004\014\210A\330\004\013\2101\210E\220\021\330\004\014\210I\220Q\220a\330\004\n\210!\330\004\n\210$\210b\220\001\330\010\013\2101\330\014\027\220y\240\001\240\027\250\n\260(\270$\270a\270v\300Y\310a\310v\320UV\330\014\027\220y""\240\001\240\027\250\n\260!\330\010\023\2209\230A\230W\240J\250h\260f\270A\270V\300;\310a\310v\320UV\330\010\023\2209\230A\230W\240J\250a\330\010\017\210q\330\004\007\200y\220\002\220#\220Q\220a\330\010\017\210q\220\005\220Q\330\004\013\2101\320\000\022\220!\340\004\013\2108\2201\220F\230!\2307\240#\240S\250\001\250\021\320\000\025\220_\240M\3201B\320BW\320Wk\320kl\360\014\000\005\r\210F\220+\230Q\230g\240S\250\001\250\021\330\004\014\210H\220J\230a\230|\250:\260Q\260a\330\004\016\210a\210s\220!\220<\230s\240!\2401\330\004\022\220!\2207\230!\330\004\r\210[\230\t\240\022\2403\240i\250r\260\021\330\004\n\210!\330\004\n\210$\210b\220\005\220T\230\031\240\"\240A\330\010\013\2108\2202\220Q\330\014\026\220e\2301\230H\240D\250\n\260!\330\010\013\2109\220B\220a\330\014\027\220u\230A\230X\240T\250\032\2601\330\010\022\220!\2209\230A\330\010\020\220\005\220R\220q\330\010\013\2105\220\003\2201\330\014\017\210t\2201\330\020\021\330\014\024\220A\330\r\022\220#\220Q\330\014\017\210v\220S\230\004\230D\240\004\240A\330\020\021\330\014\017\210x\220s\230!\330\020\031\230\021\330\010\016\210a\210w\220a\330\010\r\210Q\210g\220U\230\"\230A\330\010\023\2201\330\010\017\210q\330\004\n\210!\2105\220\001\330\004\013\2101\320\000\032\320\032.\320.D\320DY\320YZ\340\004\013\320\013 \240\001\240\031\250%\250v\260[\300\001";
     PyObject *data = NULL;
     #define __Pyx_DecompressString_UNUSED
     #define __Pyx_DecompressString_LZSS_UNUSED
     #endif
     PyObject **stringtab = __pyx_mstate->__pyx_string_tab;
     Py_ssize_t pos = 0;
-    for (int i = 0; i < 143; i++) {
+    for (int i = 0; i < 133; i++) {
       Py_ssize_t bytes_length = str_length_index[i].length;
       PyObject *string = PyUnicode_DecodeUTF8(bytes + pos, bytes_length, NULL);
       if (likely(string) && i >= 29) PyUnicode_InternInPlace(&string);
@@ -28381,8 +26037,8 @@ static const char bytes[] = " at 0x object>.: <MemoryView of <contiguous and dir
       stringtab[i] = string;
       pos += bytes_length;
     }
-    for (int i = 143; i < 163; i++) {
-      Py_ssize_t bytes_length = bytes_length_index[i-143].length;
+    for (int i = 133; i < 144; i++) {
+      Py_ssize_t bytes_length = bytes_length_index[i-133].length;
       PyObject *string = PyBytes_FromStringAndSize(bytes + pos, bytes_length);
       stringtab[i] = string;
       pos += bytes_length;
@@ -28392,15 +26048,15 @@ static const char bytes[] = " at 0x object>.: <MemoryView of <contiguous and dir
       }
     }
     Py_XDECREF(data);
-    for (Py_ssize_t i = 0; i < 163; i++) {
+    for (Py_ssize_t i = 0; i < 144; i++) {
       if (unlikely(PyObject_Hash(stringtab[i]) == -1)) {
         __PYX_ERR(0, 1, __pyx_L1_error)
       }
     }
     #if CYTHON_IMMORTAL_CONSTANTS
     {
-      PyObject **table = stringtab + 143;
-      for (Py_ssize_t i=0; i<20; ++i) {
+      PyObject **table = stringtab + 133;
+      for (Py_ssize_t i=0; i<11; ++i) {
         #if PY_VERSION_HEX >= 0x030F0000
         PyUnstable_SetImmortal(table[i]);
         #elif CYTHON_COMPILING_IN_CPYTHON_FREETHREADING
@@ -28423,18 +26079,17 @@ static const char bytes[] = " at 0x object>.: <MemoryView of <contiguous and dir
   }
   {
     PyObject **numbertab = __pyx_mstate->__pyx_number_tab + 0;
-    int8_t const cint_constants_1[] = {0,-1,1,2};
-    int16_t const cint_constants_2[] = {320};
+    int8_t const cint_constants_1[] = {0,-1};
     int32_t const cint_constants_4[] = {136983863L};
-    for (int i = 0; i < 6; i++) {
-      numbertab[i] = PyLong_FromLong((i < 4 ? cint_constants_1[i - 0] : (i < 5 ? cint_constants_2[i - 4] : cint_constants_4[i - 5])));
+    for (int i = 0; i < 3; i++) {
+      numbertab[i] = PyLong_FromLong((i < 2 ? cint_constants_1[i - 0] : cint_constants_4[i - 2]));
       if (unlikely(!numbertab[i])) __PYX_ERR(0, 1, __pyx_L1_error)
     }
   }
   #if CYTHON_IMMORTAL_CONSTANTS
   {
     PyObject **table = __pyx_mstate->__pyx_number_tab;
-    for (Py_ssize_t i=0; i<6; ++i) {
+    for (Py_ssize_t i=0; i<3; ++i) {
       #if PY_VERSION_HEX >= 0x030F0000
       PyUnstable_SetImmortal(table[i]);
       #elif CYTHON_COMPILING_IN_CPYTHON_FREETHREADING
@@ -28488,34 +26143,34 @@ static int __Pyx_CreateCodeObjects(__pyx_mstatetype *__pyx_mstate) {
   PyObject* tuple_dedup_map = PyDict_New();
   if (unlikely(!tuple_dedup_map)) return -1;
   {
-    const __Pyx_PyCode_New_function_description descr = {6, 0, 0, 6, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 114};
+    const __Pyx_PyCode_New_function_description descr = {6, 0, 0, 6, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 80};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_data, __pyx_mstate->__pyx_n_u_start, __pyx_mstate->__pyx_n_u_is_end, __pyx_mstate->__pyx_n_u_positions, __pyx_mstate->__pyx_n_u_lengths, __pyx_mstate->__pyx_n_u_status};
     __pyx_mstate_global->__pyx_codeobj_tab[0] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_find_lines, __pyx_mstate->__pyx_kp_b_iso88591_M1BBWWkkl_F_QgS_HJa_Qa_as_s_1, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[0])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {6, 0, 0, 6, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 150};
+    const __Pyx_PyCode_New_function_description descr = {6, 0, 0, 6, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 116};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_data, __pyx_mstate->__pyx_n_u_separator, __pyx_mstate->__pyx_n_u_values, __pyx_mstate->__pyx_n_u_keys, __pyx_mstate->__pyx_n_u_start, __pyx_mstate->__pyx_n_u_stop};
     __pyx_mstate_global->__pyx_codeobj_tab[1] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_split_keys, __pyx_mstate->__pyx_kp_b_iso88591_F_QgS_Zq_auJavQa_1D_j_Qa_avS_q, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[1])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {4, 0, 0, 4, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 204};
+    const __Pyx_PyCode_New_function_description descr = {4, 0, 0, 4, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 170};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_columns, __pyx_mstate->__pyx_n_u_out, __pyx_mstate->__pyx_n_u_separator, __pyx_mstate->__pyx_n_u_null_literal};
     __pyx_mstate_global->__pyx_codeobj_tab[2] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_write_values, __pyx_mstate->__pyx_kp_b_iso88591_DDYYZ_v, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[2])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {5, 0, 0, 5, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 209};
+    const __Pyx_PyCode_New_function_description descr = {5, 0, 0, 5, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 175};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_columns, __pyx_mstate->__pyx_n_u_out, __pyx_mstate->__pyx_n_u_key_separator, __pyx_mstate->__pyx_n_u_separator, __pyx_mstate->__pyx_n_u_null_literal};
     __pyx_mstate_global->__pyx_codeobj_tab[3] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_write_keys_and_values, __pyx_mstate->__pyx_kp_b_iso88591_TTiij_7_F_1A_WA_nA_N_AW_z_QR_j, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[3])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {1, 0, 0, 1, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 331};
+    const __Pyx_PyCode_New_function_description descr = {1, 0, 0, 1, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 262};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_data};
-    __pyx_mstate_global->__pyx_codeobj_tab[4] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_java_utf8, __pyx_mstate->__pyx_kp_b_iso88591_A_1_1E_2S_9AYavS_awc_AQ_5_Ba, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[4])) goto bad;
+    __pyx_mstate_global->__pyx_codeobj_tab[4] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_murmur2, __pyx_mstate->__pyx_kp_b_iso88591_81F_7_S, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[4])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {5, 0, 0, 5, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 374};
-    PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_columns, __pyx_mstate->__pyx_n_u_out, __pyx_mstate->__pyx_n_u_base_offset, __pyx_mstate->__pyx_n_u_base_sequence, __pyx_mstate->__pyx_n_u_flags};
-    __pyx_mstate_global->__pyx_codeobj_tab[5] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_format_records, __pyx_mstate->__pyx_kp_b_iso88591_00HH_hhi_7_F_1A_Qg_1G1_N_AW_z_Q, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[5])) goto bad;
+    const __Pyx_PyCode_New_function_description descr = {5, 0, 0, 5, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 267};
+    PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_data, __pyx_mstate->__pyx_n_u_key_positions, __pyx_mstate->__pyx_n_u_key_lengths, __pyx_mstate->__pyx_n_u_partition_count, __pyx_mstate->__pyx_n_u_partitions};
+    __pyx_mstate_global->__pyx_codeobj_tab[5] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_partitions_for_keys, __pyx_mstate->__pyx_kp_b_iso88591_WWhhi_F_1A_y_j_9_1NR_q_1_Cq_c_r, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[5])) goto bad;
   }
   Py_DECREF(tuple_dedup_map);
   return 0;
@@ -31975,133 +29630,6 @@ __pyx_return_true:
 __pyx_return_false:
     return 0;
 }
-
-/* SliceObject */
-static CYTHON_INLINE PyObject* __Pyx_PyObject_GetSlice(PyObject* obj,
-        Py_ssize_t cstart, Py_ssize_t cstop,
-        PyObject** _py_start, PyObject** _py_stop, PyObject** _py_slice,
-        int has_cstart, int has_cstop, CYTHON_UNUSED int wraparound) {
-#if CYTHON_USE_TYPE_SLOTS
-    PyMappingMethods* mp = Py_TYPE(obj)->tp_as_mapping;
-    if (likely(mp && mp->mp_subscript))
-#else
-    if ((1))
-#endif
-    {
-        PyObject* result;
-        PyObject *py_slice, *py_start, *py_stop;
-        if (_py_slice) {
-            py_slice = *_py_slice;
-        } else {
-            PyObject* owned_start = NULL;
-            PyObject* owned_stop = NULL;
-            if (_py_start) {
-                py_start = *_py_start;
-            } else {
-                if (has_cstart) {
-                    owned_start = py_start = PyLong_FromSsize_t(cstart);
-                    if (unlikely(!py_start)) goto bad;
-                } else
-                    py_start = Py_None;
-            }
-            if (_py_stop) {
-                py_stop = *_py_stop;
-            } else {
-                if (has_cstop) {
-                    owned_stop = py_stop = PyLong_FromSsize_t(cstop);
-                    if (unlikely(!py_stop)) {
-                        Py_XDECREF(owned_start);
-                        goto bad;
-                    }
-                } else
-                    py_stop = Py_None;
-            }
-            py_slice = PySlice_New(py_start, py_stop, Py_None);
-            Py_XDECREF(owned_start);
-            Py_XDECREF(owned_stop);
-            if (unlikely(!py_slice)) goto bad;
-        }
-#if CYTHON_USE_TYPE_SLOTS
-        result = mp->mp_subscript(obj, py_slice);
-#else
-        result = PyObject_GetItem(obj, py_slice);
-#endif
-        if (!_py_slice) {
-            Py_DECREF(py_slice);
-        }
-        return result;
-    } else {
-        __Pyx_RaiseTypeErrorWithObjectType(
-            "'" __Pyx_FMT_TYPENAME "' object is unsliceable", obj);
-    }
-bad:
-    return NULL;
-}
-
-/* PyNumberBinop */
-#if !(CYTHON_COMPILING_IN_PYPY || CYTHON_COMPILING_IN_GRAAL || CYTHON_COMPILING_IN_LIMITED_API)
-#if CYTHON_USE_TYPE_SLOTS || __PYX_LIMITED_VERSION_HEX >= 0x030A0000
-#ifndef __Pyx_DEFINED_BinopTypeError
-#define __Pyx_DEFINED_BinopTypeError
-static void __Pyx_BinopTypeError(PyObject *op1, PyObject *op2, const char* op, int inplace) {
-    char opname[4] = {op[0], op[1], 0, 0};
-    if (inplace) {
-        opname[op[1] ? 2 : 1] = '=';
-    }
-    __Pyx_RaiseErrorWithObjectTypes1(
-        PyExc_TypeError,
-        "unsupported operand type(s) for %.3s: '" __Pyx_FMT_TYPENAME "' and '" __Pyx_FMT_TYPENAME "'",
-        opname, op1, op2);
-}
-#endif
-#endif
-#ifndef __Pyx_DEFINED_PyNumber_And_xint_object
-#define __Pyx_DEFINED_PyNumber_And_xint_object
-static PyObject* __Pyx_PyNumber_And_xint_object(PyObject *op1, PyObject *op2, int inplace) {
-    #if CYTHON_USE_TYPE_SLOTS || __PYX_LIMITED_VERSION_HEX >= 0x030A0000
-    {
-        PyTypeObject *type_op2 = Py_TYPE(op2);
-        binaryfunc slot_func = __Pyx_PyType_GetSubSlot(type_op2, tp_as_number, nb_and, binaryfunc);
-        if (likely(slot_func)) {
-            PyObject *result = slot_func(op1, op2);
-            if (likely(result != Py_NotImplemented)) {
-                return result;
-            }
-            Py_DECREF(result);
-        }
-        __Pyx_BinopTypeError(op1, op2, "&", inplace);
-        return NULL;
-    }
-    #else
-    return (inplace) ? PyNumber_InPlaceAnd(op1, op2) : PyNumber_And(op1, op2);
-    #endif
-}
-#endif
-static CYTHON_INLINE PyObject* __Pyx__PyNumber_And_int_object(PyObject *op1, PyObject *op2, int inplace) {
-    if (likely(op1 != Py_None)) {
-        if (likely(PyLong_CheckExact(op2))) {
-            #if CYTHON_USE_PYLONG_INTERNALS
-            if (__Pyx_PyLong_IsCompact(op1)) {
-                Py_ssize_t int_op1 = __Pyx_PyLong_CompactValue(op1);
-                if (int_op1 == 0) return __Pyx_NewRef(op1);
-                if (__Pyx_PyLong_IsCompact(op2)) {
-                    Py_ssize_t int_op2 = __Pyx_PyLong_CompactValue(op2);
-                    if (int_op2 == 0) return __Pyx_NewRef(op2);
-                    return PyLong_FromSsize_t(int_op1 & int_op2);
-                }
-            }
-            else if (__Pyx_PyLong_IsZero(op2)) return __Pyx_NewRef(op2);
-            #endif
-            binaryfunc slot_func = __Pyx_PyType_GetSubSlot(&PyLong_Type, tp_as_number, nb_and, binaryfunc);
-            if (likely(slot_func)) {
-                return slot_func(op1, op2);
-            }
-        }
-        return __Pyx_PyNumber_And_xint_object(op1, op2, inplace);
-    }
-    return (inplace) ? PyNumber_InPlaceAnd(op1, op2) : PyNumber_And(op1, op2);
-}
-#endif
 
 /* AllocateExtensionType */
 static PyObject *__Pyx_AllocateExtensionType(PyTypeObject *t, int is_final) {
@@ -36074,307 +33602,6 @@ no_fail:
     __Pyx_XDECREF((PyObject *) array_obj);
     __Pyx_RefNannyFinishContext();
     return new_mvs;
-}
-
-/* CIntFromPy */
-static PY_LONG_LONG __Pyx_LargePyLong___Pyx_PyLong_As_PY_LONG_LONG(PyObject *x);
-static PY_LONG_LONG __Pyx_raise_neg_overflow___Pyx_PyLong_As_PY_LONG_LONG(void) {
-    const char* type_name = "PY_LONG_LONG";
-    PyErr_Format(PyExc_OverflowError,
-        "can't convert negative value to %.200s", type_name);
-    return (PY_LONG_LONG) -1;
-}
-static PY_LONG_LONG __Pyx_raise_overflow___Pyx_PyLong_As_PY_LONG_LONG(void) {
-    const char* type_name = "PY_LONG_LONG";
-    PyErr_Format(PyExc_OverflowError,
-        "value too large to convert to %.200s", type_name);
-    return (PY_LONG_LONG) -1;
-}
-static CYTHON_INLINE PY_LONG_LONG __Pyx_PyULong___Pyx_PyLong_As_PY_LONG_LONG(PyObject *x) {
-    const int is_unsigned = 1;
-#if CYTHON_USE_PYLONG_INTERNALS
-    {
-        const digit* digits = __Pyx_PyLong_Digits(x);
-        const Py_ssize_t size = __Pyx_PyLong_DigitCount(x);
-        if (size == 2 && (8 * sizeof(PY_LONG_LONG) > 1 * PyLong_SHIFT)) {
-            if ((8 * sizeof(unsigned long) > 2 * PyLong_SHIFT)) {
-                __PYX_VERIFY_RETURN_INT(PY_LONG_LONG, unsigned long, (((((unsigned long)digits[1]) << PyLong_SHIFT) | (unsigned long)digits[0])))
-            } else if ((8 * sizeof(PY_LONG_LONG) >= 2 * PyLong_SHIFT)) {
-                return (PY_LONG_LONG) (((((PY_LONG_LONG)digits[1]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[0]));
-            }
-        } else
-        if (size == 3 && (8 * sizeof(PY_LONG_LONG) > 2 * PyLong_SHIFT)) {
-            if ((8 * sizeof(unsigned long) > 3 * PyLong_SHIFT)) {
-                __PYX_VERIFY_RETURN_INT(PY_LONG_LONG, unsigned long, (((((((unsigned long)digits[2]) << PyLong_SHIFT) | (unsigned long)digits[1]) << PyLong_SHIFT) | (unsigned long)digits[0])))
-            } else if ((8 * sizeof(PY_LONG_LONG) >= 3 * PyLong_SHIFT)) {
-                return (PY_LONG_LONG) (((((((PY_LONG_LONG)digits[2]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[1]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[0]));
-            }
-        } else
-        if (size == 4 && (8 * sizeof(PY_LONG_LONG) > 3 * PyLong_SHIFT)) {
-            if ((8 * sizeof(unsigned long) > 4 * PyLong_SHIFT)) {
-                __PYX_VERIFY_RETURN_INT(PY_LONG_LONG, unsigned long, (((((((((unsigned long)digits[3]) << PyLong_SHIFT) | (unsigned long)digits[2]) << PyLong_SHIFT) | (unsigned long)digits[1]) << PyLong_SHIFT) | (unsigned long)digits[0])))
-            } else if ((8 * sizeof(PY_LONG_LONG) >= 4 * PyLong_SHIFT)) {
-                return (PY_LONG_LONG) (((((((((PY_LONG_LONG)digits[3]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[2]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[1]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[0]));
-            }
-        } else
-        {}
-    }
-#elif CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX < 0x030C00A7
-    if (unlikely(Py_SIZE(x) < 0)) {
-        goto raise_neg_overflow;
-    }
-#else
-    {
-        int result = PyObject_RichCompareBool(x, Py_False, Py_LT);
-        if (unlikely(result < 0))
-            return (PY_LONG_LONG) -1;
-        if (unlikely(result == 1))
-            goto raise_neg_overflow;
-    }
-#endif
-    if ((sizeof(PY_LONG_LONG) <= sizeof(unsigned long))) {
-        __PYX_VERIFY_RETURN_INT_EXC(PY_LONG_LONG, unsigned long, PyLong_AsUnsignedLong(x))
-    } else if ((sizeof(PY_LONG_LONG) <= sizeof(unsigned PY_LONG_LONG))) {
-        __PYX_VERIFY_RETURN_INT_EXC(PY_LONG_LONG, unsigned PY_LONG_LONG, PyLong_AsUnsignedLongLong(x))
-    }
-    return __Pyx_LargePyLong___Pyx_PyLong_As_PY_LONG_LONG(x);
-raise_neg_overflow:
-    return __Pyx_raise_neg_overflow___Pyx_PyLong_As_PY_LONG_LONG();
-raise_overflow:
-    return __Pyx_raise_overflow___Pyx_PyLong_As_PY_LONG_LONG();
-}
-static CYTHON_INLINE PY_LONG_LONG __Pyx_PySLong___Pyx_PyLong_As_PY_LONG_LONG(PyObject *x) {
-    const int is_unsigned = 0;
-#if CYTHON_USE_PYLONG_INTERNALS
-    if (__Pyx_PyLong_IsNeg(x)) {
-        const Py_ssize_t size = __Pyx_PyLong_DigitCount(x);
-        const digit* digits = __Pyx_PyLong_Digits(x);
-        if (size == 2 && (8 * sizeof(PY_LONG_LONG) > 1 * PyLong_SHIFT)) {
-            if ((8 * sizeof(long) > 2 * PyLong_SHIFT)) {
-                long ival = - (long) (((((unsigned long)digits[1]) << PyLong_SHIFT) | (unsigned long)digits[0]));
-                __PYX_VERIFY_RETURN_INT(PY_LONG_LONG, long, ival)
-            } else if ((8 * sizeof(PY_LONG_LONG) - 1 > 2 * PyLong_SHIFT)) {
-                return (PY_LONG_LONG) (((PY_LONG_LONG) -1) * (((((PY_LONG_LONG)digits[1]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[0])));
-            }
-        } else
-        if (size == 3 && (8 * sizeof(PY_LONG_LONG) > 2 * PyLong_SHIFT)) {
-            if ((8 * sizeof(long) > 3 * PyLong_SHIFT)) {
-                long ival = - (long) (((((((unsigned long)digits[2]) << PyLong_SHIFT) | (unsigned long)digits[1]) << PyLong_SHIFT) | (unsigned long)digits[0]));
-                __PYX_VERIFY_RETURN_INT(PY_LONG_LONG, long, ival)
-            } else if ((8 * sizeof(PY_LONG_LONG) - 1 > 3 * PyLong_SHIFT)) {
-                return (PY_LONG_LONG) (((PY_LONG_LONG) -1) * (((((((PY_LONG_LONG)digits[2]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[1]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[0])));
-            }
-        } else
-        if (size == 4 && (8 * sizeof(PY_LONG_LONG) > 3 * PyLong_SHIFT)) {
-            if ((8 * sizeof(long) > 4 * PyLong_SHIFT)) {
-                long ival = - (long) (((((((((unsigned long)digits[3]) << PyLong_SHIFT) | (unsigned long)digits[2]) << PyLong_SHIFT) | (unsigned long)digits[1]) << PyLong_SHIFT) | (unsigned long)digits[0]));
-                __PYX_VERIFY_RETURN_INT(PY_LONG_LONG, long, ival)
-            } else if ((8 * sizeof(PY_LONG_LONG) - 1 > 4 * PyLong_SHIFT)) {
-                return (PY_LONG_LONG) (((PY_LONG_LONG) -1) * (((((((((PY_LONG_LONG)digits[3]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[2]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[1]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[0])));
-            }
-        } else
-        {}
-    } else {
-        const Py_ssize_t size = __Pyx_PyLong_DigitCount(x);
-        const digit* digits = __Pyx_PyLong_Digits(x);
-        if (size == 2 && (8 * sizeof(PY_LONG_LONG) > 1 * PyLong_SHIFT)) {
-            if ((8 * sizeof(long) > 2 * PyLong_SHIFT)) {
-                __PYX_VERIFY_RETURN_INT(PY_LONG_LONG, unsigned long, (((((unsigned long)digits[1]) << PyLong_SHIFT) | (unsigned long)digits[0])))
-            } else if ((8 * sizeof(PY_LONG_LONG) - 1 > 2 * PyLong_SHIFT)) {
-                return (PY_LONG_LONG) (((((PY_LONG_LONG)digits[1]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[0]));
-            }
-        } else
-        if (size == 3 && (8 * sizeof(PY_LONG_LONG) > 2 * PyLong_SHIFT)) {
-            if ((8 * sizeof(long) > 3 * PyLong_SHIFT)) {
-                __PYX_VERIFY_RETURN_INT(PY_LONG_LONG, unsigned long, (((((((unsigned long)digits[2]) << PyLong_SHIFT) | (unsigned long)digits[1]) << PyLong_SHIFT) | (unsigned long)digits[0])))
-            } else if ((8 * sizeof(PY_LONG_LONG) - 1 > 3 * PyLong_SHIFT)) {
-                return (PY_LONG_LONG) (((((((PY_LONG_LONG)digits[2]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[1]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[0]));
-            }
-        } else
-        if (size == 4 && (8 * sizeof(PY_LONG_LONG) > 3 * PyLong_SHIFT)) {
-            if ((8 * sizeof(long) > 4 * PyLong_SHIFT)) {
-                __PYX_VERIFY_RETURN_INT(PY_LONG_LONG, unsigned long, (((((((((unsigned long)digits[3]) << PyLong_SHIFT) | (unsigned long)digits[2]) << PyLong_SHIFT) | (unsigned long)digits[1]) << PyLong_SHIFT) | (unsigned long)digits[0])))
-            } else if ((8 * sizeof(PY_LONG_LONG) - 1 > 4 * PyLong_SHIFT)) {
-                return (PY_LONG_LONG) (((((((((PY_LONG_LONG)digits[3]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[2]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[1]) << PyLong_SHIFT) | (PY_LONG_LONG)digits[0]));
-            }
-        } else
-        {}
-    }
-#endif
-    #if __PYX_LIMITED_VERSION_HEX >= 0x030d0000
-    if ((sizeof(PY_LONG_LONG) <= sizeof(int)) && (sizeof(int) < sizeof(long))) {
-        __PYX_VERIFY_RETURN_INT_EXC(PY_LONG_LONG, int, PyLong_AsInt(x))
-    } else
-    #endif
-    if ((sizeof(PY_LONG_LONG) <= sizeof(long))) {
-        __PYX_VERIFY_RETURN_INT_EXC(PY_LONG_LONG, long, PyLong_AsLong(x))
-    } else if ((sizeof(PY_LONG_LONG) <= sizeof(PY_LONG_LONG))) {
-        __PYX_VERIFY_RETURN_INT_EXC(PY_LONG_LONG, PY_LONG_LONG, PyLong_AsLongLong(x))
-    }
-    return __Pyx_LargePyLong___Pyx_PyLong_As_PY_LONG_LONG(x);
-raise_neg_overflow:
-    return __Pyx_raise_neg_overflow___Pyx_PyLong_As_PY_LONG_LONG();
-raise_overflow:
-    return __Pyx_raise_overflow___Pyx_PyLong_As_PY_LONG_LONG();
-}
-static PY_LONG_LONG __Pyx_LargePyLong___Pyx_PyLong_As_PY_LONG_LONG(PyObject *x) {
-#ifdef __Pyx_HAS_GCC_DIAGNOSTIC
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#endif
-    const PY_LONG_LONG neg_one = (PY_LONG_LONG) -1, const_zero = (PY_LONG_LONG) 0;
-#ifdef __Pyx_HAS_GCC_DIAGNOSTIC
-#pragma GCC diagnostic pop
-#endif
-    const int is_unsigned = neg_one > const_zero;
-    PY_LONG_LONG val;
-    int ret = -1;
-#if PY_VERSION_HEX >= 0x030d00A6 && !CYTHON_COMPILING_IN_LIMITED_API
-    Py_ssize_t bytes_copied = PyLong_AsNativeBytes(
-        x, &val, sizeof(val), Py_ASNATIVEBYTES_NATIVE_ENDIAN | (is_unsigned ? Py_ASNATIVEBYTES_UNSIGNED_BUFFER | Py_ASNATIVEBYTES_REJECT_NEGATIVE : 0));
-    if (unlikely(bytes_copied == -1)) {
-    } else if (unlikely(bytes_copied > (Py_ssize_t) sizeof(val))) {
-        goto raise_overflow;
-    } else {
-        ret = 0;
-    }
-#elif PY_VERSION_HEX < 0x030d0000 && !(CYTHON_COMPILING_IN_PYPY || CYTHON_COMPILING_IN_LIMITED_API) || defined(_PyLong_AsByteArray)
-    int one = 1; int is_little = (int)*(unsigned char *)&one;
-    unsigned char *bytes = (unsigned char *)&val;
-    ret = _PyLong_AsByteArray((PyLongObject *)x,
-                                bytes, sizeof(val),
-                                is_little, !is_unsigned);
-    if ((0)) goto raise_overflow;
-#else
-    PyObject *v;
-    PyObject *stepval = NULL, *mask = NULL, *shift = NULL;
-    int bits, remaining_bits, is_negative = 0;
-    int chunk_size = (sizeof(long) < 8) ? 30 : 62;
-    if (likely(PyLong_CheckExact(x))) {
-        v = __Pyx_NewRef(x);
-    } else {
-        v = PyNumber_Long(x);
-        if (unlikely(!v)) return (PY_LONG_LONG) -1;
-        assert(PyLong_CheckExact(v));
-    }
-    {
-        int result = PyObject_RichCompareBool(v, Py_False, Py_LT);
-        if (unlikely(result < 0)) {
-            Py_DECREF(v);
-            return (PY_LONG_LONG) -1;
-        }
-        is_negative = result == 1;
-    }
-    if (is_unsigned && unlikely(is_negative)) {
-        Py_DECREF(v);
-        PyErr_SetString(PyExc_OverflowError,
-            "can't convert negative value to PY_LONG_LONG");
-        return (PY_LONG_LONG) -1;
-    } else if (is_negative) {
-        stepval = PyNumber_Invert(v);
-        Py_DECREF(v);
-        if (unlikely(!stepval))
-            return (PY_LONG_LONG) -1;
-    } else {
-        stepval = v;
-    }
-    v = NULL;
-    val = (PY_LONG_LONG) 0;
-    mask = PyLong_FromLong((1L << chunk_size) - 1); if (unlikely(!mask)) goto done;
-    shift = PyLong_FromLong(chunk_size); if (unlikely(!shift)) goto done;
-    for (bits = 0; bits < (int) sizeof(PY_LONG_LONG) * 8 - chunk_size; bits += chunk_size) {
-        PyObject *tmp, *digit;
-        long idigit;
-        digit = PyNumber_And(stepval, mask);
-        if (unlikely(!digit)) goto done;
-        idigit = PyLong_AsLong(digit);
-        Py_DECREF(digit);
-        if (unlikely(idigit < 0)) goto done;
-        val |= ((PY_LONG_LONG) idigit) << bits;
-        tmp = PyNumber_Rshift(stepval, shift);
-        if (unlikely(!tmp)) goto done;
-        Py_DECREF(stepval); stepval = tmp;
-    }
-    Py_DECREF(shift); shift = NULL;
-    Py_DECREF(mask); mask = NULL;
-    {
-        long idigit = PyLong_AsLong(stepval);
-        if (unlikely(idigit < 0)) goto done;
-        remaining_bits = ((int) sizeof(PY_LONG_LONG) * 8) - bits - (is_unsigned ? 0 : 1);
-        if (unlikely(idigit >= (1L << remaining_bits)))
-            goto raise_overflow;
-        val |= ((PY_LONG_LONG) idigit) << bits;
-    }
-    if (!is_unsigned) {
-        if (unlikely(val & (((PY_LONG_LONG) 1) << (sizeof(PY_LONG_LONG) * 8 - 1))))
-            goto raise_overflow;
-        if (is_negative)
-            val = ~val;
-    }
-    ret = 0;
-done:
-    Py_XDECREF(shift);
-    Py_XDECREF(mask);
-    Py_XDECREF(stepval);
-#endif
-    if (unlikely(ret))
-        return (PY_LONG_LONG) -1;
-    return val;
-raise_overflow:
-    return __Pyx_raise_overflow___Pyx_PyLong_As_PY_LONG_LONG();
-}
-static CYTHON_INLINE PY_LONG_LONG __Pyx_PyLong___Pyx_PyLong_As_PY_LONG_LONG(PyObject *x) {
-#ifdef __Pyx_HAS_GCC_DIAGNOSTIC
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#endif
-    const PY_LONG_LONG neg_one = (PY_LONG_LONG) -1, const_zero = (PY_LONG_LONG) 0;
-#ifdef __Pyx_HAS_GCC_DIAGNOSTIC
-#pragma GCC diagnostic pop
-#endif
-    const int is_unsigned = neg_one > const_zero;
-    if (is_unsigned) {
-        #if CYTHON_USE_PYLONG_INTERNALS
-        if (unlikely(__Pyx_PyLong_IsNeg(x))) {
-            goto raise_neg_overflow;
-        } else if (__Pyx_PyLong_IsCompact(x)) {
-            __PYX_VERIFY_RETURN_INT(PY_LONG_LONG, __Pyx_compact_upylong, __Pyx_PyLong_CompactValueUnsigned(x))
-        } else
-        #endif
-        {
-            return __Pyx_PyULong___Pyx_PyLong_As_PY_LONG_LONG(x);
-        }
-    } else {
-        #if CYTHON_USE_PYLONG_INTERNALS
-        if (__Pyx_PyLong_IsCompact(x)) {
-            __PYX_VERIFY_RETURN_INT(PY_LONG_LONG, __Pyx_compact_pylong, __Pyx_PyLong_CompactValue(x))
-        } else
-        #endif
-        {
-            return __Pyx_PySLong___Pyx_PyLong_As_PY_LONG_LONG(x);
-        }
-    }
-#if CYTHON_USE_PYLONG_INTERNALS
-raise_neg_overflow:
-    return __Pyx_raise_neg_overflow___Pyx_PyLong_As_PY_LONG_LONG();
-raise_overflow:
-    return __Pyx_raise_overflow___Pyx_PyLong_As_PY_LONG_LONG();
-#endif
-}
-static PY_LONG_LONG __Pyx_NonPyLong___Pyx_PyLong_As_PY_LONG_LONG(PyObject *x) {
-    PY_LONG_LONG val;
-    PyObject *tmp = __Pyx_PyNumber_Long(x);
-    if (!tmp) return (PY_LONG_LONG) -1;
-    val = __Pyx_PyLong_As_PY_LONG_LONG(tmp);
-    Py_DECREF(tmp);
-    return val;
-}
-static CYTHON_INLINE PY_LONG_LONG __Pyx_PyLong_As_PY_LONG_LONG(PyObject *x) {
-    if (likely(PyLong_Check(x))) {
-        return __Pyx_PyLong___Pyx_PyLong_As_PY_LONG_LONG(x);
-    } else {
-        return __Pyx_NonPyLong___Pyx_PyLong_As_PY_LONG_LONG(x);
-    }
 }
 
 /* CIntFromPy */

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, annotation_typing=False, infer_types=False
-"""The loops between records and text: lines to columns, columns to lines, the lines of a dump.
+"""The loops beside the record format: lines to columns, columns to lines, keys to partitions.
 
 The rules of `_kernel.py` hold here too: ordinary Python that `_kernel_text.pxd` makes C of; every place is compared with the end of its buffer;
 functions return how far they came. Output is appended to a bytearray, which is made long enough before anything is written to it.
@@ -21,20 +21,12 @@ except ImportError:
     cython = _Uncompiled()
 
 if not cython.compiled:
-    from kafkatools.core.records._kernel import _copy, _int_items, _is_inside, _items, _long_items, _varint
+    from kafkatools.core.records._kernel import _as_int, _as_unsigned_int, _copy, _int_items, _is_inside, _items
 
 if TYPE_CHECKING:
     from kafkatools.core.records.columns import RecordColumns
 
 Buffer = bytes | bytearray | memoryview
-
-# Flags of format_records.
-SHOW_METADATA = 1
-SHOW_DATA = 2
-
-REPLACEMENT = b"\xef\xbf\xbd"
-# what a dump line has beside its texts: words and eight numbers of at most 20 digits
-LINE_OVERHEAD = 320
 
 
 def _resize(out: bytearray, size: int) -> int:
@@ -62,32 +54,6 @@ def _put_text(slots: Any, position: int, text: bytes) -> int:
     else:
         slots[position : position + size] = text
     return position + size
-
-
-def _put_number(slots: Any, position: int, value: int) -> int:
-    """Writes a signed integer in decimal."""
-    if value < 0:
-        slots[position] = 45
-        position += 1
-    if not cython.compiled:
-        return _put_text(slots, position, b"%d" % abs(value))
-    rest = _magnitude(value)
-    size = 1
-    while rest >= 10:
-        rest //= 10
-        size += 1
-    rest = _magnitude(value)
-    end = position + size
-    place = end
-    while place > position:
-        place -= 1
-        slots[place] = 48 + rest % 10
-        rest //= 10
-    return end
-
-
-def _magnitude(value: int) -> int:
-    return -value if value < 0 else value
 
 
 # -- lines to columns --
@@ -266,182 +232,54 @@ def _put_cell(slots: Any, position: int, source: Any, start: int, length: int, n
     return position + length
 
 
-# -- text as Java decodes it --
+# -- murmur2 (Utils.murmur2) --
 
 
-def _is_continuation(byte: int) -> bool:
-    return (byte & 0xC0) == 0x80
+def _murmur2(data: Any, position: int, length: int) -> int:
+    h = _as_unsigned_int(-1756908916 ^ length)
+    end = position + (length & ~3)
+    while position < end:
+        k = _as_unsigned_int(data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24))
+        k = _as_unsigned_int(k * 1540483477)
+        k ^= k >> 24
+        k = _as_unsigned_int(k * 1540483477)
+        h = _as_unsigned_int(h * 1540483477)
+        h ^= k
+        position += 4
+    rest = length & 3
+    if rest == 3:
+        h ^= data[position + 2] << 16
+    if rest >= 2:
+        h ^= data[position + 1] << 8
+    if rest >= 1:
+        h = _as_unsigned_int((h ^ data[position]) * 1540483477)
+    h ^= h >> 13
+    h = _as_unsigned_int(h * 1540483477)
+    h ^= h >> 15
+    return _as_int(h)
 
 
-def _sequence(source: Any, position: int, end: int) -> int:
-    """How many bytes the UTF-8 sequence at `position` has; -n when Java's decoder puts one U+FFFD for n malformed ones (java.lang.String)."""
-    first = source[position]
-    left = end - position
-    if first < 0x80:
-        return 1
-    if first < 0xC2 or first > 0xF4:
-        return -1
-    if first < 0xE0:
-        return 2 if left > 1 and _is_continuation(source[position + 1]) else -1
-    if left == 1:
-        return -1
-    if first < 0xF0:
-        return _sequence_of_three(source, position, left)
-    return _sequence_of_four(source, position, left)
+def murmur2(data: Buffer) -> int:
+    """Kafka's hash of a key, a signed 32-bit integer."""
+    return _murmur2(_items(data), 0, len(data))
 
 
-def _sequence_of_three(source: Any, position: int, left: int) -> int:
-    first, second = source[position], source[position + 1]
-    if not _is_continuation(second) or (first == 0xE0 and second < 0xA0):
-        return -1
-    if left == 2 or not _is_continuation(source[position + 2]):
-        return -2
-    return -3 if first == 0xED and second >= 0xA0 else 3
-
-
-def _sequence_of_four(source: Any, position: int, left: int) -> int:
-    first, second = source[position], source[position + 1]
-    if not _is_continuation(second) or (first == 0xF0 and second < 0x90) or (first == 0xF4 and second >= 0x90):
-        return -1
-    if left == 2 or not _is_continuation(source[position + 2]):
-        return -2
-    return 4 if left > 3 and _is_continuation(source[position + 3]) else -3
-
-
-def _put_utf8(slots: Any, position: int, source: Any, start: int, size: int) -> int:
-    """Copies text and puts U+FFFD for what is not UTF-8; at most three bytes for each of the source's."""
-    end = start + size
-    sound = start
-    while start < end:
-        if source[start] < 0x80:
-            start += 1
-            continue
-        step = _sequence(source, start, end)
-        if step > 0:
-            start += step
-            continue
-        _copy(slots, position, source, sound, start - sound)
-        position = _put_text(slots, position + start - sound, REPLACEMENT)
-        start -= step
-        sound = start
-    _copy(slots, position, source, sound, end - sound)
-    return position + end - sound
-
-
-def java_utf8(data: Buffer) -> bytes:
-    """`new String(data, UTF_8)` as UTF-8."""
-    out = bytearray()
-    _resize(out, 3 * len(data))
-    size = _put_utf8(_writable(out), 0, _items(data), 0, len(data))
-    return bytes(out[:size])
-
-
-# -- the lines of a dump --
-
-
-def _header_names_size(source: Any, position: int, count: int, end: int) -> int:
-    """The names' bytes and a comma for each; -1 when the headers are malformed."""
-    total = 0
-    while count > 0:
-        size, position = _varint(source, position, end)
-        if position < 0 or size < 0 or size > end - position:
-            return -1
-        total += size + 1
-        size, position = _varint(source, position + size, end)
-        if position < 0 or size > end - position:
-            return -1
-        if size > 0:
-            position += size
-        count -= 1
-    return total
-
-
-def _put_header_names(slots: Any, position: int, source: Any, place: int, count: int, end: int) -> int:
-    index = 0
-    while index < count:
-        if index > 0:
-            slots[position] = 44
-            position += 1
-        size, place = _varint(source, place, end)
-        position = _put_utf8(slots, position, source, place, size)
-        size, place = _varint(source, place + size, end)
-        if size > 0:
-            place += size
-        index += 1
-    return position
-
-
-def format_records(columns: RecordColumns, out: bytearray, base_offset: int, base_sequence: int, flags: int) -> int:
-    """Appends the lines that `kafka-dump-log --deep-iteration` has for the records of a v2 batch; how many rows, fewer at a malformed one.
-
-    `flags`: SHOW_METADATA (all but with --skip-record-metadata), SHOW_DATA (--print-data-log, the string decoder).
-    """
-    data = columns.buffer
+def partitions_for_keys(
+    data: Buffer, key_positions: array[int], key_lengths: array[int], partition_count: int, partitions: array[int]
+) -> int:
+    """Fills `partitions` with what the default partitioner picks for each key, -1 where the key is null; how many rows, -1 for a bad cell."""
     source, end = _items(data), len(data)
-    offsets, timestamps = _long_items(columns.offsets), _long_items(columns.timestamps)
-    values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)
-    keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)
-    headers, header_counts = _int_items(columns.header_positions), _int_items(columns.header_counts)
-    count = min(_row_count(columns), len(columns.offsets), len(columns.timestamps))
-    count = min(count, len(columns.header_positions), len(columns.header_counts))
-    label = b" %s: " % columns.timestamp_type.label.encode()
-    has_metadata, has_data = flags & SHOW_METADATA, flags & SHOW_DATA
-    overhead = LINE_OVERHEAD
-    position = len(out)
-    room = position
-    slots = _writable(out)
+    positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)
+    count = min(len(key_positions), len(key_lengths), len(partitions))
+    if partition_count < 1:
+        return -1
     row = 0
     while row < count:
-        key_size, value_size = key_sizes[row], value_sizes[row]
-        if not (_is_inside(keys[row], key_size, end) and _is_inside(values[row], value_size, end)):
-            break
-        names = _header_names_size(source, headers[row], header_counts[row], end) if header_counts[row] else 0
-        if names < 0 or headers[row] < 0:
-            break
-        need = position + overhead + 3 * (names + max(key_size, 0) + max(value_size, 0))
-        if need > room:
-            room = 2 * need
-            _resize(out, room)
-            slots = _writable(out)
-        slots[position] = 124
-        position += 1
-        if has_metadata:
-            position = _put_text(slots, position, b" offset: ")
-            position = _put_number(slots, position, offsets[row])
-            position = _put_text(slots, position, label)
-            position = _put_number(slots, position, timestamps[row])
-            position = _put_text(slots, position, b" keySize: ")
-            position = _put_number(slots, position, key_size)
-            position = _put_text(slots, position, b" valueSize: ")
-            position = _put_number(slots, position, value_size)
-            position = _put_text(slots, position, b" sequence: ")
-            position = _put_number(slots, position, _sequence_number(base_sequence, offsets[row] - base_offset))
-            position = _put_text(slots, position, b" headerKeys: [")
-            if names > 0:
-                position = _put_header_names(slots, position, source, headers[row], header_counts[row], end)
-            slots[position] = 93
-            position += 1
-        if has_data:
-            position = _put_data(slots, position, source, b" key: ", keys[row], key_size)
-            position = _put_data(slots, position, source, b" payload: ", values[row], value_size)
-        slots[position] = 10
-        position += 1
+        length = lengths[row]
+        if not _is_inside(positions[row], length, end):
+            return -1
+        out[row] = -1
+        if length >= 0:
+            out[row] = (_murmur2(source, positions[row], length) & 2147483647) % partition_count
         row += 1
-    _resize(out, position)
-    return row
-
-
-def _put_data(slots: Any, position: int, source: Any, name: bytes, start: int, size: int) -> int:
-    if size < 0:
-        return position
-    position = _put_text(slots, position, name)
-    return _put_utf8(slots, position, source, start, size)
-
-
-def _sequence_number(base: int, delta: int) -> int:
-    """DefaultRecordBatch.incrementSequence; -1 without a producer."""
-    if base < 0:
-        return -1
-    if base > 2147483647 - delta:
-        return delta - (2147483647 - base) - 1
-    return base + delta
+    return count
