@@ -2,7 +2,7 @@
 and a status.
 
 Rules: a known command goes straight from the table to its module, so that nothing else is imported; the Typer
-application exists only for `kt`, `kt --help` and commands that do not exist. This is one of the two places with a
+application exists only for the help of `kt` itself. This is one of the two places with a
 broad `except` (the other is the top of a thread).
 """
 
@@ -149,12 +149,15 @@ def terminate_politely() -> None:
 
 
 def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
-    """`kt` without a command of the table: version, help, or a complaint about an unknown command; all by Typer."""
+    """`kt` without a command of the table: version, help (by Typer), or a complaint about an unknown command."""
     if arguments and arguments[0] == "--version":
         from importlib.metadata import version
 
         console.print(f"kafkatools {version('kafkatools')} (Apache Kafka {KAFKA_VERSION} tools)")
         return ExitStatus.OK
+    if arguments and arguments[0] not in ("--help", "-h", "help"):
+        _unknown_command(arguments[0], console)
+        return ExitStatus.USAGE
     import typer
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Apache Kafka's bin/ without the JVM.")
@@ -162,12 +165,13 @@ def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
     for name in COMMANDS:
         app.command(name, help=load(name).summary)(_nothing)
     group = typer.main.get_command(app)
-    if not arguments or arguments[0] in ("--help", "-h", "help"):
-        context = group.make_context("kt", [], resilient_parsing=True, max_content_width=console.width)
-        console.write((group.get_help(context) + "\n").encode())
-        return ExitStatus.OK if arguments else ExitStatus.USAGE
-    _unknown_command(arguments[0], console)
-    return ExitStatus.USAGE
+    context = group.make_context("kt", [], resilient_parsing=True, max_content_width=console.width)
+    text = group.get_help(context) + "\n"
+    if not arguments:
+        console.error(text.rstrip("\n"))
+        return ExitStatus.USAGE
+    console.write(text.encode())
+    return ExitStatus.OK
 
 
 def _unknown_command(name: str, console: Console) -> None:

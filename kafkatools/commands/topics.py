@@ -128,10 +128,11 @@ def run(console: Console, args: Args) -> ExitStatus:
     settings = client_settings(args)
     if args.given("delete-config"):
         console.error(_DELETE_CONFIG)
+    bootstrap = console.connect(args)
     from kafkatools.core.admin.client import AdminClient
 
     action = next(action for action in _ACTIONS if args.given(action))
-    with AdminClient(console.connect(args), settings, console.clock) as admin:
+    with AdminClient(bootstrap, settings, console.clock) as admin:
         return _RUN[action](console, args, admin)
 
 

@@ -1,0 +1,203 @@
+"""What holds for every command: exit statuses, where errors go, closed pipes, signals, start-up."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+from support.kt import run_kt
+
+from kafkatools import cli
+from kafkatools.commands import ALIASES, COMMANDS, load
+from kafkatools.core.errors import KafkaError
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import Command
+
+KT = [sys.executable, "-m", "kafkatools"]
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+class _Refused(KafkaError, code=None, name="TOPIC_AUTHORIZATION_FAILED"):
+    """Not authorized."""
+
+
+def _ending(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Makes `kt completion` end with this exception."""
+
+    def run(console: object, args: object) -> ExitStatus:
+        raise error
+
+    command = Command("completion", "Sample.", run=run, error_prefix="Failed: ", needs_arguments=False)
+    monkeypatch.setattr(cli, "load", lambda name: command)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (UsageError("wrong"), ExitStatus.USAGE, "wrong"),
+        (CommandError("broke"), ExitStatus.FAILED, "Failed: broke"),
+        (CommandError("found", ExitStatus.FINDINGS), ExitStatus.FINDINGS, "Failed: found"),
+        (_Refused(), ExitStatus.FAILED, "Failed: Not authorized."),
+        (
+            FileNotFoundError(2, "No such file or directory", "x.log"),
+            ExitStatus.FAILED,
+            "Failed: x.log: No such file or directory",
+        ),
+        (
+            ZeroDivisionError("division by zero"),
+            ExitStatus.FAILED,
+            "Failed: internal error: ZeroDivisionError: division by zero",
+        ),
+    ],
+)
+def test_exceptions_become_a_line_and_a_status(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, status: ExitStatus, line: str
+) -> None:
+    _ending(monkeypatch, error)
+    ran = run_kt("completion")
+    assert (ran.status, ran.out, ran.err.splitlines()[0]) == (status, "", line)
+    assert "Traceback" not in ran.err
+    ran = run_kt("completion", "--json")
+    assert json.loads(ran.err)["error"]["message"] == line
+    assert json.loads(ran.err)["error"]["exit"] == int(status)
+    assert "Traceback" in run_kt("completion", environ={"KT_DEBUG": "1"}).err
+
+
+def test_interrupt_is_130_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    _ending(monkeypatch, KeyboardInterrupt())
+    ran = run_kt("completion")
+    assert (ran.status, ran.out, ran.err) == (130, "", "")
+
+
+def test_a_reader_that_went_away_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    _ending(monkeypatch, BrokenPipeError())
+    ran = run_kt("completion")
+    assert (ran.status, ran.err) == (0, "")
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *ALIASES])
+def test_every_command_loads_and_has_help_on_stdout(name: str) -> None:
+    command = load(name)
+    ran = run_kt(name, "--help")
+    assert (ran.status, ran.err) == (ExitStatus.OK, "")
+    assert ran.out.startswith(f"usage: kt {command.name}")
+    for option in command.options:
+        assert option.name in ran.out
+    assert all(len(line) <= 100 or "=" in line for line in ran.out.splitlines())
+
+
+def test_help_is_wrapped_to_the_width_of_the_terminal() -> None:
+    narrow = run_kt("storage", "format", "--help", environ={"COLUMNS": "60"}).out
+    wide = run_kt("storage", "format", "--help", environ={"COLUMNS": "160"}).out
+    assert max(map(len, narrow.splitlines()[1:])) <= 60 < max(map(len, wide.splitlines()))
+
+
+def test_versions() -> None:
+    assert run_kt("completion", "--version").out == "4.3.1\n"
+    assert run_kt("--version").out.startswith("kafkatools ")
+
+
+def test_kt_alone_lists_the_commands() -> None:
+    ran = run_kt("--help")
+    assert ran.status == ExitStatus.OK
+    assert all(name in ran.out for name in COMMANDS)
+    assert run_kt().status == ExitStatus.USAGE
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("topic", "topics"), ("kafka-topics.sh", "topics"), ("storge", "storage"), ("--bootsrap", "")]
+)
+def test_unknown_commands_suggest_the_nearest(name: str, hint: str) -> None:
+    ran = run_kt(name, "--list")
+    assert ran.status == ExitStatus.USAGE and ran.out == ""
+    assert f"'{name}'" in ran.err.splitlines()[0]
+    assert not hint or f"Did you mean kt {hint}?" in ran.err
+
+
+def _environ(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+
+
+def test_a_pipe_that_is_closed_early_ends_quietly() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run([*KT, "storage", "--help"], stdout=closed, stderr=subprocess.PIPE, env=_environ())
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_full_disk_behind_stdout_is_a_failure() -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*KT, "storage", "--help"], stdout=full, stderr=subprocess.PIPE, env=_environ())
+    assert done.returncode == 1
+    assert done.stderr == b"kt: No space left on device\n"
+
+
+def test_without_any_streams_it_still_runs() -> None:
+    done = subprocess.run(["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *KT, "storage", "random-uuid"], env=_environ())
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_with_130_and_no_traceback(number: signal.Signals) -> None:
+    program = (
+        "import sys, kafkatools.__main__ as m, kafkatools.cli as c\n"
+        "from kafkatools.options import Command\n"
+        "def run(console, args):\n"
+        "    console.print('ready'); console.flush()\n"
+        "    while True: console.stdin.read(1)\n"
+        "c.load = lambda name: Command('completion', 'Sample.', run=run, needs_arguments=False)\n"
+        "sys.argv = ['kt', 'completion']; m.main()\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_environ(),
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"ready\n"
+    child.send_signal(number)
+    _, stderr = child.communicate(timeout=20)
+    assert (child.returncode, stderr) == (130, b"")
+
+
+_NOT_FOR_HELP = (
+    "typer",
+    "rich",
+    "click",
+    "kio",
+    "asyncio",
+    "inspect",
+    "dataclasses",
+    "json",
+    "socket",
+    "kafkatools.core",
+)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_imports_nothing_heavy(name: str) -> None:
+    program = (
+        "import sys; before = set(sys.modules)\n"
+        "from kafkatools.cli import main; from kafkatools.console import Console\n"
+        f"main([{name!r}, '--help'], Console.of_process())\n"
+        "print(*(set(sys.modules) - before), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=_environ(), check=True)
+    loaded = done.stderr.split()
+    assert "kafkatools.cli" in loaded
+    assert not [module for module in loaded if module.startswith(_NOT_FOR_HELP)]
+
+
+def test_without_a_server_and_with_the_sandbox_off_it_is_kafkas_usage_error() -> None:
+    ran = run_kt("topics", "--list")
+    assert (ran.status, ran.err.splitlines()[0]) == (ExitStatus.USAGE, "--bootstrap-server must be specified")

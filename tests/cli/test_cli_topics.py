@@ -1,0 +1,177 @@
+"""kt topics against the recordings of kafka-topics.sh, on one embedded broker.
+
+The recordings were made with three brokers. On one broker every partition has one replica: replica assignments and
+replication factors are adapted in _ONE_BROKER, and what can only be seen with three stands in _NEEDS_THREE.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections.abc import Callable
+
+import pytest
+import transcripts
+from support.kt import Ran, run_kt
+from transcripts import Case, Difference, Expected
+
+from kafkatools.exit_status import ExitStatus
+
+_NEEDS_THREE = {
+    "015": "the message counts three brokers",
+    "054": "gamma has three replicas in sync of two needed",
+    "055": "which partitions are exactly at the minimum depends on the number of replicas",
+    "108": "broker 2 is stopped",
+    "109": "broker 2 is stopped",
+    "110": "broker 2 is stopped",
+    "111": "broker 2 is stopped",
+    "112": "broker 2 is stopped",
+    "113": "broker 2 is stopped",
+}
+_ONE_BROKER = {
+    "004": {"2": "1"},
+    "005": {"3": "1"},
+    "006": {"1:2,2:3,3:1": "1,1,1"},
+    "080": {"1:2,2:3,3:1,2:1": "1,1,1,1"},
+    "081": {"2:1": "1"},
+}
+_DIFFERENCES = {
+    "001": Difference("empty-list", stdout=""),
+    "041": Difference("empty-list", stdout=""),
+    "082": Difference("matches-listed", stderr="'e.*' matches 1 topic: eps."),
+    "087": Difference("matches-listed", stderr="'tmp-.*' matches 2 topics: tmp-a, tmp-b."),
+    "091": Difference("help"),
+    "094": Difference("unreachable"),
+    "095": Difference("bad-bootstrap"),
+    "096": Difference("bad-bootstrap"),
+    "097": Difference("missing-file", stderr="absent.properties: no such properties file"),
+    "099": Difference(
+        "nothing-ignored",
+        status=ExitStatus.USAGE,
+        stdout="",
+        stderr="Unexpected argument 'extra': every value belongs behind an option",
+    ),
+    "107": Difference("help", status=ExitStatus.OK),
+}
+_OWN_WORDS = {"help", "unreachable", "bad-bootstrap"}
+_OFFSETS = ("compression.type=producer", "cleanup.policy=compact", "segment.bytes=104857600")
+
+
+def _prepare(case: Case, kt: Callable[..., Ran]) -> None:
+    """What the recorder did between the cases, without recording it."""
+    if case.number == "064":
+        configs = [word for text in _OFFSETS for word in ("--config", text)]
+        kt("--create", "--topic", "__consumer_offsets", "--partitions", "4", *configs)
+    elif case.number == "087":
+        kt("--create", "--topic", "tmp-a")
+        kt("--create", "--topic", "tmp-b")
+
+
+class _Replay:
+    """Runs the cases in their order and remembers the ids that topics have got here."""
+
+    def __init__(self, bootstrap: str, directory: pathlib.Path) -> None:
+        self.bootstrap = bootstrap
+        self.directory = directory
+        self.ids: dict[str, str] = {}
+
+    def run(self, case: Case) -> Ran:
+        _prepare(case, lambda *args: run_kt("topics", "--bootstrap-server", self.bootstrap, *args))
+        for name, text in case.files.items():
+            (self.directory / name).write_text(text)
+        ran = run_kt("topics", *(self._adapted(case, word) for word in case.args), cwd=self.directory)
+        pattern = r"^Topic: (\S+)\tTopicId: ([\w-]{22})"
+        recorded = dict(re.findall(pattern, case.stdout, re.MULTILINE))
+        for topic, topic_id in re.findall(pattern, ran.out, re.MULTILINE):
+            self.ids[recorded.get(topic, "")] = topic_id
+        return ran
+
+    def _adapted(self, case: Case, word: str) -> str:
+        word = _ONE_BROKER.get(case.number, {}).get(word, word)
+        word = word.replace("BOOTSTRAP", self.bootstrap).replace("UNREACHABLE", "127.0.0.1:9")
+        return self.ids.get(word, word)
+
+
+def _on_one_broker(case: Case, wanted: Expected) -> Expected:
+    stdout = re.sub(r"ReplicationFactor: \d", "ReplicationFactor: 1", wanted.stdout)
+    stdout = re.sub(r"Leader: \d\tReplicas: [\d,]+\tIsr: [\d,]+", "Leader: 1\tReplicas: 1\tIsr: 1", stdout)
+    return wanted._replace(stdout=stdout)
+
+
+@pytest.mark.slow
+def test_topics_behaves_as_recorded(start_broker: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    replay = _Replay(start_broker(), tmp_path)
+    failures = []
+    for case in transcripts.load("topics"):
+        if case.number in _NEEDS_THREE:
+            continue
+        difference = _DIFFERENCES.get(case.number)
+        wanted = _on_one_broker(case, transcripts.expected(case, difference))
+        ran = replay.run(case)
+        if difference is not None and difference.key in _OWN_WORDS:
+            wanted = wanted._replace(stdout=ran.out if difference.key == "help" else "", error=None)
+        failures += [f"{case.name}: {problem}" for problem in transcripts.complaints(case, ran, wanted)]
+    assert not failures, "\n".join(failures)
+
+
+def test_every_difference_is_documented() -> None:
+    assert {difference.key for difference in _DIFFERENCES.values()} <= transcripts.documented_keys()
+
+
+@pytest.fixture
+def kt(start_broker: Callable[..., str]) -> Callable[..., Ran]:
+    bootstrap = start_broker()
+    return lambda *args: run_kt("topics", "--bootstrap-server", bootstrap, *args)
+
+
+def test_json(kt: Callable[..., Ran]) -> None:
+    created = kt("--create", "--topic", "js", "--partitions", "2", "--config", "retention.ms=60000", "--json")
+    assert json.loads(created.out) == {"topic": "js", "created": True}
+    again = kt("--create", "--topic", "js", "--if-not-exists", "--json")
+    assert (again.status, json.loads(again.out)) == (ExitStatus.OK, {"topic": "js", "created": False})
+    refused = kt("--create", "--topic", "js", "--json")
+    assert refused.status == ExitStatus.FAILED
+    assert json.loads(refused.err)["error"]["kind"] == "TOPIC_ALREADY_EXISTS"
+    rows = [json.loads(line) for line in kt("--list", "--json").out.splitlines()]
+    assert {"topic": "js", "internal": False} in rows
+    described = json.loads(kt("--describe", "--topic", "js", "--json").out)
+    assert (described["topic"], described["partition_count"], described["replication_factor"]) == ("js", 2, 1)
+    assert described["configs"]["retention.ms"] == "60000"
+    assert [one["partition"] for one in described["partitions"]] == [0, 1]
+    assert described["partitions"][0]["leader"] == 1 and described["partitions"][0]["isr"] == [1]
+    deleted = kt("--delete", "--topic", "js", "--json")
+    assert json.loads(deleted.out) == {"topic": "js", "deleted": True, "error": None}
+
+
+def test_a_topic_of_exactly_the_name_is_deleted_alone(kt: Callable[..., Ran]) -> None:
+    for name in ("audit.events", "audit-events"):
+        assert kt("--create", "--topic", name).status == ExitStatus.OK
+    ran = kt("--delete", "--topic", "audit.events")
+    assert (ran.status, ran.out) == (ExitStatus.OK, "")
+    assert ran.err == "Only topic audit.events is meant; as a regular expression the name also matches audit-events.\n"
+    assert kt("--list", "--topic", "audit.*").out == "audit-events\n"
+
+
+def test_a_pattern_leaves_internal_topics_alone(kt: Callable[..., Ran]) -> None:
+    kt("--create", "--topic", "__consumer_offsets", "--config", "cleanup.policy=compact")
+    kt("--create", "--topic", "mine")
+    ran = kt("--delete", "--topic", "__consumer_.*|mine")
+    assert ran.err.splitlines() == [
+        "Left alone, since internal topics have to be named exactly: __consumer_offsets.",
+        "'__consumer_.*|mine' matches 1 topic: mine.",
+    ]
+    assert kt("--list", "--topic", "__consumer_offsets|mine").out == "__consumer_offsets\n"
+
+
+def test_every_failure_is_reported(kt: Callable[..., Ran]) -> None:
+    for name in ("up-a", "up-b"):
+        kt("--create", "--topic", name, "--partitions", "2")
+    ran = kt("--alter", "--topic", "up-.*", "--partitions", "1")
+    assert ran.status == ExitStatus.FAILED
+    assert len([line for line in ran.err.splitlines() if "would not be an increase" in line]) == 2
+
+
+def test_unreachable_names_the_address(tmp_path: pathlib.Path) -> None:
+    ran = run_kt("topics", "--list", "--bootstrap-server", "127.0.0.1:9")
+    assert ran.status == ExitStatus.FAILED and "127.0.0.1:9" in ran.err.splitlines()[0]
