@@ -1,0 +1,208 @@
+"""Frames and headers, without I/O: size prefix, request and response headers, and the recognition of other protocols.
+
+Rules: a length is checked against the limit before anything of that size is made. A peer that answers in TLS or HTTP is
+named in one sentence, since its first bytes read as a size that no Kafka node sends. Header versions follow the API
+(KIP-482); ApiVersions answers always have header version 0 (KIP-511).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from kafkatools.core.errors import DecodeError, NotKafka
+from kafkatools.core.protocol.api_versions import ApiKey, is_flexible, response_header_version
+
+Buffer = bytes | bytearray | memoryview
+
+SIZE_BYTES = 4
+DEFAULT_MAX_BYTES = 0x7FFFFFFF
+_SIZE = struct.Struct(">i")
+_REQUEST_HEAD = struct.Struct(">hhi")
+_INT16 = struct.Struct(">h")
+_TLS_ALERT = 0x15
+_TLS_HANDSHAKE = 0x16
+# A frame grows in steps of this size, so that an announced size alone takes no memory.
+GROWTH_BYTES = 1 << 20
+
+
+class RequestHeader(NamedTuple):
+    """The header of a request and where its body starts in the frame."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+
+def check_size(prefix: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> int:
+    """The size in a frame's first four bytes. Raises NotKafka when they are TLS, HTTP or no possible size."""
+    head = bytes(prefix[:SIZE_BYTES])
+    if head[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and head[1] == 3:
+        raise NotKafka("it speaks TLS; set security.protocol to SSL or SASL_SSL, or use its plaintext port")
+    if head == b"HTTP":
+        raise NotKafka("it is an HTTP server, not a Kafka broker")
+    size: int = _SIZE.unpack(head)[0]
+    if size < 0 or size > max_bytes:
+        shown = head.decode("ascii") if head.isascii() and head.decode("ascii").isprintable() else head.hex(" ")
+        raise NotKafka(f"it is not a Kafka broker: the first bytes of its answer are {shown!r}")
+    return size
+
+
+class FrameReader:
+    """Gathers the frames of a stream of bytes: `feed` bytes, or receive into `buffer()` and tell `advance` how many.
+
+    A frame is gathered in one bytearray of its size (grown in steps), without joining pieces.
+    """
+
+    def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._prefix = bytearray(SIZE_BYTES)
+        self._frame: bytearray | None = None
+        self._size = 0
+        self._filled = 0
+        self._frames: list[bytearray] = []
+
+    @property
+    def is_inside_a_frame(self) -> bool:
+        """Whether some bytes of a frame have come, but not all."""
+        return self._frame is not None or self._filled > 0
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes belong; never empty."""
+        if self._frame is None:
+            return memoryview(self._prefix)[self._filled :]
+        if self._filled == len(self._frame):
+            self._frame += bytes(min(max(GROWTH_BYTES, len(self._frame)), self._size - self._filled))
+        return memoryview(self._frame)[self._filled :]
+
+    def advance(self, count: int) -> None:
+        """So many bytes were put into `buffer()`. Raises NotKafka."""
+        self._filled += count
+        if self._frame is None:
+            if self._filled == SIZE_BYTES:
+                self._size = check_size(self._prefix, self._max_bytes)
+                self._frame, self._filled = bytearray(min(self._size, GROWTH_BYTES)), 0
+            else:
+                return
+        if self._filled == self._size:
+            self._frames.append(self._frame)
+            self._frame, self._filled = None, 0
+
+    def feed(self, data: Buffer) -> None:
+        """Take bytes in. Raises NotKafka."""
+        view = memoryview(data)
+        while view:
+            target = self.buffer()
+            count = min(len(target), len(view))
+            target[:count] = view[:count]
+            target.release()
+            self.advance(count)
+            view = view[count:]
+
+    def receive(self) -> list[memoryview]:
+        """The frames that are complete, without their size prefixes; each is handed out once."""
+        frames, self._frames = self._frames, []
+        return [memoryview(frame).toreadonly() for frame in frames]
+
+
+def encode_request_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A request header without the size prefix; the client id is never compact (KIP-482)."""
+    head = _REQUEST_HEAD.pack(api_key, version, correlation_id)
+    if client_id is None:
+        head += b"\xff\xff"
+    else:
+        name = client_id.encode()
+        head += _INT16.pack(len(name)) + name
+    return head + b"\0" if is_flexible(api_key, version) else head
+
+
+def frame_request(
+    api_key: int, version: int, correlation_id: int, client_id: str | None, body: list[Buffer]
+) -> list[Buffer]:
+    """The buffers of a request whose body is already bytes; nothing of the body is copied."""
+    header = encode_request_header(api_key, version, correlation_id, client_id)
+    size = len(header) + sum(len(part) for part in body)
+    return [_SIZE.pack(size) + header, *body]
+
+
+def encode_request(api_key: int, version: int, correlation_id: int, client_id: str | None, entity: Any) -> list[Buffer]:
+    """The buffers of a request: size prefix and header, then the body."""
+    from kafkatools.core.protocol.messages import encode
+
+    return frame_request(api_key, version, correlation_id, client_id, [encode(entity)])
+
+
+def decode_request_header(frame: Buffer) -> RequestHeader:
+    """The header of a request frame. Raises DecodeError; an API or version that nobody knows still gives its header,
+    with the body offset as if it were not flexible.
+    """
+    if len(frame) < _REQUEST_HEAD.size + 2:
+        raise DecodeError(f"a request of {len(frame)} bytes is shorter than its header")
+    api_key, version, correlation_id = _REQUEST_HEAD.unpack_from(frame, 0)
+    length = _INT16.unpack_from(frame, _REQUEST_HEAD.size)[0]
+    position = _REQUEST_HEAD.size + 2
+    client_id = None
+    if length >= 0:
+        if position + length > len(frame):
+            raise DecodeError(f"a client id of {length} bytes does not fit a request of {len(frame)} bytes")
+        try:
+            client_id = bytes(frame[position : position + length]).decode()
+        except UnicodeDecodeError:
+            raise DecodeError("a client id that is not UTF-8") from None
+        position += length
+    if api_key in ApiKey._value2member_map_ and is_flexible(api_key, version):
+        position = _skip_tags(frame, position)
+    return RequestHeader(api_key, version, correlation_id, client_id, position)
+
+
+def encode_response_header(api_key: int, version: int, correlation_id: int) -> bytes:
+    """A response header without the size prefix."""
+    head = _SIZE.pack(correlation_id)
+    return head + b"\0" if response_header_version(api_key, version) else head
+
+
+def frame_response(api_key: int, version: int, correlation_id: int, body: list[Buffer]) -> list[Buffer]:
+    """The buffers of a response whose body is already bytes."""
+    header = encode_response_header(api_key, version, correlation_id)
+    size = len(header) + sum(len(part) for part in body)
+    return [_SIZE.pack(size) + header, *body]
+
+
+def encode_response(api_key: int, version: int, correlation_id: int, entity: Any) -> list[Buffer]:
+    """The buffers of a response: size prefix and header, then the body."""
+    from kafkatools.core.protocol.messages import encode
+
+    return frame_response(api_key, version, correlation_id, [encode(entity)])
+
+
+def decode_response_header(api_key: int, version: int, frame: Buffer) -> tuple[int, int]:
+    """The correlation id of a response frame and where its body starts. Raises DecodeError."""
+    if len(frame) < SIZE_BYTES:
+        raise DecodeError(f"a response of {len(frame)} bytes is shorter than its header")
+    correlation_id = _SIZE.unpack_from(frame, 0)[0]
+    position = SIZE_BYTES
+    if response_header_version(api_key, version):
+        position = _skip_tags(frame, position)
+    return correlation_id, position
+
+
+def _skip_tags(frame: Buffer, position: int) -> int:
+    """The position behind a section of tagged fields."""
+    count, position = _varint(frame, position)
+    for _ in range(count):
+        _, position = _varint(frame, position)
+        size, position = _varint(frame, position)
+        if size > len(frame) - position:
+            raise DecodeError(f"a tagged field of {size} bytes does not fit the header")
+        position += size
+    return position
+
+
+def _varint(frame: Buffer, position: int) -> tuple[int, int]:
+    if position < len(frame) and frame[position] < 0x80:
+        return frame[position], position + 1
+    from kafkatools.core.protocol.entity_reader import read_unsigned_varint
+
+    return read_unsigned_varint(memoryview(frame), position)
