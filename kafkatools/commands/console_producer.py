@@ -1,0 +1,450 @@
+"""kt console-producer: what kafka-console-producer.sh does (org.apache.kafka.tools.ConsoleProducer).
+
+Standard input is read in large pieces, lines are found by the kernel and go to the producer as columns; only headers, JSON and --sync make
+records one by one. Every line read is reported: the last line on stderr is `N sent, M failed`, and M > 0 is exit status 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    Option,
+    Refusal,
+    Requirement,
+    client_settings,
+    command_config,
+    java_int,
+    java_long,
+    property_pairs,
+)
+
+if TYPE_CHECKING:
+    from array import array
+
+    from kafkatools.console import Console
+    from kafkatools.core.config import Config
+    from kafkatools.core.producer.futures import RecordMetadata, RowsRun
+    from kafkatools.core.producer.line_reader import LineFormat
+    from kafkatools.core.producer.producer import Producer
+    from kafkatools.core.producer.producer_record import ProducerRecord
+    from kafkatools.core.records.columns import RowColumns
+
+BATCH_BYTES = 262_144
+"""batch.size unless given: Kafka's 16384 costs a request per 160 lines of 100 bytes; memory is bounded by buffer.memory all the same."""
+
+_LINE_READERS = ("org.apache.kafka.tools.LineMessageReader", "kafka.tools.ConsoleProducer$LineMessageReader", "LineMessageReader")
+_SHOWN_FAILURES = 10
+_INTERRUPTED_CLOSE_MS = 5_000
+_PIPE_BYTES = 1 << 20
+
+OPTIONS = (
+    BOOTSTRAP_SERVER,
+    Option("--topic", "The topic that gets the records.", value="TOPIC", required=True),
+    Option("--sync", "Wait for each record before the next is sent; stop at the first that fails."),
+    Option(
+        "--compression-codec",
+        "Compression of batches; gzip when the value is left out.",
+        value="CODEC",
+        optional_value=True,
+        implied="gzip",
+        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+    ),
+    Option("--batch-size", f"Largest batch in bytes (default {BATCH_BYTES}).", value="BYTES", type=java_int),
+    Option("--message-send-max-retries", "Tries after the first (default 3).", value="COUNT", type=java_int),
+    Option("--retry-backoff-ms", "Pause before a retry (default 100).", value="MS", type=java_long),
+    Option("--timeout", "How long a batch may wait to fill (default 1000; 0 with --sync).", value="MS", type=java_long),
+    Option(
+        "--request-required-acks",
+        "Who must have a record before it counts as sent: 0 nobody, 1 the leader, -1 or all the replicas in sync (default -1).",
+        value="ACKS",
+        choices=("0", "1", "-1", "all"),
+    ),
+    Option("--request-timeout-ms", "How long to wait for a broker's answer (default 1500).", value="MS", type=java_int),
+    Option("--metadata-expiry-ms", "Age at which metadata is fetched again (default 300000).", value="MS", type=java_long),
+    Option("--max-block-ms", "Longest wait for metadata or memory (default 60000).", value="MS", type=java_long),
+    Option("--max-memory-bytes", "Memory for records not yet sent (default 33554432).", value="BYTES", type=java_long),
+    Option(
+        "--max-partition-memory-bytes",
+        "Older name for the batch size.",
+        value="BYTES",
+        type=java_int,
+        replacement="--batch-size",
+    ),
+    Option("--socket-buffer-size", "TCP send buffer in bytes (default: the system's).", value="BYTES", type=java_int),
+    Option("--line-reader", "The class that reads the input; LineMessageReader is the only one here.", value="CLASS"),
+    Option(
+        "--reader-property",
+        "Setting of the reader: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, headers.key.separator, "
+        "null.marker, ignore.error.",
+        value="NAME=VALUE",
+        repeatable=True,
+    ),
+    Option("--property", "Older name of --reader-property.", value="NAME=VALUE", repeatable=True, replacement="--reader-property"),
+    Option("--reader-config", "Properties file with settings of the reader.", value="FILE"),
+    Option("--command-property", "Setting of the producer.", value="NAME=VALUE", repeatable=True),
+    Option(
+        "--producer-property",
+        "Older name of --command-property.",
+        value="NAME=VALUE",
+        repeatable=True,
+        replacement="--command-property",
+    ),
+    command_config("Properties file with settings of the producer."),
+    Option("--producer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
+)
+
+_TOGETHER = "Options --{new} and --{old} cannot be specified together."
+_RENAMED = (("reader-property", "property"), ("command-property", "producer-property"), ("command-config", "producer.config"))
+
+RULES = (
+    Requirement(("topic",)),
+    *(Refusal(old, (new,), _TOGETHER.format(new=new, old=old)) for new, old in _RENAMED),
+)
+
+_MERGED: tuple[tuple[str, str, str | None], ...] = (
+    ("linger.ms", "timeout", "1000"),
+    ("acks", "request_required_acks", "-1"),
+    ("request.timeout.ms", "request_timeout_ms", "1500"),
+    ("retries", "message_send_max_retries", "3"),
+    ("retry.backoff.ms", "retry_backoff_ms", "100"),
+    ("send.buffer.bytes", "socket_buffer_size", "-1"),
+    ("buffer.memory", "max_memory_bytes", "33554432"),
+    ("metadata.max.age.ms", "metadata_expiry_ms", "300000"),
+    ("max.block.ms", "max_block_ms", "60000"),
+    ("compression.type", "compression_codec", None),
+)
+"""Settings, their option, and the tool's own default (Kafka's ConsoleProducer has these, not those of the producer)."""
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Sends every line of standard input."""
+    from kafkatools.core.errors import ConfigError
+
+    for new, old in _RENAMED:
+        if args.given(old):
+            console.error(f"Warning: --{old} is deprecated and will be removed in a future version. Use --{new} instead.")
+    if args.line_reader is not None and args.line_reader not in _LINE_READERS:
+        raise UsageError(f"{args.line_reader} is not a line reader of kt", f"There is one: {_LINE_READERS[0]}.")
+    try:
+        line_format = _line_format(args)
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
+    config = producer_config(console, args)
+    return ConsoleProducer(console, args, config, line_format).run()
+
+
+def _line_format(args: Args) -> LineFormat:
+    from kafkatools.core.producer.line_reader import LineFormat
+
+    properties = client_settings(args, "reader_config")
+    properties |= property_pairs(args.reader_property, "reader-property") | property_pairs(args.property, "property")
+    if args.json and set(properties) - {"ignore.error"}:
+        raise UsageError("--json reads JSON lines: of the reader properties only ignore.error applies")
+    return LineFormat.from_properties(properties)
+
+
+def producer_config(console: Console, args: Args) -> Config:
+    """The producer's settings: the file, then --command-property, then the options; Kafka's ConsoleProducerOptions.producerProps."""
+    from kafkatools.core.config import PRODUCER, Config
+
+    file_option = "producer_config" if args.given("producer.config") else "command_config"
+    values: dict[str, Any] = {}
+    for name, value in client_settings(args, file_option).items():
+        if name in PRODUCER or PRODUCER.is_prefixed(name):
+            values[name] = value
+        else:
+            console.error(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the producer")
+    values |= property_pairs(args.command_property, "command-property") | property_pairs(args.producer_property, "producer-property")
+    for name, option, default in _MERGED:
+        given = getattr(args, option)
+        if given is not None:
+            values[name] = given
+        elif default is not None:
+            values.setdefault(name, "0" if name == "linger.ms" and args.sync else default)
+    size = args.max_partition_memory_bytes if args.max_partition_memory_bytes is not None else args.batch_size
+    if size is not None:
+        values["batch.size"] = size
+    values.setdefault("batch.size", str(BATCH_BYTES))
+    values.setdefault("client.id", "console-producer")
+    values["bootstrap.servers"] = console.connect(args)
+    return Config(PRODUCER, values)
+
+
+class Tally:
+    """Counts what became of every record, from whichever thread tells; keeps the first failures for the report."""
+
+    def __init__(self) -> None:
+        import threading
+
+        self._lock = threading.Lock()
+        self.sent = 0
+        self.failed = 0
+        self.unplaced: Exception | None = None
+        self._shown = 0
+        self._messages: list[tuple[str, str]] = []
+
+    def succeeded(self, count: int) -> None:
+        with self._lock:
+            self.sent += count
+
+    def fail(self, count: int, error: Exception, describe: Callable[[int], str]) -> None:
+        """`describe(i)` puts the i-th of the failed records in words; asked for the first few only."""
+        with self._lock:
+            self.failed += count
+            for number in range(min(count, _SHOWN_FAILURES - self._shown)):
+                self._shown += 1
+                self._messages.append((getattr(error, "name", "FAILED"), f"{describe(number)} with error: {error}"))
+
+    def take_messages(self) -> list[tuple[str, str]]:
+        """The failures not told yet: kind and words."""
+        with self._lock:
+            messages, self._messages = self._messages, []
+            return messages
+
+    @property
+    def hidden(self) -> int:
+        """Failures that are counted but not told one by one."""
+        return self.failed - self._shown
+
+
+def _size(length: int) -> str:
+    return "null" if length < 0 else f"{length} bytes"
+
+
+class ConsoleProducer:
+    """One run: reads, sends, counts, reports."""
+
+    def __init__(self, console: Console, args: Args, config: Config, line_format: LineFormat) -> None:
+        from kafkatools.core.producer.line_reader import LineReader
+
+        self._console = console
+        self._topic: str = args.topic
+        self._is_json: bool = args.json
+        self._is_sync: bool = args.sync
+        self._config = config
+        self._format = line_format
+        self._reader = LineReader(line_format, config.max_request_size)
+        self._tally = Tally()
+        self._stopped: Exception | None = None
+        self._has_prompt = console.is_input_terminal and console.is_terminal
+
+    def run(self) -> ExitStatus:
+        """Sends to the end of the input; waits for every acknowledgement; reports."""
+        from kafkatools.core.producer.producer import Producer
+
+        is_interrupted = False
+        producer = Producer(self._config, self._console.clock)
+        try:
+            try:
+                self._pump(producer)
+                producer.close()
+            except KeyboardInterrupt:
+                is_interrupted = True
+                producer.close(_INTERRUPTED_CLOSE_MS)
+        except KeyboardInterrupt:
+            producer.close(0)
+        finally:
+            producer.close(0)
+            self._report()
+        if is_interrupted:
+            return ExitStatus.INTERRUPTED
+        return ExitStatus.FAILED if self._tally.failed or self._stopped else ExitStatus.OK
+
+    # -- reading --
+
+    def _pump(self, producer: Producer) -> None:
+        from kafkatools.core.producer.line_reader import MalformedLine
+
+        read = self._input()
+        send = self._sending(producer)
+        count = 1
+        while count and self._stopped is None:
+            if self._has_prompt:
+                self._console.write(b">")
+                self._console.flush()
+            count = read(self._reader.room())
+            self._reader.filled(count)
+            try:
+                send()
+            except MalformedLine as error:
+                self._stopped = error
+            self._tell_oversized()
+            self._tell_failures()
+            if self._tally.unplaced is not None:
+                self._stopped = self._tally.unplaced
+        if self._has_prompt:
+            self._console.write(b"\n")
+
+    def _input(self) -> Callable[[memoryview], int]:
+        """What fills a memory with what has come; 0 at the end. A pipe is made larger where the system lets us."""
+        stdin = self._console.stdin
+        _enlarge_pipe(stdin)
+        read: Callable[[memoryview], int | None] = getattr(stdin, "readinto1", None) or stdin.readinto  # type: ignore[attr-defined]
+        return lambda room: read(room) or 0
+
+    def _sending(self, producer: Producer) -> Callable[[], None]:
+        if self._is_json or self._format.parse_headers or self._is_sync:
+            return lambda: self._send_records(producer)
+        return lambda: self._send_rows(producer)
+
+    # -- sending --
+
+    def _send_rows(self, producer: Producer) -> None:
+        for rows in self._reader.rows():
+            producer.send_columns(self._topic, rows, callback=self._rows_callback(rows))
+
+    def _rows_callback(self, rows: RowColumns) -> Callable[[RowsRun], None]:
+        """Keeps the lengths of the rows only, to name those that fail."""
+        tally = self._tally
+        value_lengths, key_lengths = rows.value_lengths, rows.key_lengths
+
+        def told(run: RowsRun) -> None:
+            if run.error is None:
+                tally.succeeded(len(run.rows))
+                return
+            if run.partition < 0 and tally.unplaced is None and _is_hopeless(run.error):
+                tally.unplaced = run.error
+            numbers = run.rows
+            tally.fail(len(numbers), run.error, lambda index: self._describe_row(numbers[index], key_lengths, value_lengths))
+
+        return told
+
+    def _describe_row(self, row: int, key_lengths: array[int] | None, value_lengths: array[int]) -> str:
+        return self._describe(-1 if key_lengths is None else key_lengths[row], value_lengths[row])
+
+    def _describe(self, key_length: int, value_length: int) -> str:
+        return f"Error when sending message to topic {self._topic} with key: {_size(key_length)}, value: {_size(value_length)}"
+
+    def _send_records(self, producer: Producer) -> None:
+        from kafkatools.core.errors import KafkaError
+
+        for record in self._json_records(producer) if self._is_json else self._line_records():
+            future = producer.send(record, self._record_callback(record))
+            if self._is_sync:
+                try:
+                    future.get()
+                except KafkaError as error:
+                    self._stopped = error
+                    return
+            if self._tally.unplaced is not None:
+                return
+
+    def _line_records(self) -> Iterator[ProducerRecord]:
+        from kafkatools.core.producer.producer_record import ProducerRecord
+
+        for key, value, headers in self._reader.records():
+            yield ProducerRecord(self._topic, value, key, headers=headers)
+
+    def _json_records(self, producer: Producer) -> Iterator[ProducerRecord]:
+        from kafkatools.core.producer.json_records import read_json_record
+        from kafkatools.core.producer.line_reader import MalformedLine
+
+        partition_count: int | None = None
+        for line in self._reader.lines():
+            if not line.strip():
+                continue
+            try:
+                record = read_json_record(self._topic, line, self._reader.line_number)
+                if record.partition is not None:
+                    if partition_count is None:
+                        partition_count = len(producer.partitions_for(self._topic))
+                    if record.partition >= partition_count:
+                        raise MalformedLine(
+                            f"Line {self._reader.line_number} is for partition {record.partition}, "
+                            f"but topic {self._topic} has {partition_count}"
+                        )
+            except MalformedLine as error:
+                if not self._format.ignore_error:
+                    raise
+                self._tally.fail(1, error, lambda index: self._describe(-1, -1))
+                continue
+            yield record
+
+    def _record_callback(self, record: ProducerRecord) -> Callable[[RecordMetadata, Exception | None], None]:
+        tally = self._tally
+
+        def told(metadata: RecordMetadata, error: Exception | None) -> None:
+            if error is None:
+                tally.succeeded(1)
+                return
+            if metadata.partition < 0 and tally.unplaced is None and _is_hopeless(error):
+                tally.unplaced = error
+            key, value = record.key, record.value
+            sizes = (-1 if key is None else len(key), -1 if value is None else len(value))
+            tally.fail(1, error, lambda index: self._describe(*sizes))
+
+        return told
+
+    # -- reporting --
+
+    def _tell_oversized(self) -> None:
+        """Lines that were too long to be kept."""
+        from kafkatools.core.errors import RecordTooLarge
+
+        limit = self._config.max_request_size
+        for _, length in self._reader.oversized:
+            error = RecordTooLarge(
+                f"The message is {length + 88} bytes when serialized which is larger than {limit}, "
+                "which is the value of the max.request.size configuration."
+            )
+            self._tally.fail(1, error, lambda index, length=length: self._describe(-1, length))  # type: ignore[misc]
+        self._reader.oversized.clear()
+
+    def _tell_failures(self) -> None:
+        for kind, message in self._tally.take_messages():
+            self._tell(kind, message)
+
+    def _tell(self, kind: str, message: str) -> None:
+        if self._is_json:
+            from kafkatools.output import json_error
+
+            message = json_error(kind, message)
+        self._console.error(message)
+
+    def _report(self) -> None:
+        """The end of every run: what failed, and the two counts."""
+        tally = self._tally
+        self._tell_failures()
+        if tally.hidden > 0:
+            self._tell("FAILED", f"{tally.hidden} more records failed")
+        if self._stopped is not None and self._stopped is not tally.unplaced and not tally.failed:
+            self._tell(getattr(self._stopped, "name", "FAILED"), str(self._stopped))
+        if self._is_json:
+            from kafkatools.output import json_line
+
+            self._console.print(json_line({"sent": tally.sent, "failed": tally.failed}))
+        self._console.error(f"{tally.sent} sent, {tally.failed} failed")
+
+
+def _is_hopeless(error: Exception) -> bool:
+    """Whether the next record would fail in the same way: the topic or the brokers are not there. Exhausted memory may come back."""
+    return getattr(error, "name", "") in ("TIMEOUT", "INVALID_TOPIC_EXCEPTION", "TOPIC_AUTHORIZATION_FAILED", "NO_BROKERS_AVAILABLE")
+
+
+def _enlarge_pipe(stream: Any) -> None:
+    """A pipe of 64 KiB costs a call for each; Linux lets it be larger."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    except (ImportError, AttributeError, OSError, ValueError):
+        return
+
+
+COMMAND = Command(
+    "console-producer",
+    "Send lines of standard input to a topic.",
+    OPTIONS,
+    run,
+    rules=RULES,
+    examples=(
+        "kt console-producer --topic first < lines.txt",
+        "kt console-producer --topic first --reader-property parse.key=true --reader-property key.separator=: < pairs.txt",
+    ),
+)

@@ -1,0 +1,123 @@
+"""Puts a producer together from its settings: metadata, network client, memory, accumulator, sender.
+
+The checks of settings that depend on each other are those of Kafka's ProducerConfig (KIP-679): what was asked for explicitly and contradicts
+idempotence is an error; idempotence that is on by default gives way and says so in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.errors import ConfigError
+from kafkatools.core.net.network_client import NetworkClient
+from kafkatools.core.producer.buffer_pool import BufferPool
+from kafkatools.core.producer.metrics import ProducerMetrics
+from kafkatools.core.producer.producer_metadata import ProducerMetadata
+from kafkatools.core.producer.record_accumulator import AccumulatorSettings, RecordAccumulator
+from kafkatools.core.producer.sender import Sender, SenderSettings
+from kafkatools.core.producer.transaction_manager import TransactionManager
+from kafkatools.core.records.compression import CompressionType
+
+_log = logging.getLogger(__name__)
+
+MAX_IDEMPOTENT_IN_FLIGHT = 5
+
+
+class ProducerParts(NamedTuple):
+    """What a Producer drives."""
+
+    metadata: ProducerMetadata
+    accumulator: RecordAccumulator
+    sender: Sender
+
+
+def acks_of(config: Config) -> int:
+    """acks as the number on the wire: -1 for all."""
+    return -1 if config.acks == "all" else int(config.acks)
+
+
+def is_idempotent(config: Config) -> bool:
+    """Whether batches are numbered. Raises ConfigError when that was asked for and other settings contradict it."""
+    if not config.enable_idempotence:
+        return False
+    problems = []
+    if config.retries == 0:
+        problems.append(("retries", "Must set retries to non-zero when using the idempotent producer."))
+    if acks_of(config) != -1:
+        problems.append(
+            ("acks", "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee idempotence.")
+        )
+    if config.max_in_flight_requests_per_connection > MAX_IDEMPOTENT_IN_FLIGHT:
+        problems.append(
+            (
+                "max.in.flight.requests.per.connection",
+                "Must set max.in.flight.requests.per.connection to at most 5 to use the idempotent producer.",
+            )
+        )
+    if problems and config.is_given("enable.idempotence"):
+        raise ConfigError(problems[0][1])
+    for name, _ in problems:
+        _log.info("Idempotence will be disabled because %s is set to %s.", name, config[name])
+    return not problems
+
+
+def delivery_timeout_ms(config: Config) -> int:
+    """delivery.timeout.ms, at least linger.ms + request.timeout.ms. ConfigError when it was given and is shorter."""
+    least = min(0x7FFFFFFF, config.linger_ms + config.request_timeout_ms)
+    given: int = config.delivery_timeout_ms
+    if given >= least:
+        return given
+    if config.is_given("delivery.timeout.ms"):
+        raise ConfigError("delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms")
+    _log.warning("delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms. Setting it to %d.", least)
+    return least
+
+
+def compression_level(config: Config, codec: CompressionType) -> int | None:
+    """The level of the codec, None where there is none."""
+    if codec in (CompressionType.NONE, CompressionType.SNAPPY):
+        return None
+    level: int = config[f"compression.{codec.label}.level"]
+    return level
+
+
+def assemble(config: Config, clock: Clock) -> ProducerParts:
+    """The parts of a producer; no connection is made yet. Raises ConfigError."""
+    codec = CompressionType.for_label(config.compression_type)
+    timeout_ms = delivery_timeout_ms(config)
+    transactions = TransactionManager() if is_idempotent(config) else None
+    backoff = ExponentialBackoff(config.retry_backoff_ms, 2, config.retry_backoff_max_ms, 0.2)
+    settings = AccumulatorSettings(
+        config.batch_size,
+        min(config.linger_ms, 0x7FFFFFFF),
+        timeout_ms,
+        codec,
+        compression_level(config, codec),
+        backoff.backoff,
+        config.partitioner_adaptive_partitioning_enable,
+        config.partitioner_availability_timeout_ms,
+    )
+    pool = BufferPool(config.buffer_memory, config.batch_size, clock)
+    accumulator = RecordAccumulator(settings, pool, clock, transactions)
+    metadata = ProducerMetadata(config, clock)
+    client = NetworkClient(config, clock, metadata, config.client_id)
+    metrics = ProducerMetrics(clock.now_ms())
+    metrics.gauge("buffer-total-bytes", lambda: pool.total_bytes)
+    metrics.gauge("buffer-available-bytes", lambda: pool.available_bytes)
+    metrics.gauge("waiting-threads", lambda: pool.queued)
+    metrics.gauge("buffer-exhausted-total", lambda: pool.exhausted_count)
+    metrics.gauge("bufferpool-wait-time-total", lambda: pool.wait_time_ms)
+    sender_settings = SenderSettings(
+        acks_of(config),
+        config.retries,
+        config.max_request_size,
+        config.request_timeout_ms,
+        timeout_ms,
+        config.retry_backoff_ms,
+        config.max_in_flight_requests_per_connection == 1,
+    )
+    sender = Sender(sender_settings, client, metadata, accumulator, clock, transactions, metrics)
+    return ProducerParts(metadata, accumulator, sender)
