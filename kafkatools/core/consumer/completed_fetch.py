@@ -10,6 +10,8 @@ handed out first, then every try raises the same error, and the position stays.
 from __future__ import annotations
 
 import heapq
+import itertools
+from array import array
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -17,11 +19,24 @@ from kafkatools.core.consumer.errors import CorruptBatch, FetchFailed
 from kafkatools.core.consumer.fetch_messages import FetchedPartition
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.records.batch import HEADER_SIZE, LOG_OVERHEAD, RecordBatch, read_batches
+from kafkatools.core.records import kernel
+from kafkatools.core.records._kernel import STATUS_ROW, STATUS_START
+from kafkatools.core.records.batch import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MINIMUM_RECORD_SIZE,
+    TIMESTAMP_TYPE_BIT,
+    RecordBatch,
+    read_batches,
+)
 from kafkatools.core.records.columns import RecordColumns
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+
+_NOT_PLAIN = CODEC_MASK | TIMESTAMP_TYPE_BIT | CONTROL_BIT
 
 SkipCorrupt = Callable[[CorruptBatch], None]
 
@@ -66,6 +81,9 @@ class CompletedFetch:
         self._records = data.records if data.records is not None else memoryview(b"")
         self._batches: Iterator[Any] = read_batches(self._records)
         self._end = 0
+        self._ahead: Any = None
+        self._unreadable: KafkaError | None = None
+        self._can_join = True
         self._columns: RecordColumns | None = None
         self._column_start = 0
         self._columns_next_offset = fetch_offset
@@ -113,7 +131,7 @@ class CompletedFetch:
             self.next_fetch_offset = columns.offsets[stop - 1] + 1
 
     def _next_columns(self) -> RecordColumns | None:
-        """The columns that are being handed out, or those of the next batch that has records; None at the end."""
+        """The columns that are being handed out, or those of the next batches that have records; None at the end."""
         if self._error is not None:
             raise self._error
         while self._columns is None:
@@ -121,20 +139,57 @@ class CompletedFetch:
             if batch is None:
                 self.is_consumed = True
                 return None
-            self._load(batch)
+            if not (self._can_join and self._load_plain(batch)):
+                self._load(batch)
         return self._columns
+
+    def _load_plain(self, first: Any) -> bool:
+        """Reads a run of plain batches into one set of columns, so that a batch costs little more than its CRC.
+
+        False, with nothing taken, when the first batch needs a closer look.
+        """
+        run: list[Any] = []
+        batch = first
+        epoch = first.partition_leader_epoch if _is_plain(first) else -1
+        while (
+            batch is not None and _is_plain(batch) and batch.partition_leader_epoch == epoch and self._is_sound(batch)
+        ):
+            run.append(batch)
+            batch = self._read()
+        columns = join_batches(run) if run else None
+        if columns is None:
+            rest = run[1:] if batch is None or batch is first else [*run[1:], batch]
+            self._batches = itertools.chain(rest, self._batches)
+            self._can_join = not run
+            return False
+        self._ahead = batch
+        self.last_epoch = epoch
+        self._show(columns, run[-1].next_offset)
+        return True
+
+    def _is_sound(self, batch: Any) -> bool:
+        return not self._is_passed_over(batch) and (not self._options.check_crcs or batch.is_valid())
 
     def _next_batch(self) -> Any:
         """The next whole batch; None at the end. Bytes that cannot be a batch are damage."""
         while True:
-            try:
-                batch = next(self._batches, None)
-            except KafkaError as error:
-                self._pass_unreadable(error)
-                continue
-            if batch is not None:
-                self._end = batch.position + batch.size_bytes
-            return batch
+            batch = self._read() if self._ahead is None else self._ahead
+            self._ahead = None
+            if batch is not None or self._unreadable is None:
+                return batch
+            error, self._unreadable = self._unreadable, None
+            self._pass_unreadable(error)
+
+    def _read(self) -> Any:
+        """The next batch of the iterator; damage is kept for when its turn comes."""
+        try:
+            batch = next(self._batches, None)
+        except KafkaError as error:
+            self._unreadable = error
+            return None
+        if batch is not None:
+            self._end = batch.position + batch.size_bytes
+        return batch
 
     def _pass_unreadable(self, error: KafkaError) -> None:
         """What lies at `_end` has a size or a magic byte that no batch has: raises, or goes on behind it if it can."""
@@ -157,11 +212,18 @@ class CompletedFetch:
         except KafkaError as error:
             self._damaged(batch, error)
             return
-        start = 0 if columns is None else _first_at(columns, self.next_fetch_offset)
-        if columns is None or start == columns.count:
+        if columns is None:
             self.next_fetch_offset = max(self.next_fetch_offset, batch.next_offset)
-            return
-        self._columns, self._column_start, self._columns_next_offset = columns, start, batch.next_offset
+        else:
+            self._show(columns, batch.next_offset)
+
+    def _show(self, columns: RecordColumns, next_offset: int) -> None:
+        """Columns whose records end in front of `next_offset`: those from the position on are next to be handed out."""
+        start = _first_at(columns, self.next_fetch_offset)
+        if start == columns.count:
+            self.next_fetch_offset = max(self.next_fetch_offset, next_offset)
+        else:
+            self._columns, self._column_start, self._columns_next_offset = columns, start, next_offset
 
     def _decode(self, batch: Any) -> RecordColumns:
         limit = self._options.max_decompressed_bytes
@@ -219,6 +281,33 @@ class CompletedFetch:
             return next(read_batches(self._records), None) is not None
         except KafkaError:
             return True  # damage: fetch_columns says so, with the offset
+
+
+def _is_plain(batch: Any) -> bool:
+    """Whether a batch may share its columns: not compressed, create time, no control batch."""
+    if not isinstance(batch, RecordBatch) or batch.size_bytes < HEADER_SIZE:
+        return False
+    header = batch.header
+    return not header[5] & _NOT_PLAIN and header[12] > 0
+
+
+def join_batches(run: list[Any]) -> RecordColumns | None:
+    """The records of plain batches of one buffer in one set of columns; None when one of them is damaged inside."""
+    buffer, total = memoryview(run[0].buffer), sum(batch.header[12] for batch in run)
+    if total * MINIMUM_RECORD_SIZE > len(buffer):
+        return None
+    longs = kernel.new_longs(total), kernel.new_longs(total)
+    ints = [kernel.new_ints(total) for _ in range(4)]
+    ints += (array("i", bytes(4 * total)), array("i", bytes(4 * total)))
+    columns, status, row = tuple(ints), array("q", (0, 0, 0, 0)), 0
+    for batch in run:
+        header = batch.header
+        start, end = batch.position + HEADER_SIZE, batch.position + batch.length + LOG_OVERHEAD
+        status[STATUS_START], status[STATUS_ROW], wanted = start, row, row + header[12]
+        row = kernel.decode_records(buffer[:end], wanted, batch.base_offset, header[7], longs, columns, status)
+        if row != wanted or status[0] != end:
+            return None
+    return RecordColumns(buffer, longs, ints)
 
 
 def _first_at(columns: RecordColumns, offset: int) -> int:

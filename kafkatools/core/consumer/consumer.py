@@ -150,7 +150,7 @@ class Consumer:
     # --- positions
 
     def seek(self, partition: tuple[str, int], offset: int, leader_epoch: int = -1) -> None:
-        """The next poll reads from `offset`; with the epoch of the record before it, truncation is noticed (KIP-320)."""
+        """The next poll reads from `offset`; with the epoch of the record before it a truncation is noticed."""
         if offset < 0:
             raise ValueError("seek offset must not be a negative number")
         part = TopicPartition(*partition)
@@ -329,7 +329,7 @@ class Consumer:
         return self._client.partitions_of(topic)
 
     def list_topics(self, timeout_ms: int | None = None) -> dict[str, list[int]]:
-        """All topics that are not internal, with their partitions; from now on metadata covers all topics."""
+        """All topics with their partitions; from now on metadata covers all topics."""
         self._client.want_all_topics()
         self._client.refresh_metadata(self._deadline(timeout_ms))
         return self._client.topics()

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkatools.core.errors import CorruptRecord
+from kafkatools.core.errors import DecodeError
 
 MIN_VERSION = 4
 MAX_VERSION = 18
@@ -130,7 +130,7 @@ class _Reader:
         start = self.position
         self.position = start + layout.size
         if self.position > self.end:
-            raise CorruptRecord("Fetch response ends inside a field")
+            raise DecodeError("Fetch response ends inside a field")
         return layout.unpack_from(self.buffer, start)
 
     def uvarint(self) -> int:
@@ -138,7 +138,7 @@ class _Reader:
         value = shift = 0
         while True:
             if self.position >= self.end or shift > 28:
-                raise CorruptRecord("Fetch response holds a bad varint")
+                raise DecodeError("Fetch response holds a bad varint")
             byte = self.buffer[self.position]
             self.position += 1
             value |= (byte & 0x7F) << shift
@@ -154,14 +154,14 @@ class _Reader:
         """Reads the count of an array (-1 = null) and checks that so many items can follow."""
         count = self.length(_INT32)
         if count * minimum_item_bytes > self.end - self.position:
-            raise CorruptRecord(f"Fetch response announces {count} items in {self.end - self.position} bytes")
+            raise DecodeError(f"Fetch response announces {count} items in {self.end - self.position} bytes")
         return count
 
     def slice(self, size: int) -> memoryview:
         """The next `size` bytes, not copied."""
         start = self.position
         if size < 0 or start + size > self.end:
-            raise CorruptRecord(f"Fetch response announces {size} bytes where {self.end - start} are left")
+            raise DecodeError(f"Fetch response announces {size} bytes where {self.end - start} are left")
         self.position = start + size
         return self.buffer[start : start + size]
 
@@ -190,7 +190,7 @@ class _Reader:
 def decode_fetch_response(buffer: memoryview, version: int, position: int = 0) -> FetchResponse:
     """Decodes the body of a Fetch response (the response header already passed).
 
-    Topics have a name before version 13 and an id from then on. Raises CorruptRecord for bytes that cannot be a
+    Topics have a name before version 13 and an id from then on. Raises DecodeError for bytes that cannot be a
     response.
     """
     reader = _Reader(buffer, position, version >= FLEXIBLE_VERSION)

@@ -56,9 +56,10 @@ def recorded(name: str, committed: bool = False) -> list[tuple[Any, ...]]:
     for line in text.splitlines():
         row = json.loads(line)
         headers = tuple((header, data(value)) for header, value in row["headers"])
-        rows.append(
-            (row["offset"], row["timestamp"], row["timestamp_type"], data(row["key"]), data(row["value"]), headers)
-        )
+        # Magic 0 has no timestamps: that client shows null, Kafka's own -1 of NoTimestampType.
+        timestamp = -1 if row["timestamp"] is None else row["timestamp"]
+        kind = row["timestamp_type"] or "NoTimestampType"
+        rows.append((row["offset"], timestamp, kind, data(row["key"]), data(row["value"]), headers))
     return rows
 
 

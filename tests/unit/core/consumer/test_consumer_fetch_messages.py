@@ -14,7 +14,7 @@ from kio.static.primitive import i32Timedelta
 
 from kafkatools.core.consumer import fetch_messages
 from kafkatools.core.consumer.fetch_messages import FetchPartition, FetchRequest, ForgottenPartition
-from kafkatools.core.errors import CorruptRecord
+from kafkatools.core.errors import DecodeError
 
 VERSIONS = range(fetch_messages.MIN_VERSION, fetch_messages.MAX_VERSION + 1)
 IDS = {"orders": uuid.UUID(int=7), "pay": uuid.UUID(int=9)}
@@ -140,7 +140,7 @@ def test_records_are_a_slice_of_the_receive_buffer() -> None:
 def test_truncated_response_is_refused_at_every_length(version: int) -> None:
     data = encoded(response_entity(version))
     for size in range(len(data)):
-        with pytest.raises(CorruptRecord):
+        with pytest.raises(DecodeError):
             fetch_messages.decode_fetch_response(memoryview(data)[:size], version)
 
 
@@ -148,7 +148,7 @@ def test_truncated_response_is_refused_at_every_length(version: int) -> None:
 def test_announced_counts_are_checked_before_they_are_used(version: int) -> None:
     head = b"\x00" * 10
     count = b"\x7f\xff\xff\xff" if version == 11 else b"\xff\xff\xff\xff\x07"
-    with pytest.raises(CorruptRecord, match="2147483646|2147483647"):
+    with pytest.raises(DecodeError, match="2147483646|2147483647"):
         fetch_messages.decode_fetch_response(memoryview(head + count + b"\x00" * 40), version)
 
 
