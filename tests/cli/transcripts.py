@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from support.kt import Ran
@@ -62,12 +62,14 @@ class Difference(NamedTuple):
     """What `kt` does deliberately otherwise in one case; `key` is its line in docs/differences.md.
 
     `stdout` and `stderr` (its first line) replace what was recorded; `None` means: as recorded, by the rules.
+    `own_words`: stdout and stderr are ours, only the exit status is compared.
     """
 
     key: str
     status: ExitStatus | None = None
     stdout: str | None = None
     stderr: str | None = None
+    own_words: bool = False
 
 
 class Expected(NamedTuple):
@@ -76,6 +78,9 @@ class Expected(NamedTuple):
     status: ExitStatus
     stdout: str
     error: str | None
+
+
+Adapt = Callable[[Case, Expected], Expected]
 
 
 def load(tool: str) -> list[Case]:
@@ -158,6 +163,31 @@ def complaints(case: Case, ran: Ran, wanted: Expected) -> list[str]:
         if first != wanted.error:
             found.append(f"stderr begins with\n    {first!r}\n  expected\n    {wanted.error!r}")
     return found
+
+
+def replay(
+    cases: Iterable[Case], run: Callable[[Case], Ran], differences: Mapping[str, Difference], adapt: Adapt | None = None
+) -> list[str]:
+    """Runs the cases in their order; the complaints of all of them. `adapt` may change what is expected of a case."""
+    failures = []
+    for case in cases:
+        difference = differences.get(case.number)
+        wanted = expected(case, difference)
+        if adapt is not None:
+            wanted = adapt(case, wanted)
+        ran = run(case)
+        if difference is not None and difference.own_words:
+            wanted = wanted._replace(stdout=ran.out, error=None)
+        failures += [f"{case.name}: {problem}" for problem in complaints(case, ran, wanted)]
+    return failures
+
+
+def write_files(case: Case, directory: pathlib.Path) -> None:
+    """The input files of a case, in the working directory."""
+    for name, text in case.files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 def documented_keys() -> set[str]:
