@@ -81,7 +81,13 @@ class Dispatcher:
         handler = self._handlers.get(api.key)
         if handler is None:
             handler = self._load(api)
-        return handler(self._node, request)
+        try:
+            return handler(self._node, request)
+        except CloseConnection:
+            raise
+        except Exception as error:  # noqa: BLE001 - boundary: a handler that fails ends its connection, not the broker
+            self._node.note_failure(error)
+            raise CloseConnection(f"{api.name} failed: {error}") from error
 
     def _load(self, api: Api) -> Handler:
         module = import_module(f"kafkatools.core.broker.handlers.{api.name}")

@@ -25,7 +25,6 @@ from kafkatools.core.errors import (
     InvalidTopic,
     InvalidTxnState,
     KafkaError,
-    NotEnoughReplicas,
     UnknownTopicId,
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
@@ -133,11 +132,6 @@ def _append(
         assert records is not None
         if records[22] & 0x10:
             raise InvalidTxnState()
-        if data.acks == ALL and partition.log.config is not None and node.min_insync_replicas(partition) > 1:
-            raise NotEnoughReplicas(
-                f"The size of the current ISR 1 is insufficient to satisfy the min.isr requirement of "
-                f"{node.min_insync_replicas(partition)} for partition {partition}"
-            )
         info = partition.append(records, node.clock.wall_ms())
     except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer, whatever it is
         node.note_failure(error)

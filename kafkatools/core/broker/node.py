@@ -1,0 +1,256 @@
+"""One broker with its controller: wires log manager, metadata log, controller, replica manager and listener, and turns the crank (Kafka's KafkaRaftServer).
+
+Rules: everything runs on the thread that calls `run_once`. A start that fails leaves the directory as it was, lock released. `close` is the clean stop: no more
+requests, logs flushed and closed, marker written. A node that is killed recovers on its next start.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from kafkatools.core import config as tables
+from kafkatools.core.broker.controller import ids
+from kafkatools.core.broker.controller.controller import Controller
+from kafkatools.core.broker.controller.metadata_log import MetadataLog, data_records
+from kafkatools.core.broker.dispatch import Dispatcher
+from kafkatools.core.broker.fetch_session import FetchSessionCache
+from kafkatools.core.broker.formatter import BOOTSTRAP_CHECKPOINT, FormatRequest, PlannedDirectory, random_uuid, write_directory
+from kafkatools.core.broker.listener import Listener
+from kafkatools.core.broker.log_manager import DirectoryLock, LogManager
+from kafkatools.core.broker.node_settings import node_settings
+from kafkatools.core.broker.purgatory import Purgatory
+from kafkatools.core.broker.replica_manager import ReplicaManager
+from kafkatools.core.broker.timer import Timer
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.errors import ConfigError, KafkaError, KafkaStorageError
+from kafkatools.core.log.checkpoints import read_meta_properties, read_partition_metadata
+from kafkatools.core.log.filenames import META_PROPERTIES, PARTITION_METADATA, partition_directory_name
+from kafkatools.core.log.files import FileSystem, RealFileSystem
+
+MAX_POLL_MS = 1000
+HOUSEKEEPING_MS = 1000
+FIRST_RETENTION_MS = 30_000
+LONG_MAX = 2**63 - 1
+
+
+class Node:
+    """A single-node cluster on one log directory."""
+
+    def __init__(
+        self, config: Config, clock: Clock, files: FileSystem | None = None, report: Callable[[str], None] | None = None
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.files = files or RealFileSystem()
+        self.settings = node_settings(config)
+        self.node_id = self.settings.node_id
+        self.log_directory = self.settings.log_directory
+        self.cluster_id = ""
+        self.is_stopping = False
+        self.advertised_host = self.settings.advertised_host
+        self.advertised_port = self.settings.advertised_port
+        self.fetch_max_bytes: int = config.fetch_max_bytes
+        self.timer = Timer(clock.now_ms())
+        self.fetch_purgatory = Purgatory("Fetch", self.timer)
+        self.produce_purgatory = Purgatory("Produce", self.timer)
+        self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots)
+        self._report = report or (lambda line: None)
+        self._lock: DirectoryLock | None = None
+        self.logs = LogManager(self.files, self.log_directory)
+        self.controller: Controller
+        self.replicas: ReplicaManager
+        self.listener: Listener
+
+    # -- start -----------------------------------------------------------------------------------------------------
+    def start(self, *, format_if_needed: bool = False) -> None:
+        """Open the directory, replay the metadata, recover the logs, listen. Raises KafkaStorageError, ConfigError, OSError."""
+        if format_if_needed:
+            self.files.make_directory(self.log_directory)
+        elif not self.files.exists(self.log_directory):
+            raise self._not_formatted()
+        self._lock = DirectoryLock(self.log_directory)
+        try:
+            self._start(format_if_needed)
+        except BaseException:
+            self._lock.release()
+            self._lock = None
+            raise
+
+    def _start(self, format_if_needed: bool) -> None:
+        properties = self._properties(format_if_needed)
+        self.cluster_id = properties["cluster.id"]
+        directory_id = ids.from_text(properties["directory.id"]) if "directory.id" in properties else ids.random_id()
+        settings = self.settings
+        self.listener = Listener(
+            (settings.host, settings.port),
+            Dispatcher(self),
+            max_request_bytes=self.config.socket_request_max_bytes,
+            max_idle_ms=self.config.connections_max_idle_ms,
+        )
+        try:
+            if settings.advertised_port == 0:
+                self.advertised_port = self.listener.port
+            self._open_logs(directory_id)
+        except BaseException:
+            self.listener.close()
+            raise
+        self._schedule_housekeeping()
+
+    def _not_formatted(self) -> ConfigError:
+        return ConfigError(
+            f"No `meta.properties` found in {self.log_directory} (have you run `kafka-storage.sh` to format the directory?)"
+        )
+
+    def _properties(self, format_if_needed: bool) -> dict[str, str]:
+        path = f"{self.log_directory}/{META_PROPERTIES}"
+        if not self.files.exists(path):
+            if not format_if_needed:
+                raise self._not_formatted()
+            self._format()
+        properties = read_meta_properties(self.files, path)
+        stored = properties.get("node.id", properties.get("broker.id", ""))
+        if stored != str(self.node_id):
+            raise ConfigError(f"Stored node id {stored} doesn't match previous node id {self.node_id} in {path}.")
+        if "cluster.id" not in properties:
+            raise KafkaStorageError(f"{path} has no cluster.id")
+        return properties
+
+    def _format(self) -> None:
+        from kafkatools.core.broker.feature_levels import METADATA_LEVELS, LATEST_RELEASE, METADATA_VERSION, default_levels
+
+        level = METADATA_LEVELS[LATEST_RELEASE]
+        request = FormatRequest(
+            random_uuid(), self.node_id, (self.log_directory,), self.log_directory, {METADATA_VERSION: level, **default_levels(level)}
+        )
+        planned = PlannedDirectory(self.log_directory, "metadata directory", random_uuid())
+        write_directory(self.files, request, planned, self.clock.wall_ms())
+
+    def _open_logs(self, directory_id: uuid.UUID) -> None:
+        self.logs.start()
+        is_clean = self.logs.is_clean_start
+        metadata_log = MetadataLog(self.files, self.log_directory, self.node_id)
+        is_new = metadata_log.open(self.clock.now_ms(), self.clock.wall_ms(), is_clean=is_clean)
+        bootstrap = self._bootstrap_records() if is_new else None
+        self.controller = Controller(metadata_log, self.config, self.node_id, directory_id, self.clock)
+        self.replicas = ReplicaManager(self.logs, self.controller.image, self.node_id, self.clock, self.fetch_purgatory)
+        self.replicas.broker_config = self.controller.settings.effective
+        self.controller.apply_delta = self.replicas.apply_delta
+        endpoints = [(self.settings.listener_name, self.advertised_host, self.advertised_port)]
+        self.controller.start(endpoints, bootstrap, is_clean=is_clean)
+        if is_new:
+            self._adopt_partitions()
+
+    def _bootstrap_records(self) -> list[Any]:
+        path = f"{self.log_directory}/{BOOTSTRAP_CHECKPOINT}"
+        return list(data_records(self.files.read_bytes(path))) if self.files.exists(path) else []
+
+    def _adopt_partitions(self) -> None:
+        """Partitions on a disk whose metadata log is gone become topics again, with the ids their directories hold."""
+        found: dict[tuple[str, str], dict[int, int]] = {}
+        for name in self.logs.partition_directories():
+            directory = f"{self.log_directory}/{partition_directory_name(name.topic, name.partition)}"
+            path = f"{directory}/{PARTITION_METADATA}"
+            if self.files.exists(path):
+                topic_id = read_partition_metadata(self.files, path).topic_id
+                found.setdefault((name.topic, topic_id), {})[name.partition] = self._next_epoch(directory)
+        for (topic, topic_id), partitions in sorted(found.items()):
+            self.controller.adopt_topic(topic, ids.from_text(topic_id), partitions)
+        self.controller.publish()
+
+    def _next_epoch(self, directory: str) -> int:
+        from kafkatools.core.log.filenames import LEADER_EPOCH_CHECKPOINT
+        from kafkatools.core.log.leader_epochs import LeaderEpochCache
+
+        epochs = LeaderEpochCache(self.files, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+        epochs.load()
+        return (epochs.latest_epoch if epochs.latest_epoch is not None else -1) + 1
+
+    # -- periodic work ---------------------------------------------------------------------------------------------
+    def _schedule_housekeeping(self) -> None:
+        config = self.config
+        self._every(HOUSEKEEPING_MS, lambda: self.logs.tasks.run_due(self.clock.wall_ms()))
+        interval = config.log_retention_check_interval_ms
+        self._every(interval, self._retention, min(interval, FIRST_RETENTION_MS))
+        self._every(config.log_flush_offset_checkpoint_interval_ms, self.logs.checkpoint_recovery_points)
+        self._every(config.log_flush_start_offset_checkpoint_interval_ms, self.logs.checkpoint_start_offsets)
+        self._every(config.replica_high_watermark_checkpoint_interval_ms, self.logs.checkpoint_high_watermarks)
+        if config.log_flush_scheduler_interval_ms < LONG_MAX:
+            flushed: dict[Any, int] = {}
+            self._every(
+                config.log_flush_scheduler_interval_ms, lambda: self.logs.flush_due(self.clock.now_ms(), flushed)
+            )
+
+    def _retention(self) -> None:
+        self.logs.cleanup(self.clock.wall_ms())
+
+    def _every(self, interval_ms: int, work: Callable[[], object], first_ms: int | None = None) -> None:
+        def run(now_ms: int) -> None:
+            try:
+                work()
+            except (KafkaError, OSError) as error:
+                self.note_failure(error)
+            self.timer.schedule(interval_ms, run, now_ms)
+
+        self.timer.schedule(interval_ms if first_ms is None else first_ms, run, self.clock.now_ms())
+
+    # -- the crank -------------------------------------------------------------------------------------------------
+    def run_once(self, max_wait_ms: int = MAX_POLL_MS) -> int:
+        """Wait for requests or timers at most so long and handle what came; gives the number of socket events."""
+        now_ms = self.clock.now_ms()
+        next_ms = self.timer.next_expiration_ms()
+        wait_ms = max_wait_ms if next_ms is None else max(0, min(max_wait_ms, next_ms - now_ms))
+        events = self.listener.poll(wait_ms, now_ms)
+        self.replicas.complete_delayed()
+        now_ms = self.clock.now_ms()
+        self.timer.advance_to(now_ms)
+        self.listener.maintain(now_ms)
+        return events
+
+    def run(self) -> None:
+        """Serve until `request_stop`."""
+        while not self.is_stopping:
+            self.run_once()
+
+    def request_stop(self) -> None:
+        """Make `run` return; safe from a signal handler."""
+        self.is_stopping = True
+        self.listener.wakeup()
+
+    def note_failure(self, error: Exception) -> None:
+        """Report what no client caused: a bug or the disk."""
+        if not isinstance(error, KafkaError):
+            self._report(f"{type(error).__name__}: {error}")
+        elif isinstance(error, KafkaStorageError):
+            self._report(str(error))
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients connect to."""
+        host = f"[{self.advertised_host}]" if ":" in self.advertised_host else self.advertised_host
+        return f"{host}:{self.advertised_port}"
+
+    def close(self) -> None:
+        """The clean stop."""
+        if self._lock is None:
+            return
+        self.listener.close()
+        try:
+            self.logs.close(self.controller.broker_epoch)
+            self.controller.close()
+        finally:
+            self._lock.release()
+            self._lock = None
+
+
+def single_node_config(directory: str, host: str, port: int, overrides: dict[str, str] | None = None) -> Config:
+    """The settings of a sandbox: node 1 on `host:port`, everything else Kafka's defaults unless overridden."""
+    values: dict[str, object] = {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "listeners": f"PLAINTEXT://{host}:{port}",
+        "log.dirs": directory,
+    }
+    return Config(tables.BROKER, {**values, **(overrides or {})})

@@ -1,0 +1,92 @@
+"""What a node takes from its server.properties: id, directory, address; and which given settings mean nothing here.
+
+Source of the rules: KafkaConfig and SocketServerConfigs of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkatools.core.config import Config
+from kafkatools.core.errors import ConfigError
+
+LOOPBACK_HOSTS = ("localhost", "::1")
+DEFAULT_ADDRESS = ("127.0.0.1", 9092)
+USED_SETTINGS = frozenset(
+    """node.id broker.id process.roles listeners advertised.listeners controller.listener.names controller.quorum.voters
+    controller.quorum.bootstrap.servers log.dirs log.dir inter.broker.listener.name listener.security.protocol.map num.partitions
+    default.replication.factor auto.create.topics.enable delete.topic.enable socket.request.max.bytes connections.max.idle.ms fetch.max.bytes
+    max.incremental.fetch.session.cache.slots log.retention.check.interval.ms log.flush.offset.checkpoint.interval.ms
+    log.flush.start.offset.checkpoint.interval.ms replica.high.watermark.checkpoint.interval.ms log.flush.scheduler.interval.ms
+    log.retention.ms log.retention.minutes log.retention.hours log.roll.ms log.roll.hours log.roll.jitter.ms log.roll.jitter.hours
+    producer.id.expiration.ms transaction.partition.verification.enable unclean.leader.election.enable min.insync.replicas""".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """Where a node lives."""
+
+    node_id: int
+    log_directory: str
+    host: str
+    port: int
+    listener_name: str
+    advertised_host: str
+    advertised_port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the listener."""
+        return self.host in LOOPBACK_HOSTS or self.host.startswith("127.")
+
+
+def node_settings(config: Config) -> NodeSettings:
+    """Read them; ConfigError with Kafka's wording where it has one."""
+    directories = config.log_dirs or config.log_dir
+    if len(directories) > 1:
+        raise ConfigError(f"kt serves one log directory, log.dirs names {len(directories)}: {','.join(directories)}")
+    node_id = config.node_id if config.is_given("node.id") else config.broker_id
+    if node_id < 0:
+        raise ConfigError('Missing required configuration "node.id" which has no default value.')
+    name, host, port = _listener(config)
+    if not config.is_given("listeners"):
+        host, port = DEFAULT_ADDRESS
+    advertised = [parse_listener(text) for text in config.advertised_listeners or ()]
+    for other, advertised_host, advertised_port in advertised:
+        if other == name:
+            return NodeSettings(node_id, directories[0], host, port, name, advertised_host, advertised_port)
+    return NodeSettings(node_id, directories[0], host, port, name, host, port)
+
+
+def _listener(config: Config) -> tuple[str, str, int]:
+    """The first listener that is no controller's."""
+    controllers = set(config.controller_listener_names) if config.is_given("controller.listener.names") else set()
+    protocols = dict(
+        pair.split(":", 1) for pair in config.listener_security_protocol_map or () if ":" in pair
+    )
+    for text in config.listeners:
+        name, host, port = parse_listener(text)
+        if name in controllers:
+            continue
+        if protocols.get(name, name) != "PLAINTEXT":
+            raise ConfigError(f"kt serves PLAINTEXT listeners only: {text}")
+        return name, host, port
+    raise ConfigError("No security protocol defined for a listener of the broker: listeners names those of the controller only")
+
+
+def parse_listener(text: str) -> tuple[str, str, int]:
+    """`NAME://host:port` in parts."""
+    name, separator, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not separator or not colon or not port.lstrip("-").isdigit():
+        raise ConfigError(f"Unable to parse {text} to a broker endpoint")
+    return name.upper(), host.strip("[]"), int(port)
+
+
+def meaningless(config: Config) -> list[str]:
+    """Given settings that this broker does not act on, sorted."""
+    from kafkatools.core.config.topic import TOPIC_SYNONYMS
+
+    used = USED_SETTINGS | {synonym.name for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
+    return sorted({*(name for name in config.given() if name not in used), *config.unknown, *config.prefixed})
