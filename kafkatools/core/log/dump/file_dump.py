@@ -177,6 +177,9 @@ class FileDump:
         if index.odd_bytes:
             damage = Damage("the size is not a whole number of entries", index.size - index.odd_bytes)
             self._found(path, damage, f"{index.odd_bytes} bytes", stops=False)
+        if index.unseen_from >= 0:
+            damage = Damage("a zero entry, where reading ends, before the last one", index.unseen_from)
+            self._found(path, damage, "the entries behind it are not used", stops=False)
 
     def _sanity_check(self, path: str, index: OffsetIndexFile | TimeIndexFile) -> None:
         try:

@@ -15,6 +15,13 @@ _TIME_ENTRY = struct.Struct(">qi")
 _WARM_BYTES = 8192
 
 
+def _hiding_zero(relative_offsets: list[int]) -> int:
+    """Number of the first zero entry after the first one, if others follow; readers stop at it. -1 for none."""
+    zeros = (number for number, offset in enumerate(relative_offsets) if number and not offset)
+    first = next(zeros, -1)
+    return first if first > 0 and any(relative_offsets[first:]) else -1
+
+
 @dataclass(frozen=True)
 class OffsetIndexFile:
     """`<base offset>.index`: pairs of offset and position."""
@@ -46,6 +53,12 @@ class OffsetIndexFile:
     def odd_bytes(self) -> int:
         """How many bytes at the end are less than an entry."""
         return self.size % _OFFSET_ENTRY.size
+
+    @property
+    def unseen_from(self) -> int:
+        """The byte of a zero entry that hides others behind it, negative when there is none."""
+        offsets = [offset - self.base_offset for offset, _ in self.entries]
+        return _hiding_zero(offsets) * _OFFSET_ENTRY.size
 
     def lookup(self, target: int) -> int:
         """Position of the last entry at or below `target`, 0 when there is none (AbstractIndex.indexSlotRangeFor)."""
@@ -90,6 +103,12 @@ class TimeIndexFile:
     def odd_bytes(self) -> int:
         """How many bytes at the end are less than an entry."""
         return self.size % _TIME_ENTRY.size
+
+    @property
+    def unseen_from(self) -> int:
+        """The byte of a zero entry that hides others behind it, negative when there is none."""
+        offsets = [offset - self.base_offset for _, offset in self.entries]
+        return _hiding_zero(offsets) * _TIME_ENTRY.size
 
     def sanity_check(self, path: str) -> None:
         """TimeIndex.sanityCheck; raises Damage."""
