@@ -10,10 +10,12 @@ handed out first, then every try raises the same error, and the position stays.
 from __future__ import annotations
 
 import heapq
-import itertools
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
+
+import crc32c
 
 from kafkatools.core.consumer.errors import CorruptBatch, FetchFailed
 from kafkatools.core.consumer.fetch_messages import FetchedPartition
@@ -22,12 +24,16 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.records import kernel
 from kafkatools.core.records._kernel import STATUS_ROW, STATUS_START
 from kafkatools.core.records.batch import (
+    ATTRIBUTES_OFFSET,
     CODEC_MASK,
     CONTROL_BIT,
+    CURRENT_MAGIC,
     HEADER_SIZE,
     LOG_OVERHEAD,
+    MAGIC_OFFSET,
     MINIMUM_RECORD_SIZE,
     TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
     RecordBatch,
     read_batches,
 )
@@ -36,6 +42,7 @@ from kafkatools.core.records.columns import RecordColumns
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
+_RUN_BATCHES = 256
 _NOT_PLAIN = CODEC_MASK | TIMESTAMP_TYPE_BIT | CONTROL_BIT
 
 SkipCorrupt = Callable[[CorruptBatch], None]
@@ -79,11 +86,9 @@ class CompletedFetch:
         self.size_bytes = 0 if data.records is None else len(data.records)
         self._options = options
         self._records = data.records if data.records is not None else memoryview(b"")
-        self._batches: Iterator[Any] = read_batches(self._records)
         self._end = 0
-        self._ahead: Any = None
-        self._unreadable: KafkaError | None = None
         self._can_join = True
+        self._not_plain = _NOT_PLAIN | (TRANSACTIONAL_BIT if options.isolation_level == READ_COMMITTED else 0)
         self._columns: RecordColumns | None = None
         self._column_start = 0
         self._columns_next_offset = fetch_offset
@@ -92,11 +97,16 @@ class CompletedFetch:
         heapq.heapify(self._aborted)
         self._aborted_producers: set[int] = set()
 
+    @cached_property
+    def _table(self) -> array[int]:
+        """Room for the headers of a run of batches."""
+        return array("q", bytes(8 * kernel.HEADER_WIDTH * _RUN_BATCHES))
+
     def drain(self) -> None:
         """Gives up what is left."""
         self.is_consumed = True
         self._columns = None
-        self._batches = iter(())
+        self._end = len(self._records)
 
     def fetch_columns(self, max_records: int) -> list[RecordColumns]:
         """Up to `max_records` further records, one item for each batch; empty at the end of the fetch.
@@ -135,72 +145,75 @@ class CompletedFetch:
         if self._error is not None:
             raise self._error
         while self._columns is None:
+            if self._can_join and self._load_run():
+                continue
             batch = self._next_batch()
             if batch is None:
                 self.is_consumed = True
                 return None
-            if not (self._can_join and self._load_plain(batch)):
-                self._load(batch)
+            self._load(batch)
         return self._columns
 
-    def _load_plain(self, first: Any) -> bool:
+    def _load_run(self) -> bool:
         """Reads a run of plain batches into one set of columns, so that a batch costs little more than its CRC.
 
-        False, with nothing taken, when the first batch needs a closer look.
+        False, with nothing taken, when the batch whose turn it is needs a closer look.
         """
-        run: list[Any] = []
-        batch = first
-        epoch = first.partition_leader_epoch if _is_plain(first) else -1
-        while (
-            batch is not None and _is_plain(batch) and batch.partition_leader_epoch == epoch and self._is_sound(batch)
-        ):
-            run.append(batch)
-            batch = self._read()
-        columns = join_batches(run) if run else None
-        if columns is None:
-            rest = run[1:] if batch is None or batch is first else [*run[1:], batch]
-            self._batches = itertools.chain(rest, self._batches)
-            self._can_join = not run
+        if not self._is_plain_at(self._end):
             return False
-        self._ahead = batch
-        self.last_epoch = epoch
-        self._show(columns, run[-1].next_offset)
+        table, status = self._table, array("q", (0, 0))
+        rows = kernel.scan_batches(self._records, self._end, len(self._records), table, status)
+        rows = self._plain_rows(rows)
+        columns = join_batches(self._records, table, rows) if rows else None
+        if columns is None:
+            self._can_join = not rows
+            return False
+        last = (rows - 1) * kernel.HEADER_WIDTH
+        self._end = table[last] + table[last + 2]
+        self.last_epoch = table[4]
+        self._show(columns, table[last + 1] + table[last + 7] + 1)
         return True
 
-    def _is_sound(self, batch: Any) -> bool:
-        return not self._is_passed_over(batch) and (not self._options.check_crcs or batch.is_valid())
+    def _is_plain_at(self, position: int) -> bool:
+        """Whether a batch may share its columns: magic 2, not compressed, create time, of no transaction to look at."""
+        records = self._records
+        if len(records) - position < HEADER_SIZE or records[position + MAGIC_OFFSET] != CURRENT_MAGIC:
+            return False
+        return not records[position + ATTRIBUTES_OFFSET + 1] & self._not_plain
+
+    def _plain_rows(self, rows: int) -> int:
+        """How many batches of the table are plain and sound, and of the first one's epoch."""
+        records, table, not_plain, check_crcs = self._records, self._table, self._not_plain, self._options.check_crcs
+        epoch = table[4]
+        for row in range(rows):
+            slot = row * kernel.HEADER_WIDTH
+            position, size = table[slot], table[slot + 2]
+            if table[slot + 3] != CURRENT_MAGIC or size < HEADER_SIZE or table[slot + 6] & not_plain:
+                return row
+            if table[slot + 4] != epoch or table[slot + 13] <= 0:
+                return row
+            if check_crcs and crc32c.crc32c(records[position + ATTRIBUTES_OFFSET : position + size]) != table[slot + 5]:
+                return row
+        return rows
 
     def _next_batch(self) -> Any:
         """The next whole batch; None at the end. Bytes that cannot be a batch are damage."""
         while True:
-            batch = self._read() if self._ahead is None else self._ahead
-            self._ahead = None
-            if batch is not None or self._unreadable is None:
-                return batch
-            error, self._unreadable = self._unreadable, None
-            self._pass_unreadable(error)
-
-    def _read(self) -> Any:
-        """The next batch of the iterator; damage is kept for when its turn comes."""
-        try:
-            batch = next(self._batches, None)
-        except KafkaError as error:
-            self._unreadable = error
-            return None
-        if batch is not None:
-            self._end = batch.position + batch.size_bytes
-        return batch
+            try:
+                batch = next(read_batches(self._records, self._end), None)
+            except KafkaError as error:
+                self._pass_unreadable(error)
+                continue
+            if batch is not None:
+                self._end = batch.position + batch.size_bytes
+            return batch
 
     def _pass_unreadable(self, error: KafkaError) -> None:
         """What lies at `_end` has a size or a magic byte that no batch has: raises, or goes on behind it if it can."""
         batch = RecordBatch(self._records, self._end)
         fits = batch.length >= HEADER_SIZE - LOG_OVERHEAD and self._end + batch.size_bytes <= len(self._records)
         self._damaged(batch if fits else None, error)
-        if fits:
-            self._end += batch.size_bytes
-            self._batches = read_batches(self._records, self._end)
-        else:
-            self._batches = iter(())
+        self._end = self._end + batch.size_bytes if fits else len(self._records)
 
     def _load(self, batch: Any) -> None:
         """Puts a batch's records from the position on into `_columns`; None stays when it has none to show."""
@@ -283,29 +296,21 @@ class CompletedFetch:
             return True  # damage: fetch_columns says so, with the offset
 
 
-def _is_plain(batch: Any) -> bool:
-    """Whether a batch may share its columns: not compressed, create time, no control batch."""
-    if not isinstance(batch, RecordBatch) or batch.size_bytes < HEADER_SIZE:
-        return False
-    header = batch.header
-    return not header[5] & _NOT_PLAIN and header[12] > 0
-
-
-def join_batches(run: list[Any]) -> RecordColumns | None:
-    """The records of plain batches of one buffer in one set of columns; None when one of them is damaged inside."""
-    buffer, total = memoryview(run[0].buffer), sum(batch.header[12] for batch in run)
+def join_batches(buffer: memoryview, table: array[int], rows: int) -> RecordColumns | None:
+    """The records of plain batches (rows of a scan's table) in one set of columns; None when one is damaged inside."""
+    total = sum(table[13 : rows * kernel.HEADER_WIDTH : kernel.HEADER_WIDTH])
     if total * MINIMUM_RECORD_SIZE > len(buffer):
         return None
     longs = kernel.new_longs(total), kernel.new_longs(total)
     ints = [kernel.new_ints(total) for _ in range(4)]
     ints += (array("i", bytes(4 * total)), array("i", bytes(4 * total)))
-    columns, status, row = tuple(ints), array("q", (0, 0, 0, 0)), 0
-    for batch in run:
-        header = batch.header
-        start, end = batch.position + HEADER_SIZE, batch.position + batch.length + LOG_OVERHEAD
-        status[STATUS_START], status[STATUS_ROW], wanted = start, row, row + header[12]
-        row = kernel.decode_records(buffer[:end], wanted, batch.base_offset, header[7], longs, columns, status)
-        if row != wanted or status[0] != end:
+    columns, status, done = tuple(ints), array("q", (0, 0, 0, 0)), 0
+    for slot in range(0, rows * kernel.HEADER_WIDTH, kernel.HEADER_WIDTH):
+        position, base_offset, size = table[slot : slot + 3]
+        end, wanted = position + size, done + table[slot + 13]
+        status[STATUS_START], status[STATUS_ROW] = position + HEADER_SIZE, done
+        done = kernel.decode_records(buffer[:end], wanted, base_offset, table[slot + 8], longs, columns, status)
+        if done != wanted or status[0] != end:
             return None
     return RecordColumns(buffer, longs, ints)
 
