@@ -1,8 +1,8 @@
 """A `FileSystem` in memory that loses what was not synced and fails when told to: the disk of the fault tests.
 
 Model. A file has the bytes that were written and the bytes that were last synced; a directory has its names and those
-that were last synced. `crash()` makes the synced ones the only ones, or keeps a part of what was not synced, as a disk
-might. `fail_after` lets a number of operations pass and then raises; a write that fails may have written a part first,
+that were last synced. `crash()` makes the synced ones the only ones, or keeps a part of what was not synced, as a
+disk might. `fail_after` lets a number of operations pass and then raises; a write that fails may have written a part first,
 as on a disk that fills up. Every change is an operation and is counted, so that a test can fail at each of them in turn.
 """
 
@@ -150,8 +150,8 @@ class FaultyFileSystem:
             self.raise_fault(fault)
 
     def crash(self, kept_bytes: Callable[[str, int], int] | None = None) -> None:
-        """Lose power. Names that were not synced are gone, files are as they were last synced; `kept_bytes(path, size)` may
-        keep a prefix of what was appended since."""
+        """Lose power. Names that were not synced are gone, files are as they were last synced; `kept_bytes(path, size)`
+        may keep a prefix of what was appended since."""
         self._fault = None
         for path, inode in self._synced_names.items():
             synced, written = inode.synced, bytes(inode.data)

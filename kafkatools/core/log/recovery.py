@@ -192,10 +192,19 @@ class _Loader:
         return next_offset
 
     def _recover_from(self, offset: int) -> None:
+        """Recover segment by segment; damage ends the log there. So does a hole: the end of a segment that never reached
+        the disk while the next one did (a cleaned log may have holes, and Kafka never looks for them)."""
         unflushed = self._segments.range(offset, END_OF_TIME)
         for number, segment in enumerate(unflushed):
-            if self._recover_segment(segment) > 0:
-                self._log.delete_segments(unflushed[number + 1 :], self._now_ms)
+            truncated = self._recover_segment(segment)
+            following = unflushed[number + 1 :]
+            is_hole = (
+                bool(following)
+                and not self._log.config.is_compacted
+                and segment.read_next_offset() < following[0].base_offset
+            )
+            if truncated > 0 or is_hole:
+                self._log.delete_segments(following, self._now_ms)
                 return
 
     def _next_offset(self) -> int | None:

@@ -1,12 +1,10 @@
-"""What the tests of the log share: recorded directories of Apache Kafka 4.3.1 and batches read from them."""
+"""Fixtures of the log's tests: recorded directories of Apache Kafka 4.3.1, unpacked."""
 
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from kafkatools.core.log.batch_headers import BatchHeader, read_header
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "log"
 
@@ -23,19 +21,3 @@ def golden(tmp_path: Path) -> Callable[[str], Path]:
         return target
 
     return unpack
-
-
-def split_log(directory: Path) -> Iterator[tuple[BatchHeader, bytearray]]:
-    """All batches of a recorded log in order."""
-    for path in sorted(directory.glob("*.log")):
-        data = path.read_bytes()
-        position = 0
-        while position < len(data):
-            header = read_header(data, position)
-            yield header, bytearray(data[position : position + header.size_bytes])
-            position += header.size_bytes
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    """Every file of a directory by name."""
-    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
