@@ -1,4 +1,6 @@
-"""Imported for its effect, before the kernels: with KT_PURE_PYTHON=1 they are loaded from their sources even where compiled ones lie beside."""
+"""Imported for its effect, before the kernels: with KT_PURE_PYTHON=1 they are loaded from their sources even where
+compiled ones lie beside.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import pathlib
 import sys
 import types
 
-KERNELS = ("_kernel", "_kernel_text", "_dump_kernel")
+KERNELS = ("_kernel", "_kernel_text", "_scan_kernel", "_dump_kernel")
 
 
 def _load_source(name: str) -> None:
@@ -24,7 +26,8 @@ def _load_source(name: str) -> None:
     loader.exec_module(module)
 
 
-# a switch for tests and for finding out whether a fault lies in the compiler; nothing else in core reads the environment
+# a switch for tests and for finding out whether a fault lies in the compiler; nothing else in core reads the
+# environment
 if os.environ.get("KT_PURE_PYTHON") == "1":  # noqa: TID251
     for _name in KERNELS:
         _load_source(_name)

@@ -74,14 +74,3 @@ cdef Py_ssize_t _estimate(Py_ssize_t size, double factor) noexcept nogil
 cpdef Py_ssize_t encode_columns(
     unsigned char[::1] target, array.array state, const unsigned char[::1] data, object columns, Py_ssize_t start, Py_ssize_t stop, double factor
 ) except? -1
-
-cdef int _get_int(const unsigned char* data, Py_ssize_t position) noexcept nogil
-@cython.locals(high="long long")
-cdef long long _get_long(const unsigned char* data, Py_ssize_t position) noexcept nogil
-cdef int _get_short(const unsigned char* data, Py_ssize_t position) noexcept nogil
-@cython.locals(value=int)
-cdef int _get_magic(const unsigned char* data, Py_ssize_t position) noexcept nogil
-@cython.locals(source="const unsigned char*", items="long long*", width=Py_ssize_t, room=Py_ssize_t, position=Py_ssize_t, row=Py_ssize_t, size=Py_ssize_t, smallest=int, up_to_magic=int)
-cpdef Py_ssize_t scan_batches(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end, array.array table, array.array status) except? -1
-@cython.locals(magic=int, column=int)
-cdef void _read_header(const unsigned char* data, Py_ssize_t position, Py_ssize_t size, long long* items, Py_ssize_t slot) noexcept nogil

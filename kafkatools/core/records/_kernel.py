@@ -1,13 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, annotation_typing=False, infer_types=False
-"""The loops that run once per record: varints, decoding to columns, encoding from columns, batch headers.
+"""The loops that run once per record: varints, decoding to columns, encoding from columns.
 
 Rules of this file:
 
-- It is ordinary Python and, with the C types that `_kernel.pxd` adds, C. Both give the same results; `COMPILED` tells which one runs.
-- Compiled, nothing checks an index. So every read is guarded by an explicit comparison with the end of the data, and every write by the
-  length of the target array, in this file. Lengths are compared as `size > end - position`, which cannot overflow.
-- Nothing here raises for bad data: functions return how far they came, and the callers in batch.py say what was wrong.
+- It is ordinary Python and, with the C types that `_kernel.pxd` adds, C. Both give the same results; `COMPILED` tells
+  which one runs.
+- Compiled, nothing checks an index. So every read is guarded by an explicit comparison with the end of the data, and
+  every write by the length of the target array, in this file. Lengths are compared as `size > end - position`, which
+  cannot overflow.
+- Nothing here raises for bad data: functions return how far they came, and the callers in batch.py say what was
+  wrong.
 - A position of -1 means "ran out or malformed" and is passed through, so that a row is checked once, at its end.
 """
 
@@ -26,11 +29,16 @@ except ImportError:
 
     cython = _Uncompiled()
 
+if not cython.compiled:
+    # what the .pxd brings from C; only compiled branches use it
+    clone: Any = None
+    memcpy: Any = None
+
 Buffer = bytes | bytearray | memoryview
 
 COMPILED: bool = cython.compiled
 
-# Slots of the status array of decode_records and scan_batches.
+# Slots of the status array of decode_records and scan_batches (which alone has a reason).
 STATUS_POSITION = 0
 STATUS_REASON = 1
 # Only decode_records looks at these, and only in a status array that has them.
@@ -38,9 +46,9 @@ STATUS_START = 2
 STATUS_ROW = 3
 STATUS_SIZE = 2
 
-# Slots of the state array of encode_columns: the place of the next record in the target, records so far, timestamps, where the first record
-# begins, the most that records may take, why the last call stopped, the timestamp of rows without one,
-# the next record's offset delta.
+# Slots of the state array of encode_columns: the place of the next record in the target, records so far, timestamps,
+# where the first record begins, the most that records may take, why the last call stopped, the timestamp of rows
+# without one, the next record's offset delta.
 STATE_POSITION = 0
 STATE_ROWS = 1
 STATE_BASE_TIMESTAMP = 2
@@ -51,16 +59,6 @@ STATE_NEEDED = 6
 STATE_DEFAULT_TIMESTAMP = 7
 STATE_NEXT_DELTA = 8
 STATE_SIZE = 9
-
-# Why scan_batches stopped (FileLogInputStream.nextBatch).
-SCAN_END = 0
-SCAN_PARTIAL = 1
-SCAN_TOO_SMALL = 2
-SCAN_FULL = 3
-
-HEADER_WIDTH = 14
-UP_TO_MAGIC = 17
-SMALLEST_OVERHEAD = 14
 
 # attributes, timestamp delta, offset delta, key length, value length, header count: one byte each
 MINIMUM_RECORD_BODY = 6
@@ -73,14 +71,14 @@ _INTS = array("i")
 def new_longs(count: int) -> array[int]:
     """An array of `count` 64-bit integers, to be filled by the caller: what it holds has no meaning yet."""
     if cython.compiled:
-        return clone(_LONGS, count, False)
+        return clone(_LONGS, count, False)  # type: ignore[no-any-return]
     return array("q", bytes(8 * count))
 
 
 def new_ints(count: int) -> array[int]:
     """An array of `count` 32-bit integers, to be filled by the caller."""
     if cython.compiled:
-        return clone(_INTS, count, False)
+        return clone(_INTS, count, False)  # type: ignore[no-any-return]
     return array("i", bytes(4 * count))
 
 
@@ -112,7 +110,7 @@ def _as_unsigned_long(value: int) -> int:
     return value & 0xFFFFFFFFFFFFFFFF
 
 
-def _items(data: Buffer) -> Any:
+def _items(data: Any) -> Any:
     """The bytes as the loops index them: a pointer when compiled."""
     if cython.compiled:
         return cython.address(data[0])
@@ -126,7 +124,7 @@ def _slots(data: bytearray | memoryview) -> Any:
     return data
 
 
-def _long_items(column: array[int]) -> Any:
+def _long_items(column: Any) -> Any:
     if column is None or column.itemsize != 8:
         raise TypeError("expected an array of 64-bit integers")
     if cython.compiled:
@@ -134,7 +132,7 @@ def _long_items(column: array[int]) -> Any:
     return column
 
 
-def _int_items(column: array[int]) -> Any:
+def _int_items(column: Any) -> Any:
     if column is None or column.itemsize != 4:
         raise TypeError("expected an array of 32-bit integers")
     if cython.compiled:
@@ -168,7 +166,9 @@ def _long_varint(data: Any, position: int, end: int) -> tuple[int, int]:
 
 
 def _varint(data: Any, position: int, end: int) -> tuple[int, int]:
-    """A zig-zag 32-bit integer and the position after it; -1 when it does not end before `end` or has more than 5 bytes."""
+    """A zig-zag 32-bit integer and the position after it; -1 when it does not end before `end` or has more than 5
+    bytes.
+    """
     if position < 0 or position >= end:
         return 0, -1
     byte = data[position]
@@ -195,7 +195,9 @@ def _long_varlong(data: Any, position: int, end: int) -> tuple[int, int]:
 
 
 def _varlong(data: Any, position: int, end: int) -> tuple[int, int]:
-    """A zig-zag 64-bit integer and the position after it; -1 when it does not end before `end` or has more than 10 bytes."""
+    """A zig-zag 64-bit integer and the position after it; -1 when it does not end before `end` or has more than 10
+    bytes.
+    """
     if position < 0 or position >= end:
         return 0, -1
     byte = data[position]
@@ -290,7 +292,7 @@ def _skip_headers(data: Any, position: int, count: int, end: int) -> int:
     return position
 
 
-def decode_records(
+def decode_records(  # noqa: PLR0915 - one statement per field of the format
     data: Buffer,
     count: int,
     base_offset: int,
@@ -299,12 +301,14 @@ def decode_records(
     ints: tuple[array[int], array[int], array[int], array[int], array[int], array[int]],
     status: array[int],
 ) -> int:
-    """Reads up to `count` records of a v2 batch's record area into columns; how many were sound (DefaultRecord.readFrom).
+    """Reads up to `count` records of a v2 batch's record area into columns; how many were sound
+    (DefaultRecord.readFrom).
 
-    `longs` = offsets, timestamps; `ints` = key positions, key lengths, value positions, value lengths, header positions, header counts;
-    every array holds `count` items at least, the two of the headers zeros. status[0] = where the first record begins that was not read.
-    A status array with STATUS_START and STATUS_ROW says where in the data to begin and at which row, so that the batches of a fetch are read into
-    the same columns one after the other; `count` and what is returned are rows of the columns then.
+    `longs` = offsets, timestamps; `ints` = key positions, key lengths, value positions, value lengths, header
+    positions, header counts; every array holds `count` items at least, the two of the headers zeros. status[0] =
+    where the first record begins that was not read. A status array with STATUS_START and STATUS_ROW says where in the
+    data to begin and at which row, so that the batches of a fetch are read into the same columns one after the other;
+    `count` and what is returned are rows of the columns then.
     """
     for column in (*longs, *ints):
         count = min(count, len(column))
@@ -366,7 +370,9 @@ def _body_size(timestamp_delta: int, offset_delta: int, key_length: int, value_l
 
 
 def record_size(timestamp_delta: int, offset_delta: int, key_length: int, value_length: int, headers_size: int) -> int:
-    """What a record takes in a v2 batch (DefaultRecord.sizeInBytes); `headers_size` counts the header count too, 1 for none."""
+    """What a record takes in a v2 batch (DefaultRecord.sizeInBytes); `headers_size` counts the header count too, 1
+    for none.
+    """
     size = _body_size(timestamp_delta, offset_delta, key_length, value_length, headers_size)
     return size + _size_of(size)
 
@@ -374,7 +380,8 @@ def record_size(timestamp_delta: int, offset_delta: int, key_length: int, value_
 def append_record(
     target: bytearray, state: array[int], timestamp: int, key: Buffer | None, value: Buffer | None, headers: bytes
 ) -> int:
-    """Writes one record after those that are there; its offset delta, or -1 when the target is too short: see state[STATE_NEEDED].
+    """Writes one record after those that are there; its offset delta, or -1 when the target is too short: see
+    state[STATE_NEEDED].
 
     `headers` = the encoded headers with their count.
     """
@@ -429,7 +436,7 @@ def _is_inside(start: int, length: int, end: int) -> bool:
     return length <= 0 or (start >= 0 and start <= end and length <= end - start)
 
 
-def encode_columns(
+def encode_columns(  # noqa: PLR0915 - the state is taken apart and put together once
     target: bytearray,
     state: array[int],
     data: Buffer,
@@ -440,9 +447,10 @@ def encode_columns(
 ) -> int:
     """Writes rows start..stop as records without headers; how many were taken.
 
-    `columns` = key positions, key lengths, value positions, value lengths, timestamps; the key's two and the timestamps may be None.
-    A row is taken while `records so far x factor + its size` stays within the write limit (the first of a batch always is), and while the
-    target has room. state[STATE_NEEDED] says why it stopped early: 0 the limit, > 0 the size the target must have, -1 a cell outside the data.
+    `columns` = key positions, key lengths, value positions, value lengths, timestamps; the key's two and the
+    timestamps may be None. A row is taken while `records so far x factor + its size` stays within the write limit
+    (the first of a batch always is), and while the target has room. state[STATE_NEEDED] says why it stopped early: 0
+    the limit, > 0 the size the target must have, -1 a cell outside the data.
     """
     key_positions, key_lengths, value_positions, value_lengths, timestamps = columns
     has_keys = key_lengths is not None
@@ -455,7 +463,12 @@ def encode_columns(
     keys, key_sizes = _int_items(key_positions or value_positions), _int_items(key_lengths or value_lengths)
     values, value_sizes = _int_items(value_positions), _int_items(value_lengths)
     times = _long_items(timestamps if has_timestamps else state)
-    position, rows, base, latest = state[STATE_POSITION], state[STATE_ROWS], state[STATE_BASE_TIMESTAMP], state[STATE_MAX_TIMESTAMP]
+    position, rows, base, latest = (
+        state[STATE_POSITION],
+        state[STATE_ROWS],
+        state[STATE_BASE_TIMESTAMP],
+        state[STATE_MAX_TIMESTAMP],
+    )
     origin, limit, timestamp = state[STATE_ORIGIN], state[STATE_WRITE_LIMIT], state[STATE_DEFAULT_TIMESTAMP]
     delta = state[STATE_NEXT_DELTA]
     needed = 0
@@ -491,7 +504,12 @@ def encode_columns(
         delta += 1
         row += 1
     state[STATE_NEXT_DELTA] = delta
-    state[STATE_POSITION], state[STATE_ROWS], state[STATE_BASE_TIMESTAMP], state[STATE_MAX_TIMESTAMP] = position, rows, base, latest
+    state[STATE_POSITION], state[STATE_ROWS], state[STATE_BASE_TIMESTAMP], state[STATE_MAX_TIMESTAMP] = (
+        position,
+        rows,
+        base,
+        latest,
+    )
     state[STATE_NEEDED] = needed
     return row - start
 
@@ -501,91 +519,3 @@ def _estimate(size: int, factor: float) -> int:
     if factor == 1.0:
         return size
     return int(size * factor)
-
-
-# -- batch headers --
-
-
-def _get_int(data: Any, position: int) -> int:
-    """A big-endian signed 32-bit integer."""
-    if cython.compiled:
-        return _as_int((data[position] << 24) | (data[position + 1] << 16) | (data[position + 2] << 8) | data[position + 3])
-    return int.from_bytes(data[position : position + 4], "big", signed=True)
-
-
-def _get_long(data: Any, position: int) -> int:
-    """A big-endian signed 64-bit integer."""
-    if cython.compiled:
-        high = _get_int(data, position)
-        return (high << 32) | _as_unsigned_int(_get_int(data, position + 4))
-    return int.from_bytes(data[position : position + 8], "big", signed=True)
-
-
-def _get_short(data: Any, position: int) -> int:
-    if cython.compiled:
-        return _get_int(data, position) >> 16
-    return int.from_bytes(data[position : position + 2], "big", signed=True)
-
-
-def _get_magic(data: Any, position: int) -> int:
-    value = data[position]
-    return value - 256 if value > 127 else value
-
-
-def scan_batches(data: Buffer, start: int, end: int, table: array[int], status: array[int]) -> int:
-    """Reads the headers of the batches from `start` on into a table of HEADER_WIDTH integers a batch; how many (FileLogInputStream).
-
-    Stops with status[STATUS_REASON]: SCAN_END at the end of the data, SCAN_PARTIAL where less than a whole batch is left, SCAN_TOO_SMALL where
-    a size is below the smallest overhead of any version, SCAN_FULL when the table is. status[STATUS_POSITION] = where it stopped.
-    For messages of magic 0 and 1 only the columns position, base offset, size and magic are set, the others are 0.
-    """
-    source = _items(data)
-    end = min(end, len(data))
-    items = _long_items(table)
-    width, smallest, up_to_magic = HEADER_WIDTH, SMALLEST_OVERHEAD, UP_TO_MAGIC
-    room = len(table) // width
-    position = max(start, 0)
-    reason = SCAN_FULL
-    row = 0
-    while row < room:
-        if position >= end - up_to_magic:
-            reason = SCAN_END if position == end else SCAN_PARTIAL
-            break
-        size = _get_int(source, position + 8)
-        if size < smallest:
-            reason = SCAN_TOO_SMALL
-            break
-        size += 12
-        if size > end - position:
-            reason = SCAN_PARTIAL
-            break
-        _read_header(source, position, size, items, row * width)
-        position += size
-        row += 1
-    status[STATUS_POSITION] = position
-    status[STATUS_REASON] = reason
-    return row
-
-
-def _read_header(data: Any, position: int, size: int, items: Any, slot: int) -> None:
-    magic = _get_magic(data, position + 16)
-    items[slot] = position
-    items[slot + 1] = _get_long(data, position)
-    items[slot + 2] = size
-    items[slot + 3] = magic
-    if magic < 2 or size < 61:
-        column = 4
-        while column < 14:
-            items[slot + column] = 0
-            column += 1
-        return
-    items[slot + 4] = _get_int(data, position + 12)
-    items[slot + 5] = _as_unsigned_int(_get_int(data, position + 17))
-    items[slot + 6] = _get_short(data, position + 21)
-    items[slot + 7] = _get_int(data, position + 23)
-    items[slot + 8] = _get_long(data, position + 27)
-    items[slot + 9] = _get_long(data, position + 35)
-    items[slot + 10] = _get_long(data, position + 43)
-    items[slot + 11] = _get_short(data, position + 51)
-    items[slot + 12] = _get_int(data, position + 53)
-    items[slot + 13] = _get_int(data, position + 57)

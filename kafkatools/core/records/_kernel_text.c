@@ -3804,7 +3804,7 @@ static const char __pyx_k_Cannot_transpose_memoryview_with[] = "Cannot transpose
 static const char __pyx_k_Empty_shape_tuple_for_cython_arr[] = "Empty shape tuple for cython.array";
 static const char __pyx_k_Indirect_dimensions_not_supporte[] = "Indirect dimensions not supported";
 static const char __pyx_k_Out_of_bounds_on_buffer_access_a[] = "Out of bounds on buffer access (axis %zd)";
-static const char __pyx_k_The_loops_beside_the_record_form[] = "The loops beside the record format: lines to columns, columns to lines, keys to partitions.\n\nThe rules of `_kernel.py` hold here too: ordinary Python that `_kernel_text.pxd` makes C of; every place is compared with the end of its buffer;\nfunctions return how far they came. Output is appended to a bytearray, which is made long enough before anything is written to it.\n";
+static const char __pyx_k_The_loops_beside_the_record_form[] = "The loops beside the record format: lines to columns, columns to lines, keys to partitions.\n\nThe rules of `_kernel.py` hold here too: ordinary Python that `_kernel_text.pxd` makes C of; every place is compared\nwith the end of its buffer; functions return how far they came. Output is appended to a bytearray, which is made long\nenough before anything is written to it.\n";
 static const char __pyx_k_Unable_to_convert_item_to_object[] = "Unable to convert item to object";
 static const char __pyx_k_got_differing_extents_in_dimensi[] = "got differing extents in dimension %d (got %zd and %zd)";
 /* #### Code section: decls ### */
@@ -4183,10 +4183,10 @@ static __pyx_mstatetype * const __pyx_mstate_global = &__pyx_mstate_global_stati
 #define __pyx_kp_b_arrayobject__INTS__LONGS __pyx_string_tab[136]
 #define __pyx_kp_b_int_PY_LONG_LONG_int_Py_ssize_t __pyx_string_tab[137]
 #define __pyx_kp_b_iso88591_F_QgS_Zq_auJavQa_1D_j_Qa_avS_q __pyx_string_tab[138]
-#define __pyx_kp_b_iso88591_WWhhi_F_1A_y_j_9_1NR_q_1_Cq_c_r __pyx_string_tab[139]
-#define __pyx_kp_b_iso88591_TTiij_7_F_1A_WA_nA_N_AW_z_QR_j __pyx_string_tab[140]
-#define __pyx_kp_b_iso88591_81F_7_S __pyx_string_tab[141]
-#define __pyx_kp_b_iso88591_M1BBWWkkl_F_QgS_HJa_Qa_as_s_1 __pyx_string_tab[142]
+#define __pyx_kp_b_iso88591_77LL_a_F_QgS_HJa_Qa_as_s_1_7_3i __pyx_string_tab[139]
+#define __pyx_kp_b_iso88591_WWhhi_F_1A_y_j_9_1NR_q_1_Cq_c_r __pyx_string_tab[140]
+#define __pyx_kp_b_iso88591_TTiij_7_F_1A_WA_WN_Zq_N_AW_z_QR __pyx_string_tab[141]
+#define __pyx_kp_b_iso88591_81F_7_S __pyx_string_tab[142]
 #define __pyx_kp_b_iso88591_DDYYZ_v __pyx_string_tab[143]
 #define __pyx_int_0 __pyx_number_tab[0]
 #define __pyx_int_neg_1 __pyx_number_tab[1]
@@ -19282,7 +19282,7 @@ static CYTHON_INLINE void __pyx_f_7cpython_5array_zero(arrayobject *__pyx_v_self
 
 }
 
-/* "kafkatools/core/records/_kernel_text.py":32
+/* "kafkatools/core/records/_kernel_text.py":40
  * 
  * 
  * def _resize(out: bytearray, size: int) -> int:             # <<<<<<<<<<<<<<
@@ -19297,20 +19297,20 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(PyObject *
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":35
+  /* "kafkatools/core/records/_kernel_text.py":43
  *     """Makes a bytearray longer or shorter; what is new in it has no meaning yet."""
  *     if cython.compiled:
  *         return PyByteArray_Resize(out, size)             # <<<<<<<<<<<<<<
  *     if size > len(out):
  *         out.extend(bytes(size - len(out)))
 */
-  __pyx_t_1 = PyByteArray_Resize(__pyx_v_out, __pyx_v_size); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 35, __pyx_L1_error)
+  __pyx_t_1 = PyByteArray_Resize(__pyx_v_out, __pyx_v_size); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 43, __pyx_L1_error)
   {
     __pyx_r = __pyx_t_1;
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":32
+  /* "kafkatools/core/records/_kernel_text.py":40
  * 
  * 
  * def _resize(out: bytearray, size: int) -> int:             # <<<<<<<<<<<<<<
@@ -19327,7 +19327,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(PyObject *
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":43
+/* "kafkatools/core/records/_kernel_text.py":51
  * 
  * 
  * def _writable(out: bytearray) -> Any:             # <<<<<<<<<<<<<<
@@ -19338,7 +19338,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(PyObject *
 static unsigned char *__pyx_f_10kafkatools_4core_7records_12_kernel_text__writable(PyObject *__pyx_v_out) {
   unsigned char *__pyx_r;
 
-  /* "kafkatools/core/records/_kernel_text.py":46
+  /* "kafkatools/core/records/_kernel_text.py":54
  *     """The bytes to write to: a pointer when compiled, good until the next `_resize`."""
  *     if cython.compiled:
  *         return cython.cast("unsigned char*", PyByteArray_AS_STRING(out))             # <<<<<<<<<<<<<<
@@ -19351,7 +19351,7 @@ static unsigned char *__pyx_f_10kafkatools_4core_7records_12_kernel_text__writab
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":43
+  /* "kafkatools/core/records/_kernel_text.py":51
  * 
  * 
  * def _writable(out: bytearray) -> Any:             # <<<<<<<<<<<<<<
@@ -19365,7 +19365,7 @@ static unsigned char *__pyx_f_10kafkatools_4core_7records_12_kernel_text__writab
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":50
+/* "kafkatools/core/records/_kernel_text.py":58
  * 
  * 
  * def _put_text(slots: Any, position: int, text: bytes) -> int:             # <<<<<<<<<<<<<<
@@ -19381,7 +19381,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(u
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":51
+  /* "kafkatools/core/records/_kernel_text.py":59
  * 
  * def _put_text(slots: Any, position: int, text: bytes) -> int:
  *     size = len(text)             # <<<<<<<<<<<<<<
@@ -19390,12 +19390,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(u
 */
   if (unlikely(__pyx_v_text == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 51, __pyx_L1_error)
+    __PYX_ERR(0, 59, __pyx_L1_error)
   }
-  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_text); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 51, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_text); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 59, __pyx_L1_error)
   __pyx_v_size = __pyx_t_1;
 
-  /* "kafkatools/core/records/_kernel_text.py":53
+  /* "kafkatools/core/records/_kernel_text.py":61
  *     size = len(text)
  *     if cython.compiled:
  *         memcpy(slots + position, PyBytes_AS_STRING(text), size)             # <<<<<<<<<<<<<<
@@ -19404,7 +19404,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(u
 */
   (void)(memcpy((__pyx_v_slots + __pyx_v_position), PyBytes_AS_STRING(__pyx_v_text), __pyx_v_size));
 
-  /* "kafkatools/core/records/_kernel_text.py":56
+  /* "kafkatools/core/records/_kernel_text.py":64
  *     else:
  *         slots[position : position + size] = text
  *     return position + size             # <<<<<<<<<<<<<<
@@ -19417,7 +19417,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(u
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":50
+  /* "kafkatools/core/records/_kernel_text.py":58
  * 
  * 
  * def _put_text(slots: Any, position: int, text: bytes) -> int:             # <<<<<<<<<<<<<<
@@ -19435,7 +19435,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(u
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":62
+/* "kafkatools/core/records/_kernel_text.py":70
  * 
  * 
  * def _searchable(data: Buffer) -> Any:             # <<<<<<<<<<<<<<
@@ -19446,7 +19446,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(u
 static unsigned char const *__pyx_f_10kafkatools_4core_7records_12_kernel_text__searchable(__Pyx_memviewslice __pyx_v_data) {
   unsigned char const *__pyx_r;
 
-  /* "kafkatools/core/records/_kernel_text.py":65
+  /* "kafkatools/core/records/_kernel_text.py":73
  *     """The bytes as `_find` takes them."""
  *     if cython.compiled:
  *         return _items(data)             # <<<<<<<<<<<<<<
@@ -19459,7 +19459,7 @@ static unsigned char const *__pyx_f_10kafkatools_4core_7records_12_kernel_text__
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":62
+  /* "kafkatools/core/records/_kernel_text.py":70
  * 
  * 
  * def _searchable(data: Buffer) -> Any:             # <<<<<<<<<<<<<<
@@ -19473,7 +19473,7 @@ static unsigned char const *__pyx_f_10kafkatools_4core_7records_12_kernel_text__
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":69
+/* "kafkatools/core/records/_kernel_text.py":77
  * 
  * 
  * def _find(source: Any, byte: int, start: int, end: int) -> int:             # <<<<<<<<<<<<<<
@@ -19487,7 +19487,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsig
   int __pyx_t_1;
   ptrdiff_t __pyx_t_2;
 
-  /* "kafkatools/core/records/_kernel_text.py":74
+  /* "kafkatools/core/records/_kernel_text.py":82
  *         place: int = source.find(byte, start, end)
  *         return end if place < 0 else place
  *     if start >= end:             # <<<<<<<<<<<<<<
@@ -19499,7 +19499,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsig
   if (__pyx_t_1) {
 
 
-    /* "kafkatools/core/records/_kernel_text.py":75
+    /* "kafkatools/core/records/_kernel_text.py":83
  *         return end if place < 0 else place
  *     if start >= end:
  *         return end             # <<<<<<<<<<<<<<
@@ -19512,7 +19512,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsig
     }
     goto __pyx_L0;
 
-    /* "kafkatools/core/records/_kernel_text.py":74
+    /* "kafkatools/core/records/_kernel_text.py":82
  *         place: int = source.find(byte, start, end)
  *         return end if place < 0 else place
  *     if start >= end:             # <<<<<<<<<<<<<<
@@ -19521,7 +19521,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsig
 */
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":76
+  /* "kafkatools/core/records/_kernel_text.py":84
  *     if start >= end:
  *         return end
  *     found = cython.cast("const unsigned char*", memchr(source + start, byte, end - start))             # <<<<<<<<<<<<<<
@@ -19530,7 +19530,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsig
 */
   __pyx_v_found = ((unsigned char const *)memchr((__pyx_v_source + __pyx_v_start), __pyx_v_byte, (__pyx_v_end - __pyx_v_start)));
 
-  /* "kafkatools/core/records/_kernel_text.py":77
+  /* "kafkatools/core/records/_kernel_text.py":85
  *         return end
  *     found = cython.cast("const unsigned char*", memchr(source + start, byte, end - start))
  *     return end if found == cython.NULL else found - source             # <<<<<<<<<<<<<<
@@ -19552,7 +19552,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsig
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":69
+  /* "kafkatools/core/records/_kernel_text.py":77
  * 
  * 
  * def _find(source: Any, byte: int, start: int, end: int) -> int:             # <<<<<<<<<<<<<<
@@ -19567,12 +19567,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(unsig
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":80
+/* "kafkatools/core/records/_kernel_text.py":88
  * 
  * 
- * def find_lines(data: Buffer, start: int, is_end: bool, positions: array[int], lengths: array[int], status: array[int]) -> int:             # <<<<<<<<<<<<<<
- *     r"""Splits data into lines at \n, \r and \r\n (java.io.BufferedReader.readLine); how many, at most as many as `positions` has room for.
- * 
+ * def find_lines(             # <<<<<<<<<<<<<<
+ *     data: Buffer, start: int, is_end: bool, positions: array[int], lengths: array[int], status: array[int]
+ * ) -> int:
 */
 
 static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_1find_lines(PyObject *__pyx_self, 
@@ -19611,8 +19611,8 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("find_lines", 0);
 
-  /* "kafkatools/core/records/_kernel_text.py":86
- *     status[0] = where the first line begins that was not taken.
+  /* "kafkatools/core/records/_kernel_text.py":97
+ *     time. status[0] = where the first line begins that was not taken.
  *     """
  *     source, end = _searchable(data), len(data)             # <<<<<<<<<<<<<<
  *     starts, sizes = _int_items(positions), _int_items(lengths)
@@ -19624,19 +19624,19 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
   __pyx_v_source = __pyx_t_1;
   __pyx_v_end = __pyx_t_2;
 
-  /* "kafkatools/core/records/_kernel_text.py":87
+  /* "kafkatools/core/records/_kernel_text.py":98
  *     """
  *     source, end = _searchable(data), len(data)
  *     starts, sizes = _int_items(positions), _int_items(lengths)             # <<<<<<<<<<<<<<
  *     room = min(len(positions), len(lengths))
  *     position = max(start, 0)
 */
-  __pyx_t_3 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_positions); if (unlikely(__pyx_t_3 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 87, __pyx_L1_error)
-  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_lengths); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 87, __pyx_L1_error)
+  __pyx_t_3 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_positions); if (unlikely(__pyx_t_3 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 98, __pyx_L1_error)
+  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_lengths); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 98, __pyx_L1_error)
   __pyx_v_starts = __pyx_t_3;
   __pyx_v_sizes = __pyx_t_4;
 
-  /* "kafkatools/core/records/_kernel_text.py":88
+  /* "kafkatools/core/records/_kernel_text.py":99
  *     source, end = _searchable(data), len(data)
  *     starts, sizes = _int_items(positions), _int_items(lengths)
  *     room = min(len(positions), len(lengths))             # <<<<<<<<<<<<<<
@@ -19645,14 +19645,14 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
   if (unlikely(((PyObject *)__pyx_v_lengths) == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 88, __pyx_L1_error)
+    __PYX_ERR(0, 99, __pyx_L1_error)
   }
-  __pyx_t_2 = Py_SIZE(((PyObject *)__pyx_v_lengths)); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 88, __pyx_L1_error)
+  __pyx_t_2 = Py_SIZE(((PyObject *)__pyx_v_lengths)); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 99, __pyx_L1_error)
   if (unlikely(((PyObject *)__pyx_v_positions) == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 88, __pyx_L1_error)
+    __PYX_ERR(0, 99, __pyx_L1_error)
   }
-  __pyx_t_5 = Py_SIZE(((PyObject *)__pyx_v_positions)); if (unlikely(__pyx_t_5 == ((Py_ssize_t)-1))) __PYX_ERR(0, 88, __pyx_L1_error)
+  __pyx_t_5 = Py_SIZE(((PyObject *)__pyx_v_positions)); if (unlikely(__pyx_t_5 == ((Py_ssize_t)-1))) __PYX_ERR(0, 99, __pyx_L1_error)
   __pyx_t_7 = (__pyx_t_2 < __pyx_t_5);
 
   if (__pyx_t_7) {
@@ -19668,7 +19668,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
   __pyx_v_room = __pyx_t_6;
 
 
-  /* "kafkatools/core/records/_kernel_text.py":89
+  /* "kafkatools/core/records/_kernel_text.py":100
  *     starts, sizes = _int_items(positions), _int_items(lengths)
  *     room = min(len(positions), len(lengths))
  *     position = max(start, 0)             # <<<<<<<<<<<<<<
@@ -19692,7 +19692,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
   __pyx_v_position = __pyx_t_2;
 
 
-  /* "kafkatools/core/records/_kernel_text.py":90
+  /* "kafkatools/core/records/_kernel_text.py":101
  *     room = min(len(positions), len(lengths))
  *     position = max(start, 0)
  *     newline, carriage = position - 1, position - 1             # <<<<<<<<<<<<<<
@@ -19706,7 +19706,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
   __pyx_v_newline = __pyx_t_2;
   __pyx_v_carriage = __pyx_t_6;
 
-  /* "kafkatools/core/records/_kernel_text.py":91
+  /* "kafkatools/core/records/_kernel_text.py":102
  *     position = max(start, 0)
  *     newline, carriage = position - 1, position - 1
  *     row = 0             # <<<<<<<<<<<<<<
@@ -19715,7 +19715,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
   __pyx_v_row = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":92
+  /* "kafkatools/core/records/_kernel_text.py":103
  *     newline, carriage = position - 1, position - 1
  *     row = 0
  *     while row < room and position < end:             # <<<<<<<<<<<<<<
@@ -19742,7 +19742,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 
     if (!__pyx_t_7) break;
 
-    /* "kafkatools/core/records/_kernel_text.py":93
+    /* "kafkatools/core/records/_kernel_text.py":104
  *     row = 0
  *     while row < room and position < end:
  *         if newline < position:             # <<<<<<<<<<<<<<
@@ -19754,7 +19754,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
     if (__pyx_t_7) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":94
+      /* "kafkatools/core/records/_kernel_text.py":105
  *     while row < room and position < end:
  *         if newline < position:
  *             newline = _find(source, 10, position, end)             # <<<<<<<<<<<<<<
@@ -19763,7 +19763,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
       __pyx_v_newline = __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(__pyx_v_source, 10, __pyx_v_position, __pyx_v_end);
 
-      /* "kafkatools/core/records/_kernel_text.py":93
+      /* "kafkatools/core/records/_kernel_text.py":104
  *     row = 0
  *     while row < room and position < end:
  *         if newline < position:             # <<<<<<<<<<<<<<
@@ -19772,7 +19772,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":95
+    /* "kafkatools/core/records/_kernel_text.py":106
  *         if newline < position:
  *             newline = _find(source, 10, position, end)
  *         if carriage < position:             # <<<<<<<<<<<<<<
@@ -19784,7 +19784,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
     if (__pyx_t_7) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":96
+      /* "kafkatools/core/records/_kernel_text.py":107
  *             newline = _find(source, 10, position, end)
  *         if carriage < position:
  *             carriage = _find(source, 13, position, end)             # <<<<<<<<<<<<<<
@@ -19793,7 +19793,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
       __pyx_v_carriage = __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(__pyx_v_source, 13, __pyx_v_position, __pyx_v_end);
 
-      /* "kafkatools/core/records/_kernel_text.py":95
+      /* "kafkatools/core/records/_kernel_text.py":106
  *         if newline < position:
  *             newline = _find(source, 10, position, end)
  *         if carriage < position:             # <<<<<<<<<<<<<<
@@ -19802,7 +19802,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":97
+    /* "kafkatools/core/records/_kernel_text.py":108
  *         if carriage < position:
  *             carriage = _find(source, 13, position, end)
  *         stop = min(newline, carriage)             # <<<<<<<<<<<<<<
@@ -19826,7 +19826,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
     __pyx_v_stop = __pyx_t_5;
 
 
-    /* "kafkatools/core/records/_kernel_text.py":98
+    /* "kafkatools/core/records/_kernel_text.py":109
  *             carriage = _find(source, 13, position, end)
  *         stop = min(newline, carriage)
  *         after = stop + 1             # <<<<<<<<<<<<<<
@@ -19835,7 +19835,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
     __pyx_v_after = (__pyx_v_stop + 1);
 
-    /* "kafkatools/core/records/_kernel_text.py":99
+    /* "kafkatools/core/records/_kernel_text.py":110
  *         stop = min(newline, carriage)
  *         after = stop + 1
  *         if stop == end:             # <<<<<<<<<<<<<<
@@ -19847,7 +19847,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
     if (__pyx_t_7) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":100
+      /* "kafkatools/core/records/_kernel_text.py":111
  *         after = stop + 1
  *         if stop == end:
  *             if not is_end:             # <<<<<<<<<<<<<<
@@ -19859,7 +19859,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
       if (__pyx_t_7) {
 
 
-        /* "kafkatools/core/records/_kernel_text.py":101
+        /* "kafkatools/core/records/_kernel_text.py":112
  *         if stop == end:
  *             if not is_end:
  *                 break             # <<<<<<<<<<<<<<
@@ -19868,7 +19868,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
         goto __pyx_L4_break;
 
-        /* "kafkatools/core/records/_kernel_text.py":100
+        /* "kafkatools/core/records/_kernel_text.py":111
  *         after = stop + 1
  *         if stop == end:
  *             if not is_end:             # <<<<<<<<<<<<<<
@@ -19877,7 +19877,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
       }
 
-      /* "kafkatools/core/records/_kernel_text.py":102
+      /* "kafkatools/core/records/_kernel_text.py":113
  *             if not is_end:
  *                 break
  *             after = end             # <<<<<<<<<<<<<<
@@ -19886,7 +19886,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
       __pyx_v_after = __pyx_v_end;
 
-      /* "kafkatools/core/records/_kernel_text.py":99
+      /* "kafkatools/core/records/_kernel_text.py":110
  *         stop = min(newline, carriage)
  *         after = stop + 1
  *         if stop == end:             # <<<<<<<<<<<<<<
@@ -19896,7 +19896,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
       goto __pyx_L9;
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":103
+    /* "kafkatools/core/records/_kernel_text.py":114
  *                 break
  *             after = end
  *         elif stop == carriage:             # <<<<<<<<<<<<<<
@@ -19908,7 +19908,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
     if (__pyx_t_7) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":104
+      /* "kafkatools/core/records/_kernel_text.py":115
  *             after = end
  *         elif stop == carriage:
  *             if after == end and not is_end:             # <<<<<<<<<<<<<<
@@ -19934,7 +19934,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
       if (__pyx_t_7) {
 
 
-        /* "kafkatools/core/records/_kernel_text.py":105
+        /* "kafkatools/core/records/_kernel_text.py":116
  *         elif stop == carriage:
  *             if after == end and not is_end:
  *                 break             # <<<<<<<<<<<<<<
@@ -19943,7 +19943,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
         goto __pyx_L4_break;
 
-        /* "kafkatools/core/records/_kernel_text.py":104
+        /* "kafkatools/core/records/_kernel_text.py":115
  *             after = end
  *         elif stop == carriage:
  *             if after == end and not is_end:             # <<<<<<<<<<<<<<
@@ -19952,7 +19952,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
       }
 
-      /* "kafkatools/core/records/_kernel_text.py":106
+      /* "kafkatools/core/records/_kernel_text.py":117
  *             if after == end and not is_end:
  *                 break
  *             if newline == after:             # <<<<<<<<<<<<<<
@@ -19964,7 +19964,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
       if (__pyx_t_7) {
 
 
-        /* "kafkatools/core/records/_kernel_text.py":107
+        /* "kafkatools/core/records/_kernel_text.py":118
  *                 break
  *             if newline == after:
  *                 after += 1             # <<<<<<<<<<<<<<
@@ -19973,7 +19973,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
         __pyx_v_after = (__pyx_v_after + 1);
 
-        /* "kafkatools/core/records/_kernel_text.py":106
+        /* "kafkatools/core/records/_kernel_text.py":117
  *             if after == end and not is_end:
  *                 break
  *             if newline == after:             # <<<<<<<<<<<<<<
@@ -19982,7 +19982,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
       }
 
-      /* "kafkatools/core/records/_kernel_text.py":103
+      /* "kafkatools/core/records/_kernel_text.py":114
  *                 break
  *             after = end
  *         elif stop == carriage:             # <<<<<<<<<<<<<<
@@ -19992,7 +19992,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
     }
     __pyx_L9:;
 
-    /* "kafkatools/core/records/_kernel_text.py":108
+    /* "kafkatools/core/records/_kernel_text.py":119
  *             if newline == after:
  *                 after += 1
  *         starts[row] = position             # <<<<<<<<<<<<<<
@@ -20001,7 +20001,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
     (__pyx_v_starts[__pyx_v_row]) = __pyx_v_position;
 
-    /* "kafkatools/core/records/_kernel_text.py":109
+    /* "kafkatools/core/records/_kernel_text.py":120
  *                 after += 1
  *         starts[row] = position
  *         sizes[row] = stop - position             # <<<<<<<<<<<<<<
@@ -20010,7 +20010,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
     (__pyx_v_sizes[__pyx_v_row]) = (__pyx_v_stop - __pyx_v_position);
 
-    /* "kafkatools/core/records/_kernel_text.py":110
+    /* "kafkatools/core/records/_kernel_text.py":121
  *         starts[row] = position
  *         sizes[row] = stop - position
  *         position = after             # <<<<<<<<<<<<<<
@@ -20019,7 +20019,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
 */
     __pyx_v_position = __pyx_v_after;
 
-    /* "kafkatools/core/records/_kernel_text.py":111
+    /* "kafkatools/core/records/_kernel_text.py":122
  *         sizes[row] = stop - position
  *         position = after
  *         row += 1             # <<<<<<<<<<<<<<
@@ -20030,19 +20030,19 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
   }
   __pyx_L4_break:;
 
-  /* "kafkatools/core/records/_kernel_text.py":112
+  /* "kafkatools/core/records/_kernel_text.py":123
  *         position = after
  *         row += 1
  *     status[0] = position             # <<<<<<<<<<<<<<
  *     return row
  * 
 */
-  __pyx_t_10 = PyLong_FromSsize_t(__pyx_v_position); if (unlikely(!__pyx_t_10)) __PYX_ERR(0, 112, __pyx_L1_error)
+  __pyx_t_10 = PyLong_FromSsize_t(__pyx_v_position); if (unlikely(!__pyx_t_10)) __PYX_ERR(0, 123, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_10);
-  if (unlikely((__Pyx_SetItemInt(((PyObject *)__pyx_v_status), 0, __pyx_t_10, long, 1, __Pyx_PyLong_From_long, 0, 0, 1, __Pyx_ReferenceSharing_FunctionArgument) < 0))) __PYX_ERR(0, 112, __pyx_L1_error)
+  if (unlikely((__Pyx_SetItemInt(((PyObject *)__pyx_v_status), 0, __pyx_t_10, long, 1, __Pyx_PyLong_From_long, 0, 0, 1, __Pyx_ReferenceSharing_FunctionArgument) < 0))) __PYX_ERR(0, 123, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_10); __pyx_t_10 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":113
+  /* "kafkatools/core/records/_kernel_text.py":124
  *         row += 1
  *     status[0] = position
  *     return row             # <<<<<<<<<<<<<<
@@ -20055,12 +20055,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":80
+  /* "kafkatools/core/records/_kernel_text.py":88
  * 
  * 
- * def find_lines(data: Buffer, start: int, is_end: bool, positions: array[int], lengths: array[int], status: array[int]) -> int:             # <<<<<<<<<<<<<<
- *     r"""Splits data into lines at \n, \r and \r\n (java.io.BufferedReader.readLine); how many, at most as many as `positions` has room for.
- * 
+ * def find_lines(             # <<<<<<<<<<<<<<
+ *     data: Buffer, start: int, is_end: bool, positions: array[int], lengths: array[int], status: array[int]
+ * ) -> int:
 */
 
   /* function exit code */
@@ -20093,7 +20093,7 @@ PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
 PyObject *__pyx_args, PyObject *__pyx_kwds
 #endif
 ); /*proto*/
-PyDoc_STRVAR(__pyx_doc_10kafkatools_4core_7records_12_kernel_text_find_lines, "Splits data into lines at \\n, \\r and \\r\\n (java.io.BufferedReader.readLine); how many, at most as many as `positions` has room for.\n\n    With `is_end` what follows the last separator is a line too (if it is not empty); else it is left for the next time.\n    status[0] = where the first line begins that was not taken.\n    ");
+PyDoc_STRVAR(__pyx_doc_10kafkatools_4core_7records_12_kernel_text_find_lines, "Splits data into lines at \\n, \\r and \\r\\n (java.io.BufferedReader.readLine); how many, at most as many as\n    `positions` has room for.\n\n    With `is_end` what follows the last separator is a line too (if it is not empty); else it is left for the next\n    time. status[0] = where the first line begins that was not taken.\n    ");
 static PyMethodDef __pyx_mdef_10kafkatools_4core_7records_12_kernel_text_1find_lines = {"find_lines", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_7records_12_kernel_text_1find_lines, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_10kafkatools_4core_7records_12_kernel_text_find_lines};
 static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_1find_lines(PyObject *__pyx_self, 
 #if CYTHON_VECTORCALL
@@ -20130,67 +20130,67 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_data,&__pyx_mstate_global->__pyx_n_u_start,&__pyx_mstate_global->__pyx_n_u_is_end,&__pyx_mstate_global->__pyx_n_u_positions,&__pyx_mstate_global->__pyx_n_u_lengths,&__pyx_mstate_global->__pyx_n_u_status,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 80, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 88, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  6:
         values[5] = __Pyx_ArgRef_FASTCALL(__pyx_args, 5);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 80, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 88, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  5:
         values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 80, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 88, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  4:
         values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 80, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 88, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 80, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 88, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 80, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 88, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 80, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 88, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "find_lines", 0) < (0)) __PYX_ERR(0, 80, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "find_lines", 0) < (0)) __PYX_ERR(0, 88, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 6; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("find_lines", 1, 6, 6, i); __PYX_ERR(0, 80, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("find_lines", 1, 6, 6, i); __PYX_ERR(0, 88, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 6)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 80, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 88, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 80, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 88, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 80, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 88, __pyx_L3_error)
       values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 80, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 88, __pyx_L3_error)
       values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 80, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 88, __pyx_L3_error)
       values[5] = __Pyx_ArgRef_FASTCALL(__pyx_args, 5);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 80, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 88, __pyx_L3_error)
     }
-    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 80, __pyx_L3_error)
-    __pyx_v_start = __Pyx_PyIndex_AsSsize_t(values[1]); if (unlikely((__pyx_v_start == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 80, __pyx_L3_error)
-    __pyx_v_is_end = __Pyx_PyObject_IsTrue(values[2]); if (unlikely((__pyx_v_is_end == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 80, __pyx_L3_error)
+    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 89, __pyx_L3_error)
+    __pyx_v_start = __Pyx_PyIndex_AsSsize_t(values[1]); if (unlikely((__pyx_v_start == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 89, __pyx_L3_error)
+    __pyx_v_is_end = __Pyx_PyObject_IsTrue(values[2]); if (unlikely((__pyx_v_is_end == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 89, __pyx_L3_error)
     __pyx_v_positions = ((arrayobject *)values[3]);
     __pyx_v_lengths = ((arrayobject *)values[4]);
     __pyx_v_status = ((arrayobject *)values[5]);
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("find_lines", 1, 6, 6, __pyx_nargs); __PYX_ERR(0, 80, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("find_lines", 1, 6, 6, __pyx_nargs); __PYX_ERR(0, 88, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -20202,9 +20202,9 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_positions), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "positions", 0))) __PYX_ERR(0, 80, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_lengths), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "lengths", 0))) __PYX_ERR(0, 80, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_status), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "status", 0))) __PYX_ERR(0, 80, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_positions), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "positions", 0))) __PYX_ERR(0, 89, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_lengths), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "lengths", 0))) __PYX_ERR(0, 89, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_status), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "status", 0))) __PYX_ERR(0, 89, __pyx_L1_error)
   __pyx_r = __pyx_pf_10kafkatools_4core_7records_12_kernel_text_find_lines(__pyx_self, __pyx_v_data, __pyx_v_start, __pyx_v_is_end, __pyx_v_positions, __pyx_v_lengths, __pyx_v_status);
 
   /* function exit code */
@@ -20236,8 +20236,8 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_find_lines(
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("find_lines", 0);
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(__pyx_v_data, __pyx_v_start, __pyx_v_is_end, __pyx_v_positions, __pyx_v_lengths, __pyx_v_status, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 80, __pyx_L1_error)
-  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 80, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_find_lines(__pyx_v_data, __pyx_v_start, __pyx_v_is_end, __pyx_v_positions, __pyx_v_lengths, __pyx_v_status, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 88, __pyx_L1_error)
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 88, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -20262,7 +20262,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_find_lines(
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":116
+/* "kafkatools/core/records/_kernel_text.py":127
  * 
  * 
  * def split_keys(             # <<<<<<<<<<<<<<
@@ -20311,8 +20311,8 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
   __Pyx_RefNannySetupContext("split_keys", 0);
 
 
-  /* "kafkatools/core/records/_kernel_text.py":128
- *     Returns `stop`, or the row of the first cell that has no separator (or lies outside the data): that one is left as it is.
+  /* "kafkatools/core/records/_kernel_text.py":141
+ *     it is.
  *     """
  *     source, end = _searchable(data), len(data)             # <<<<<<<<<<<<<<
  *     value_positions, value_lengths = _int_items(values[0]), _int_items(values[1])
@@ -20324,7 +20324,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
   __pyx_v_source = __pyx_t_1;
   __pyx_v_end = __pyx_t_2;
 
-  /* "kafkatools/core/records/_kernel_text.py":129
+  /* "kafkatools/core/records/_kernel_text.py":142
  *     """
  *     source, end = _searchable(data), len(data)
  *     value_positions, value_lengths = _int_items(values[0]), _int_items(values[1])             # <<<<<<<<<<<<<<
@@ -20333,26 +20333,26 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
   if (unlikely(__pyx_v_values == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 129, __pyx_L1_error)
+    __PYX_ERR(0, 142, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_values, 0);
   __Pyx_INCREF(__pyx_t_3);
-  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 129, __pyx_L1_error)
-  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 129, __pyx_L1_error)
+  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 142, __pyx_L1_error)
+  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 142, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   if (unlikely(__pyx_v_values == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 129, __pyx_L1_error)
+    __PYX_ERR(0, 142, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_values, 1);
   __Pyx_INCREF(__pyx_t_3);
-  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 129, __pyx_L1_error)
-  __pyx_t_5 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_5 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 129, __pyx_L1_error)
+  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 142, __pyx_L1_error)
+  __pyx_t_5 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_5 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 142, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   __pyx_v_value_positions = __pyx_t_4;
   __pyx_v_value_lengths = __pyx_t_5;
 
-  /* "kafkatools/core/records/_kernel_text.py":130
+  /* "kafkatools/core/records/_kernel_text.py":143
  *     source, end = _searchable(data), len(data)
  *     value_positions, value_lengths = _int_items(values[0]), _int_items(values[1])
  *     key_positions, key_lengths = _int_items(keys[0]), _int_items(keys[1])             # <<<<<<<<<<<<<<
@@ -20361,26 +20361,26 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
   if (unlikely(__pyx_v_keys == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 130, __pyx_L1_error)
+    __PYX_ERR(0, 143, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_keys, 0);
   __Pyx_INCREF(__pyx_t_3);
-  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 130, __pyx_L1_error)
-  __pyx_t_5 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_5 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 130, __pyx_L1_error)
+  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 143, __pyx_L1_error)
+  __pyx_t_5 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_5 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 143, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   if (unlikely(__pyx_v_keys == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 130, __pyx_L1_error)
+    __PYX_ERR(0, 143, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_keys, 1);
   __Pyx_INCREF(__pyx_t_3);
-  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 130, __pyx_L1_error)
-  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 130, __pyx_L1_error)
+  if (!(likely(((__pyx_t_3) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_3, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 143, __pyx_L1_error)
+  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_3)); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 143, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   __pyx_v_key_positions = __pyx_t_5;
   __pyx_v_key_lengths = __pyx_t_4;
 
-  /* "kafkatools/core/records/_kernel_text.py":131
+  /* "kafkatools/core/records/_kernel_text.py":144
  *     value_positions, value_lengths = _int_items(values[0]), _int_items(values[1])
  *     key_positions, key_lengths = _int_items(keys[0]), _int_items(keys[1])
  *     stop = min(stop, len(values[0]), len(values[1]), len(keys[0]), len(keys[1]))             # <<<<<<<<<<<<<<
@@ -20389,35 +20389,35 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
   if (unlikely(__pyx_v_values == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 131, __pyx_L1_error)
+    __PYX_ERR(0, 144, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_values, 0);
   __Pyx_INCREF(__pyx_t_3);
-  __pyx_t_2 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 131, __pyx_L1_error)
+  __pyx_t_2 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 144, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   if (unlikely(__pyx_v_values == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 131, __pyx_L1_error)
+    __PYX_ERR(0, 144, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_values, 1);
   __Pyx_INCREF(__pyx_t_3);
-  __pyx_t_6 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_6 == ((Py_ssize_t)-1))) __PYX_ERR(0, 131, __pyx_L1_error)
+  __pyx_t_6 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_6 == ((Py_ssize_t)-1))) __PYX_ERR(0, 144, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   if (unlikely(__pyx_v_keys == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 131, __pyx_L1_error)
+    __PYX_ERR(0, 144, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_keys, 0);
   __Pyx_INCREF(__pyx_t_3);
-  __pyx_t_7 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 131, __pyx_L1_error)
+  __pyx_t_7 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 144, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   if (unlikely(__pyx_v_keys == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
-    __PYX_ERR(0, 131, __pyx_L1_error)
+    __PYX_ERR(0, 144, __pyx_L1_error)
   }
   __pyx_t_3 = __Pyx_PyTuple_GET_ITEM(__pyx_v_keys, 1);
   __Pyx_INCREF(__pyx_t_3);
-  __pyx_t_8 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 131, __pyx_L1_error)
+  __pyx_t_8 = PyObject_Length(__pyx_t_3); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 144, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
 
   __pyx_t_9 = __pyx_v_stop;
@@ -20477,7 +20477,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
   __pyx_v_stop = __pyx_t_10;
 
 
-  /* "kafkatools/core/records/_kernel_text.py":132
+  /* "kafkatools/core/records/_kernel_text.py":145
  *     key_positions, key_lengths = _int_items(keys[0]), _int_items(keys[1])
  *     stop = min(stop, len(values[0]), len(values[1]), len(keys[0]), len(keys[1]))
  *     row = max(start, 0)             # <<<<<<<<<<<<<<
@@ -20501,7 +20501,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
   __pyx_v_row = __pyx_t_2;
 
 
-  /* "kafkatools/core/records/_kernel_text.py":133
+  /* "kafkatools/core/records/_kernel_text.py":146
  *     stop = min(stop, len(values[0]), len(values[1]), len(keys[0]), len(keys[1]))
  *     row = max(start, 0)
  *     size = len(separator)             # <<<<<<<<<<<<<<
@@ -20510,12 +20510,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
   if (unlikely(__pyx_v_separator == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 133, __pyx_L1_error)
+    __PYX_ERR(0, 146, __pyx_L1_error)
   }
-  __pyx_t_2 = __Pyx_PyBytes_GET_SIZE(__pyx_v_separator); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 133, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_PyBytes_GET_SIZE(__pyx_v_separator); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 146, __pyx_L1_error)
   __pyx_v_size = __pyx_t_2;
 
-  /* "kafkatools/core/records/_kernel_text.py":134
+  /* "kafkatools/core/records/_kernel_text.py":147
  *     row = max(start, 0)
  *     size = len(separator)
  *     while row < stop:             # <<<<<<<<<<<<<<
@@ -20528,7 +20528,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 
     if (!__pyx_t_11) break;
 
-    /* "kafkatools/core/records/_kernel_text.py":135
+    /* "kafkatools/core/records/_kernel_text.py":148
  *     size = len(separator)
  *     while row < stop:
  *         position, length = value_positions[row], value_lengths[row]             # <<<<<<<<<<<<<<
@@ -20542,7 +20542,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
     __pyx_v_position = __pyx_t_13;
     __pyx_v_length = __pyx_t_14;
 
-    /* "kafkatools/core/records/_kernel_text.py":136
+    /* "kafkatools/core/records/_kernel_text.py":149
  *     while row < stop:
  *         position, length = value_positions[row], value_lengths[row]
  *         if not _is_inside(position, length, end):             # <<<<<<<<<<<<<<
@@ -20554,7 +20554,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
     if (__pyx_t_11) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":137
+      /* "kafkatools/core/records/_kernel_text.py":150
  *         position, length = value_positions[row], value_lengths[row]
  *         if not _is_inside(position, length, end):
  *             return row             # <<<<<<<<<<<<<<
@@ -20567,7 +20567,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
       }
       goto __pyx_L0;
 
-      /* "kafkatools/core/records/_kernel_text.py":136
+      /* "kafkatools/core/records/_kernel_text.py":149
  *     while row < stop:
  *         position, length = value_positions[row], value_lengths[row]
  *         if not _is_inside(position, length, end):             # <<<<<<<<<<<<<<
@@ -20576,7 +20576,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":138
+    /* "kafkatools/core/records/_kernel_text.py":151
  *         if not _is_inside(position, length, end):
  *             return row
  *         place = _find_text(source, separator, position, position + length)             # <<<<<<<<<<<<<<
@@ -20585,7 +20585,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
     __pyx_v_place = __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(__pyx_v_source, __pyx_v_separator, __pyx_v_position, (__pyx_v_position + __pyx_v_length));
 
-    /* "kafkatools/core/records/_kernel_text.py":139
+    /* "kafkatools/core/records/_kernel_text.py":152
  *             return row
  *         place = _find_text(source, separator, position, position + length)
  *         if place < 0:             # <<<<<<<<<<<<<<
@@ -20597,7 +20597,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
     if (__pyx_t_11) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":140
+      /* "kafkatools/core/records/_kernel_text.py":153
  *         place = _find_text(source, separator, position, position + length)
  *         if place < 0:
  *             return row             # <<<<<<<<<<<<<<
@@ -20610,7 +20610,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
       }
       goto __pyx_L0;
 
-      /* "kafkatools/core/records/_kernel_text.py":139
+      /* "kafkatools/core/records/_kernel_text.py":152
  *             return row
  *         place = _find_text(source, separator, position, position + length)
  *         if place < 0:             # <<<<<<<<<<<<<<
@@ -20619,7 +20619,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":141
+    /* "kafkatools/core/records/_kernel_text.py":154
  *         if place < 0:
  *             return row
  *         key_positions[row] = position             # <<<<<<<<<<<<<<
@@ -20628,7 +20628,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
     (__pyx_v_key_positions[__pyx_v_row]) = __pyx_v_position;
 
-    /* "kafkatools/core/records/_kernel_text.py":142
+    /* "kafkatools/core/records/_kernel_text.py":155
  *             return row
  *         key_positions[row] = position
  *         key_lengths[row] = place - position             # <<<<<<<<<<<<<<
@@ -20637,7 +20637,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
     (__pyx_v_key_lengths[__pyx_v_row]) = (__pyx_v_place - __pyx_v_position);
 
-    /* "kafkatools/core/records/_kernel_text.py":143
+    /* "kafkatools/core/records/_kernel_text.py":156
  *         key_positions[row] = position
  *         key_lengths[row] = place - position
  *         value_positions[row] = place + size             # <<<<<<<<<<<<<<
@@ -20646,7 +20646,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
     (__pyx_v_value_positions[__pyx_v_row]) = (__pyx_v_place + __pyx_v_size);
 
-    /* "kafkatools/core/records/_kernel_text.py":144
+    /* "kafkatools/core/records/_kernel_text.py":157
  *         key_lengths[row] = place - position
  *         value_positions[row] = place + size
  *         value_lengths[row] = length - (place - position) - size             # <<<<<<<<<<<<<<
@@ -20655,7 +20655,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
 */
     (__pyx_v_value_lengths[__pyx_v_row]) = ((__pyx_v_length - (__pyx_v_place - __pyx_v_position)) - __pyx_v_size);
 
-    /* "kafkatools/core/records/_kernel_text.py":145
+    /* "kafkatools/core/records/_kernel_text.py":158
  *         value_positions[row] = place + size
  *         value_lengths[row] = length - (place - position) - size
  *         row += 1             # <<<<<<<<<<<<<<
@@ -20665,7 +20665,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
     __pyx_v_row = (__pyx_v_row + 1);
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":146
+  /* "kafkatools/core/records/_kernel_text.py":159
  *         value_lengths[row] = length - (place - position) - size
  *         row += 1
  *     return stop             # <<<<<<<<<<<<<<
@@ -20678,7 +20678,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":116
+  /* "kafkatools/core/records/_kernel_text.py":127
  * 
  * 
  * def split_keys(             # <<<<<<<<<<<<<<
@@ -20717,7 +20717,7 @@ PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
 PyObject *__pyx_args, PyObject *__pyx_kwds
 #endif
 ); /*proto*/
-PyDoc_STRVAR(__pyx_doc_10kafkatools_4core_7records_12_kernel_text_2split_keys, "Splits the cells `values` (positions, lengths) of rows start..stop at their first separator into keys and values, in place.\n\n    Returns `stop`, or the row of the first cell that has no separator (or lies outside the data): that one is left as it is.\n    ");
+PyDoc_STRVAR(__pyx_doc_10kafkatools_4core_7records_12_kernel_text_2split_keys, "Splits the cells `values` (positions, lengths) of rows start..stop at their first separator into keys and\n    values, in place.\n\n    Returns `stop`, or the row of the first cell that has no separator (or lies outside the data): that one is left as\n    it is.\n    ");
 static PyMethodDef __pyx_mdef_10kafkatools_4core_7records_12_kernel_text_3split_keys = {"split_keys", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_7records_12_kernel_text_3split_keys, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_10kafkatools_4core_7records_12_kernel_text_2split_keys};
 static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_3split_keys(PyObject *__pyx_self, 
 #if CYTHON_VECTORCALL
@@ -20754,67 +20754,67 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_data,&__pyx_mstate_global->__pyx_n_u_separator,&__pyx_mstate_global->__pyx_n_u_values,&__pyx_mstate_global->__pyx_n_u_keys,&__pyx_mstate_global->__pyx_n_u_start,&__pyx_mstate_global->__pyx_n_u_stop,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 116, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 127, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  6:
         values[5] = __Pyx_ArgRef_FASTCALL(__pyx_args, 5);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 116, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 127, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  5:
         values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 116, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 127, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  4:
         values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 116, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 127, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 116, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 127, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 116, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 127, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 116, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 127, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "split_keys", 0) < (0)) __PYX_ERR(0, 116, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "split_keys", 0) < (0)) __PYX_ERR(0, 127, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 6; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("split_keys", 1, 6, 6, i); __PYX_ERR(0, 116, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("split_keys", 1, 6, 6, i); __PYX_ERR(0, 127, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 6)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 116, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 127, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 116, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 127, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 116, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 127, __pyx_L3_error)
       values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 116, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 127, __pyx_L3_error)
       values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 116, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 127, __pyx_L3_error)
       values[5] = __Pyx_ArgRef_FASTCALL(__pyx_args, 5);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 116, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 127, __pyx_L3_error)
     }
-    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 117, __pyx_L3_error)
+    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 128, __pyx_L3_error)
     __pyx_v_separator = ((PyObject*)values[1]);
     __pyx_v_values = ((PyObject*)values[2]);
     __pyx_v_keys = ((PyObject*)values[3]);
-    __pyx_v_start = __Pyx_PyIndex_AsSsize_t(values[4]); if (unlikely((__pyx_v_start == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 121, __pyx_L3_error)
-    __pyx_v_stop = __Pyx_PyIndex_AsSsize_t(values[5]); if (unlikely((__pyx_v_stop == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 122, __pyx_L3_error)
+    __pyx_v_start = __Pyx_PyIndex_AsSsize_t(values[4]); if (unlikely((__pyx_v_start == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 132, __pyx_L3_error)
+    __pyx_v_stop = __Pyx_PyIndex_AsSsize_t(values[5]); if (unlikely((__pyx_v_stop == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 133, __pyx_L3_error)
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("split_keys", 1, 6, 6, __pyx_nargs); __PYX_ERR(0, 116, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("split_keys", 1, 6, 6, __pyx_nargs); __PYX_ERR(0, 127, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -20826,9 +20826,9 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_separator), (&PyBytes_Type), 1, "separator", 1))) __PYX_ERR(0, 118, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_values), (&PyTuple_Type), 1, "values", 1))) __PYX_ERR(0, 119, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_keys), (&PyTuple_Type), 1, "keys", 1))) __PYX_ERR(0, 120, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_separator), (&PyBytes_Type), 1, "separator", 1))) __PYX_ERR(0, 129, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_values), (&PyTuple_Type), 1, "values", 1))) __PYX_ERR(0, 130, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_keys), (&PyTuple_Type), 1, "keys", 1))) __PYX_ERR(0, 131, __pyx_L1_error)
   __pyx_r = __pyx_pf_10kafkatools_4core_7records_12_kernel_text_2split_keys(__pyx_self, __pyx_v_data, __pyx_v_separator, __pyx_v_values, __pyx_v_keys, __pyx_v_start, __pyx_v_stop);
 
   /* function exit code */
@@ -20860,8 +20860,8 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_2split_keys
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("split_keys", 0);
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(__pyx_v_data, __pyx_v_separator, __pyx_v_values, __pyx_v_keys, __pyx_v_start, __pyx_v_stop, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 116, __pyx_L1_error)
-  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 116, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_split_keys(__pyx_v_data, __pyx_v_separator, __pyx_v_values, __pyx_v_keys, __pyx_v_start, __pyx_v_stop, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 127, __pyx_L1_error)
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 127, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -20886,7 +20886,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_2split_keys
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":149
+/* "kafkatools/core/records/_kernel_text.py":162
  * 
  * 
  * def _find_text(source: Any, text: bytes, start: int, end: int) -> int:             # <<<<<<<<<<<<<<
@@ -20906,7 +20906,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
   int __pyx_clineno = 0;
 
 
-  /* "kafkatools/core/records/_kernel_text.py":151
+  /* "kafkatools/core/records/_kernel_text.py":164
  * def _find_text(source: Any, text: bytes, start: int, end: int) -> int:
  *     """Where a text that is not empty begins inside start..end; -1 when it does not."""
  *     size = len(text)             # <<<<<<<<<<<<<<
@@ -20915,12 +20915,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
 */
   if (unlikely(__pyx_v_text == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 151, __pyx_L1_error)
+    __PYX_ERR(0, 164, __pyx_L1_error)
   }
-  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_text); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 151, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_text); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 164, __pyx_L1_error)
   __pyx_v_size = __pyx_t_1;
 
-  /* "kafkatools/core/records/_kernel_text.py":152
+  /* "kafkatools/core/records/_kernel_text.py":165
  *     """Where a text that is not empty begins inside start..end; -1 when it does not."""
  *     size = len(text)
  *     if size == 0:             # <<<<<<<<<<<<<<
@@ -20932,7 +20932,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
   if (__pyx_t_2) {
 
 
-    /* "kafkatools/core/records/_kernel_text.py":153
+    /* "kafkatools/core/records/_kernel_text.py":166
  *     size = len(text)
  *     if size == 0:
  *         return -1             # <<<<<<<<<<<<<<
@@ -20945,7 +20945,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
     }
     goto __pyx_L0;
 
-    /* "kafkatools/core/records/_kernel_text.py":152
+    /* "kafkatools/core/records/_kernel_text.py":165
  *     """Where a text that is not empty begins inside start..end; -1 when it does not."""
  *     size = len(text)
  *     if size == 0:             # <<<<<<<<<<<<<<
@@ -20954,7 +20954,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
 */
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":156
+  /* "kafkatools/core/records/_kernel_text.py":169
  *     if not cython.compiled:
  *         return int(source.find(text, start, end))
  *     letters = cython.cast("const unsigned char*", PyBytes_AS_STRING(text))             # <<<<<<<<<<<<<<
@@ -20963,7 +20963,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
 */
   __pyx_v_letters = ((unsigned char const *)PyBytes_AS_STRING(__pyx_v_text));
 
-  /* "kafkatools/core/records/_kernel_text.py":157
+  /* "kafkatools/core/records/_kernel_text.py":170
  *         return int(source.find(text, start, end))
  *     letters = cython.cast("const unsigned char*", PyBytes_AS_STRING(text))
  *     while end - start >= size:             # <<<<<<<<<<<<<<
@@ -20976,7 +20976,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
 
     if (!__pyx_t_2) break;
 
-    /* "kafkatools/core/records/_kernel_text.py":158
+    /* "kafkatools/core/records/_kernel_text.py":171
  *     letters = cython.cast("const unsigned char*", PyBytes_AS_STRING(text))
  *     while end - start >= size:
  *         place = _find(source, letters[0], start, end)             # <<<<<<<<<<<<<<
@@ -20985,7 +20985,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
 */
     __pyx_v_place = __pyx_f_10kafkatools_4core_7records_12_kernel_text__find(__pyx_v_source, (__pyx_v_letters[0]), __pyx_v_start, __pyx_v_end);
 
-    /* "kafkatools/core/records/_kernel_text.py":159
+    /* "kafkatools/core/records/_kernel_text.py":172
  *     while end - start >= size:
  *         place = _find(source, letters[0], start, end)
  *         if end - place < size:             # <<<<<<<<<<<<<<
@@ -20997,7 +20997,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
     if (__pyx_t_2) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":160
+      /* "kafkatools/core/records/_kernel_text.py":173
  *         place = _find(source, letters[0], start, end)
  *         if end - place < size:
  *             return -1             # <<<<<<<<<<<<<<
@@ -21010,7 +21010,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
       }
       goto __pyx_L0;
 
-      /* "kafkatools/core/records/_kernel_text.py":159
+      /* "kafkatools/core/records/_kernel_text.py":172
  *     while end - start >= size:
  *         place = _find(source, letters[0], start, end)
  *         if end - place < size:             # <<<<<<<<<<<<<<
@@ -21019,7 +21019,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":161
+    /* "kafkatools/core/records/_kernel_text.py":174
  *         if end - place < size:
  *             return -1
  *         if memcmp(source + place, letters, size) == 0:             # <<<<<<<<<<<<<<
@@ -21031,7 +21031,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
     if (__pyx_t_2) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":162
+      /* "kafkatools/core/records/_kernel_text.py":175
  *             return -1
  *         if memcmp(source + place, letters, size) == 0:
  *             return place             # <<<<<<<<<<<<<<
@@ -21044,7 +21044,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
       }
       goto __pyx_L0;
 
-      /* "kafkatools/core/records/_kernel_text.py":161
+      /* "kafkatools/core/records/_kernel_text.py":174
  *         if end - place < size:
  *             return -1
  *         if memcmp(source + place, letters, size) == 0:             # <<<<<<<<<<<<<<
@@ -21053,7 +21053,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":163
+    /* "kafkatools/core/records/_kernel_text.py":176
  *         if memcmp(source + place, letters, size) == 0:
  *             return place
  *         start = place + 1             # <<<<<<<<<<<<<<
@@ -21063,7 +21063,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
     __pyx_v_start = (__pyx_v_place + 1);
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":164
+  /* "kafkatools/core/records/_kernel_text.py":177
  *             return place
  *         start = place + 1
  *     return -1             # <<<<<<<<<<<<<<
@@ -21076,7 +21076,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":149
+  /* "kafkatools/core/records/_kernel_text.py":162
  * 
  * 
  * def _find_text(source: Any, text: bytes, start: int, end: int) -> int:             # <<<<<<<<<<<<<<
@@ -21097,12 +21097,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__find_text(
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":170
+/* "kafkatools/core/records/_kernel_text.py":183
  * 
  * 
  * def write_values(columns: RecordColumns, out: bytearray, separator: bytes, null_literal: bytes) -> int:             # <<<<<<<<<<<<<<
- *     """Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell lies outside its buffer."""
- *     return write_keys_and_values(columns, out, None, separator, null_literal)
+ *     """Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell
+ *     lies outside its buffer.
 */
 
 static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_5write_values(PyObject *__pyx_self, 
@@ -21119,25 +21119,25 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_value
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":172
- * def write_values(columns: RecordColumns, out: bytearray, separator: bytes, null_literal: bytes) -> int:
- *     """Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell lies outside its buffer."""
+  /* "kafkatools/core/records/_kernel_text.py":187
+ *     lies outside its buffer.
+ *     """
  *     return write_keys_and_values(columns, out, None, separator, null_literal)             # <<<<<<<<<<<<<<
  * 
  * 
 */
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_and_values(__pyx_v_columns, __pyx_v_out, ((PyObject*)Py_None), __pyx_v_separator, __pyx_v_null_literal, 0); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 172, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_and_values(__pyx_v_columns, __pyx_v_out, ((PyObject*)Py_None), __pyx_v_separator, __pyx_v_null_literal, 0); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 187, __pyx_L1_error)
   {
     __pyx_r = __pyx_t_1;
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":170
+  /* "kafkatools/core/records/_kernel_text.py":183
  * 
  * 
  * def write_values(columns: RecordColumns, out: bytearray, separator: bytes, null_literal: bytes) -> int:             # <<<<<<<<<<<<<<
- *     """Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell lies outside its buffer."""
- *     return write_keys_and_values(columns, out, None, separator, null_literal)
+ *     """Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell
+ *     lies outside its buffer.
 */
 
   /* function exit code */
@@ -21157,7 +21157,7 @@ PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
 PyObject *__pyx_args, PyObject *__pyx_kwds
 #endif
 ); /*proto*/
-PyDoc_STRVAR(__pyx_doc_10kafkatools_4core_7records_12_kernel_text_4write_values, "Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell lies outside its buffer.");
+PyDoc_STRVAR(__pyx_doc_10kafkatools_4core_7records_12_kernel_text_4write_values, "Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell\n    lies outside its buffer.\n    ");
 static PyMethodDef __pyx_mdef_10kafkatools_4core_7records_12_kernel_text_5write_values = {"write_values", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_7records_12_kernel_text_5write_values, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_10kafkatools_4core_7records_12_kernel_text_4write_values};
 static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_5write_values(PyObject *__pyx_self, 
 #if CYTHON_VECTORCALL
@@ -21192,44 +21192,44 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_columns,&__pyx_mstate_global->__pyx_n_u_out,&__pyx_mstate_global->__pyx_n_u_separator,&__pyx_mstate_global->__pyx_n_u_null_literal,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 170, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 183, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  4:
         values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 170, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 183, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 170, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 183, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 170, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 183, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 170, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 183, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "write_values", 0) < (0)) __PYX_ERR(0, 170, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "write_values", 0) < (0)) __PYX_ERR(0, 183, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 4; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("write_values", 1, 4, 4, i); __PYX_ERR(0, 170, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("write_values", 1, 4, 4, i); __PYX_ERR(0, 183, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 4)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 170, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 183, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 170, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 183, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 170, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 183, __pyx_L3_error)
       values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 170, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 183, __pyx_L3_error)
     }
     __pyx_v_columns = values[0];
     __pyx_v_out = ((PyObject*)values[1]);
@@ -21238,7 +21238,7 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("write_values", 1, 4, 4, __pyx_nargs); __PYX_ERR(0, 170, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("write_values", 1, 4, 4, __pyx_nargs); __PYX_ERR(0, 183, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -21249,9 +21249,9 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_out), (&PyByteArray_Type), 1, "out", 1))) __PYX_ERR(0, 170, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_separator), (&PyBytes_Type), 1, "separator", 1))) __PYX_ERR(0, 170, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_null_literal), (&PyBytes_Type), 1, "null_literal", 1))) __PYX_ERR(0, 170, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_out), (&PyByteArray_Type), 1, "out", 1))) __PYX_ERR(0, 183, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_separator), (&PyBytes_Type), 1, "separator", 1))) __PYX_ERR(0, 183, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_null_literal), (&PyBytes_Type), 1, "null_literal", 1))) __PYX_ERR(0, 183, __pyx_L1_error)
   __pyx_r = __pyx_pf_10kafkatools_4core_7records_12_kernel_text_4write_values(__pyx_self, __pyx_v_columns, __pyx_v_out, __pyx_v_separator, __pyx_v_null_literal);
 
   /* function exit code */
@@ -21280,8 +21280,8 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_4write_valu
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("write_values", 0);
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_values(__pyx_v_columns, __pyx_v_out, __pyx_v_separator, __pyx_v_null_literal, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 170, __pyx_L1_error)
-  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 170, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_values(__pyx_v_columns, __pyx_v_out, __pyx_v_separator, __pyx_v_null_literal, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 183, __pyx_L1_error)
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 183, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -21306,7 +21306,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_4write_valu
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":175
+/* "kafkatools/core/records/_kernel_text.py":190
  * 
  * 
  * def write_keys_and_values(             # <<<<<<<<<<<<<<
@@ -21355,111 +21355,113 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("write_keys_and_values", 0);
 
-  /* "kafkatools/core/records/_kernel_text.py":179
+  /* "kafkatools/core/records/_kernel_text.py":194
  * ) -> int:
  *     """The same with the key and `key_separator` before each value; None leaves the key out."""
  *     data = columns.buffer             # <<<<<<<<<<<<<<
  *     source, end = _items(data), len(data)
  *     has_keys = key_separator is not None
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_buffer); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 179, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_buffer); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 194, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
   __pyx_v_data = __pyx_t_1;
   __pyx_t_1 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":180
+  /* "kafkatools/core/records/_kernel_text.py":195
  *     """The same with the key and `key_separator` before each value; None leaves the key out."""
  *     data = columns.buffer
  *     source, end = _items(data), len(data)             # <<<<<<<<<<<<<<
  *     has_keys = key_separator is not None
- *     middle = key_separator if has_keys else b""
+ *     middle = b"" if key_separator is None else key_separator
 */
-  __pyx_t_2 = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(__pyx_v_data, 0); if (unlikely(!__pyx_t_2.memview)) __PYX_ERR(0, 180, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(__pyx_v_data, 0); if (unlikely(!__pyx_t_2.memview)) __PYX_ERR(0, 195, __pyx_L1_error)
   __pyx_t_3 = __pyx_f_10kafkatools_4core_7records_7_kernel__items(__pyx_t_2);
 
-  __pyx_t_4 = PyObject_Length(__pyx_v_data); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 180, __pyx_L1_error)
+  __pyx_t_4 = PyObject_Length(__pyx_v_data); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 195, __pyx_L1_error)
   __pyx_v_source = __pyx_t_3;
   __PYX_XCLEAR_MEMVIEW(&__pyx_t_2, 1);; __pyx_t_2.memview = NULL; __pyx_t_2.data = NULL;
   __pyx_v_end = __pyx_t_4;
 
-  /* "kafkatools/core/records/_kernel_text.py":181
+  /* "kafkatools/core/records/_kernel_text.py":196
  *     data = columns.buffer
  *     source, end = _items(data), len(data)
  *     has_keys = key_separator is not None             # <<<<<<<<<<<<<<
- *     middle = key_separator if has_keys else b""
+ *     middle = b"" if key_separator is None else key_separator
  *     values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)
 */
   __pyx_t_5 = (__pyx_v_key_separator != ((PyObject*)Py_None));
   __pyx_v_has_keys = __pyx_t_5;
 
-  /* "kafkatools/core/records/_kernel_text.py":182
+  /* "kafkatools/core/records/_kernel_text.py":197
  *     source, end = _items(data), len(data)
  *     has_keys = key_separator is not None
- *     middle = key_separator if has_keys else b""             # <<<<<<<<<<<<<<
+ *     middle = b"" if key_separator is None else key_separator             # <<<<<<<<<<<<<<
  *     values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)
  *     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)
 */
-  if (__pyx_v_has_keys) {
-    __Pyx_INCREF(__pyx_v_key_separator);
-    __pyx_t_1 = __pyx_v_key_separator;
-  } else {
+  __pyx_t_5 = (__pyx_v_key_separator == ((PyObject*)Py_None));
+  if (__pyx_t_5) {
     __Pyx_INCREF(__pyx_mstate_global->__pyx_kp_b__5);
     __pyx_t_1 = __pyx_mstate_global->__pyx_kp_b__5;
+  } else {
+    __Pyx_INCREF(__pyx_v_key_separator);
+    __pyx_t_1 = __pyx_v_key_separator;
   }
+
   __pyx_v_middle = ((PyObject*)__pyx_t_1);
   __pyx_t_1 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":183
+  /* "kafkatools/core/records/_kernel_text.py":198
  *     has_keys = key_separator is not None
- *     middle = key_separator if has_keys else b""
+ *     middle = b"" if key_separator is None else key_separator
  *     values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)             # <<<<<<<<<<<<<<
  *     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)
  *     count = _row_count(columns)
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 183, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 198, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 183, __pyx_L1_error)
-  __pyx_t_6 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_6 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 183, __pyx_L1_error)
+  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 198, __pyx_L1_error)
+  __pyx_t_6 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_6 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 198, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 183, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 198, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 183, __pyx_L1_error)
-  __pyx_t_7 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_7 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 183, __pyx_L1_error)
+  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 198, __pyx_L1_error)
+  __pyx_t_7 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_7 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 198, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
   __pyx_v_values = __pyx_t_6;
   __pyx_v_value_sizes = __pyx_t_7;
 
-  /* "kafkatools/core/records/_kernel_text.py":184
- *     middle = key_separator if has_keys else b""
+  /* "kafkatools/core/records/_kernel_text.py":199
+ *     middle = b"" if key_separator is None else key_separator
  *     values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)
  *     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)             # <<<<<<<<<<<<<<
  *     count = _row_count(columns)
  *     need = len(out)
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 184, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 199, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 184, __pyx_L1_error)
-  __pyx_t_7 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_7 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 184, __pyx_L1_error)
+  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 199, __pyx_L1_error)
+  __pyx_t_7 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_7 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 199, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 184, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 199, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 184, __pyx_L1_error)
-  __pyx_t_6 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_6 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 184, __pyx_L1_error)
+  if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_7cpython_5array_array))))) __PYX_ERR(0, 199, __pyx_L1_error)
+  __pyx_t_6 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(((arrayobject *)__pyx_t_1)); if (unlikely(__pyx_t_6 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 199, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
   __pyx_v_keys = __pyx_t_7;
   __pyx_v_key_sizes = __pyx_t_6;
 
-  /* "kafkatools/core/records/_kernel_text.py":185
+  /* "kafkatools/core/records/_kernel_text.py":200
  *     values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)
  *     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)
  *     count = _row_count(columns)             # <<<<<<<<<<<<<<
  *     need = len(out)
  *     null_size = len(null_literal)
 */
-  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(__pyx_v_columns); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 185, __pyx_L1_error)
+  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(__pyx_v_columns); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 200, __pyx_L1_error)
   __pyx_v_count = __pyx_t_4;
 
-  /* "kafkatools/core/records/_kernel_text.py":186
+  /* "kafkatools/core/records/_kernel_text.py":201
  *     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)
  *     count = _row_count(columns)
  *     need = len(out)             # <<<<<<<<<<<<<<
@@ -21468,12 +21470,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   if (unlikely(__pyx_v_out == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 186, __pyx_L1_error)
+    __PYX_ERR(0, 201, __pyx_L1_error)
   }
-  __pyx_t_4 = __Pyx_PyByteArray_GET_SIZE(__pyx_v_out); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 186, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyByteArray_GET_SIZE(__pyx_v_out); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 201, __pyx_L1_error)
   __pyx_v_need = __pyx_t_4;
 
-  /* "kafkatools/core/records/_kernel_text.py":187
+  /* "kafkatools/core/records/_kernel_text.py":202
  *     count = _row_count(columns)
  *     need = len(out)
  *     null_size = len(null_literal)             # <<<<<<<<<<<<<<
@@ -21482,12 +21484,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   if (unlikely(__pyx_v_null_literal == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 187, __pyx_L1_error)
+    __PYX_ERR(0, 202, __pyx_L1_error)
   }
-  __pyx_t_4 = __Pyx_PyBytes_GET_SIZE(__pyx_v_null_literal); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 187, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyBytes_GET_SIZE(__pyx_v_null_literal); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 202, __pyx_L1_error)
   __pyx_v_null_size = __pyx_t_4;
 
-  /* "kafkatools/core/records/_kernel_text.py":188
+  /* "kafkatools/core/records/_kernel_text.py":203
  *     need = len(out)
  *     null_size = len(null_literal)
  *     fixed = len(separator) + len(middle)             # <<<<<<<<<<<<<<
@@ -21496,19 +21498,19 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   if (unlikely(__pyx_v_separator == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 188, __pyx_L1_error)
+    __PYX_ERR(0, 203, __pyx_L1_error)
   }
-  __pyx_t_4 = __Pyx_PyBytes_GET_SIZE(__pyx_v_separator); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 188, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyBytes_GET_SIZE(__pyx_v_separator); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 203, __pyx_L1_error)
   if (unlikely(__pyx_v_middle == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 188, __pyx_L1_error)
+    __PYX_ERR(0, 203, __pyx_L1_error)
   }
-  __pyx_t_8 = __Pyx_PyBytes_GET_SIZE(__pyx_v_middle); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 188, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyBytes_GET_SIZE(__pyx_v_middle); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 203, __pyx_L1_error)
   __pyx_v_fixed = (__pyx_t_4 + __pyx_t_8);
 
 
 
-  /* "kafkatools/core/records/_kernel_text.py":189
+  /* "kafkatools/core/records/_kernel_text.py":204
  *     null_size = len(null_literal)
  *     fixed = len(separator) + len(middle)
  *     row = 0             # <<<<<<<<<<<<<<
@@ -21517,7 +21519,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   __pyx_v_row = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":190
+  /* "kafkatools/core/records/_kernel_text.py":205
  *     fixed = len(separator) + len(middle)
  *     row = 0
  *     while row < count:             # <<<<<<<<<<<<<<
@@ -21530,7 +21532,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 
     if (!__pyx_t_5) break;
 
-    /* "kafkatools/core/records/_kernel_text.py":191
+    /* "kafkatools/core/records/_kernel_text.py":206
  *     row = 0
  *     while row < count:
  *         length = value_sizes[row]             # <<<<<<<<<<<<<<
@@ -21539,7 +21541,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     __pyx_v_length = (__pyx_v_value_sizes[__pyx_v_row]);
 
-    /* "kafkatools/core/records/_kernel_text.py":192
+    /* "kafkatools/core/records/_kernel_text.py":207
  *     while row < count:
  *         length = value_sizes[row]
  *         if not _is_inside(values[row], length, end):             # <<<<<<<<<<<<<<
@@ -21551,7 +21553,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
     if (__pyx_t_5) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":193
+      /* "kafkatools/core/records/_kernel_text.py":208
  *         length = value_sizes[row]
  *         if not _is_inside(values[row], length, end):
  *             break             # <<<<<<<<<<<<<<
@@ -21560,7 +21562,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
       goto __pyx_L4_break;
 
-      /* "kafkatools/core/records/_kernel_text.py":192
+      /* "kafkatools/core/records/_kernel_text.py":207
  *     while row < count:
  *         length = value_sizes[row]
  *         if not _is_inside(values[row], length, end):             # <<<<<<<<<<<<<<
@@ -21569,7 +21571,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":194
+    /* "kafkatools/core/records/_kernel_text.py":209
  *         if not _is_inside(values[row], length, end):
  *             break
  *         need += fixed + (length if length >= 0 else null_size)             # <<<<<<<<<<<<<<
@@ -21589,7 +21591,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
     __pyx_v_need = (__pyx_v_need + (__pyx_v_fixed + __pyx_t_8));
 
 
-    /* "kafkatools/core/records/_kernel_text.py":195
+    /* "kafkatools/core/records/_kernel_text.py":210
  *             break
  *         need += fixed + (length if length >= 0 else null_size)
  *         if has_keys:             # <<<<<<<<<<<<<<
@@ -21598,7 +21600,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     if (__pyx_v_has_keys) {
 
-      /* "kafkatools/core/records/_kernel_text.py":196
+      /* "kafkatools/core/records/_kernel_text.py":211
  *         need += fixed + (length if length >= 0 else null_size)
  *         if has_keys:
  *             length = key_sizes[row]             # <<<<<<<<<<<<<<
@@ -21607,7 +21609,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
       __pyx_v_length = (__pyx_v_key_sizes[__pyx_v_row]);
 
-      /* "kafkatools/core/records/_kernel_text.py":197
+      /* "kafkatools/core/records/_kernel_text.py":212
  *         if has_keys:
  *             length = key_sizes[row]
  *             if not _is_inside(keys[row], length, end):             # <<<<<<<<<<<<<<
@@ -21619,7 +21621,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
       if (__pyx_t_5) {
 
 
-        /* "kafkatools/core/records/_kernel_text.py":198
+        /* "kafkatools/core/records/_kernel_text.py":213
  *             length = key_sizes[row]
  *             if not _is_inside(keys[row], length, end):
  *                 break             # <<<<<<<<<<<<<<
@@ -21628,7 +21630,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
         goto __pyx_L4_break;
 
-        /* "kafkatools/core/records/_kernel_text.py":197
+        /* "kafkatools/core/records/_kernel_text.py":212
  *         if has_keys:
  *             length = key_sizes[row]
  *             if not _is_inside(keys[row], length, end):             # <<<<<<<<<<<<<<
@@ -21637,7 +21639,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
       }
 
-      /* "kafkatools/core/records/_kernel_text.py":199
+      /* "kafkatools/core/records/_kernel_text.py":214
  *             if not _is_inside(keys[row], length, end):
  *                 break
  *             need += length if length >= 0 else null_size             # <<<<<<<<<<<<<<
@@ -21657,7 +21659,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
       __pyx_v_need = (__pyx_v_need + __pyx_t_8);
 
 
-      /* "kafkatools/core/records/_kernel_text.py":195
+      /* "kafkatools/core/records/_kernel_text.py":210
  *             break
  *         need += fixed + (length if length >= 0 else null_size)
  *         if has_keys:             # <<<<<<<<<<<<<<
@@ -21666,7 +21668,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":200
+    /* "kafkatools/core/records/_kernel_text.py":215
  *                 break
  *             need += length if length >= 0 else null_size
  *         row += 1             # <<<<<<<<<<<<<<
@@ -21677,7 +21679,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
   }
   __pyx_L4_break:;
 
-  /* "kafkatools/core/records/_kernel_text.py":201
+  /* "kafkatools/core/records/_kernel_text.py":216
  *             need += length if length >= 0 else null_size
  *         row += 1
  *     position = len(out)             # <<<<<<<<<<<<<<
@@ -21686,12 +21688,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   if (unlikely(__pyx_v_out == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 201, __pyx_L1_error)
+    __PYX_ERR(0, 216, __pyx_L1_error)
   }
-  __pyx_t_8 = __Pyx_PyByteArray_GET_SIZE(__pyx_v_out); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 201, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyByteArray_GET_SIZE(__pyx_v_out); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 216, __pyx_L1_error)
   __pyx_v_position = __pyx_t_8;
 
-  /* "kafkatools/core/records/_kernel_text.py":202
+  /* "kafkatools/core/records/_kernel_text.py":217
  *         row += 1
  *     position = len(out)
  *     count = row             # <<<<<<<<<<<<<<
@@ -21700,17 +21702,17 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   __pyx_v_count = __pyx_v_row;
 
-  /* "kafkatools/core/records/_kernel_text.py":203
+  /* "kafkatools/core/records/_kernel_text.py":218
  *     position = len(out)
  *     count = row
  *     _resize(out, need)             # <<<<<<<<<<<<<<
  *     slots = _writable(out)
  *     row = 0
 */
-  __pyx_t_9 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(__pyx_v_out, __pyx_v_need); if (unlikely(__pyx_t_9 == ((int)-1))) __PYX_ERR(0, 203, __pyx_L1_error)
+  __pyx_t_9 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(__pyx_v_out, __pyx_v_need); if (unlikely(__pyx_t_9 == ((int)-1))) __PYX_ERR(0, 218, __pyx_L1_error)
 
 
-  /* "kafkatools/core/records/_kernel_text.py":204
+  /* "kafkatools/core/records/_kernel_text.py":219
  *     count = row
  *     _resize(out, need)
  *     slots = _writable(out)             # <<<<<<<<<<<<<<
@@ -21719,7 +21721,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   __pyx_v_slots = __pyx_f_10kafkatools_4core_7records_12_kernel_text__writable(__pyx_v_out);
 
-  /* "kafkatools/core/records/_kernel_text.py":205
+  /* "kafkatools/core/records/_kernel_text.py":220
  *     _resize(out, need)
  *     slots = _writable(out)
  *     row = 0             # <<<<<<<<<<<<<<
@@ -21728,7 +21730,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   __pyx_v_row = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":206
+  /* "kafkatools/core/records/_kernel_text.py":221
  *     slots = _writable(out)
  *     row = 0
  *     while row < count:             # <<<<<<<<<<<<<<
@@ -21741,7 +21743,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 
     if (!__pyx_t_5) break;
 
-    /* "kafkatools/core/records/_kernel_text.py":207
+    /* "kafkatools/core/records/_kernel_text.py":222
  *     row = 0
  *     while row < count:
  *         if has_keys:             # <<<<<<<<<<<<<<
@@ -21750,7 +21752,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     if (__pyx_v_has_keys) {
 
-      /* "kafkatools/core/records/_kernel_text.py":208
+      /* "kafkatools/core/records/_kernel_text.py":223
  *     while row < count:
  *         if has_keys:
  *             position = _put_cell(slots, position, source, keys[row], key_sizes[row], null_literal)             # <<<<<<<<<<<<<<
@@ -21759,7 +21761,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
       __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(__pyx_v_slots, __pyx_v_position, __pyx_v_source, (__pyx_v_keys[__pyx_v_row]), (__pyx_v_key_sizes[__pyx_v_row]), __pyx_v_null_literal);
 
-      /* "kafkatools/core/records/_kernel_text.py":209
+      /* "kafkatools/core/records/_kernel_text.py":224
  *         if has_keys:
  *             position = _put_cell(slots, position, source, keys[row], key_sizes[row], null_literal)
  *             position = _put_text(slots, position, middle)             # <<<<<<<<<<<<<<
@@ -21768,7 +21770,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
       __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(__pyx_v_slots, __pyx_v_position, __pyx_v_middle);
 
-      /* "kafkatools/core/records/_kernel_text.py":207
+      /* "kafkatools/core/records/_kernel_text.py":222
  *     row = 0
  *     while row < count:
  *         if has_keys:             # <<<<<<<<<<<<<<
@@ -21777,7 +21779,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":210
+    /* "kafkatools/core/records/_kernel_text.py":225
  *             position = _put_cell(slots, position, source, keys[row], key_sizes[row], null_literal)
  *             position = _put_text(slots, position, middle)
  *         position = _put_cell(slots, position, source, values[row], value_sizes[row], null_literal)             # <<<<<<<<<<<<<<
@@ -21786,7 +21788,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(__pyx_v_slots, __pyx_v_position, __pyx_v_source, (__pyx_v_values[__pyx_v_row]), (__pyx_v_value_sizes[__pyx_v_row]), __pyx_v_null_literal);
 
-    /* "kafkatools/core/records/_kernel_text.py":211
+    /* "kafkatools/core/records/_kernel_text.py":226
  *             position = _put_text(slots, position, middle)
  *         position = _put_cell(slots, position, source, values[row], value_sizes[row], null_literal)
  *         position = _put_text(slots, position, separator)             # <<<<<<<<<<<<<<
@@ -21795,7 +21797,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
     __pyx_v_position = __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_text(__pyx_v_slots, __pyx_v_position, __pyx_v_separator);
 
-    /* "kafkatools/core/records/_kernel_text.py":212
+    /* "kafkatools/core/records/_kernel_text.py":227
  *         position = _put_cell(slots, position, source, values[row], value_sizes[row], null_literal)
  *         position = _put_text(slots, position, separator)
  *         row += 1             # <<<<<<<<<<<<<<
@@ -21805,7 +21807,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
     __pyx_v_row = (__pyx_v_row + 1);
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":213
+  /* "kafkatools/core/records/_kernel_text.py":228
  *         position = _put_text(slots, position, separator)
  *         row += 1
  *     if position < len(out):             # <<<<<<<<<<<<<<
@@ -21814,26 +21816,26 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   if (unlikely(__pyx_v_out == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 213, __pyx_L1_error)
+    __PYX_ERR(0, 228, __pyx_L1_error)
   }
-  __pyx_t_8 = __Pyx_PyByteArray_GET_SIZE(__pyx_v_out); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 213, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyByteArray_GET_SIZE(__pyx_v_out); if (unlikely(__pyx_t_8 == ((Py_ssize_t)-1))) __PYX_ERR(0, 228, __pyx_L1_error)
   __pyx_t_5 = (__pyx_v_position < __pyx_t_8);
 
 
   if (__pyx_t_5) {
 
 
-    /* "kafkatools/core/records/_kernel_text.py":214
+    /* "kafkatools/core/records/_kernel_text.py":229
  *         row += 1
  *     if position < len(out):
  *         _resize(out, position)             # <<<<<<<<<<<<<<
  *     return count
  * 
 */
-    __pyx_t_9 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(__pyx_v_out, __pyx_v_position); if (unlikely(__pyx_t_9 == ((int)-1))) __PYX_ERR(0, 214, __pyx_L1_error)
+    __pyx_t_9 = __pyx_f_10kafkatools_4core_7records_12_kernel_text__resize(__pyx_v_out, __pyx_v_position); if (unlikely(__pyx_t_9 == ((int)-1))) __PYX_ERR(0, 229, __pyx_L1_error)
 
 
-    /* "kafkatools/core/records/_kernel_text.py":213
+    /* "kafkatools/core/records/_kernel_text.py":228
  *         position = _put_text(slots, position, separator)
  *         row += 1
  *     if position < len(out):             # <<<<<<<<<<<<<<
@@ -21842,7 +21844,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
 */
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":215
+  /* "kafkatools/core/records/_kernel_text.py":230
  *     if position < len(out):
  *         _resize(out, position)
  *     return count             # <<<<<<<<<<<<<<
@@ -21855,7 +21857,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":175
+  /* "kafkatools/core/records/_kernel_text.py":190
  * 
  * 
  * def write_keys_and_values(             # <<<<<<<<<<<<<<
@@ -21936,50 +21938,50 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_columns,&__pyx_mstate_global->__pyx_n_u_out,&__pyx_mstate_global->__pyx_n_u_key_separator,&__pyx_mstate_global->__pyx_n_u_separator,&__pyx_mstate_global->__pyx_n_u_null_literal,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 175, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 190, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  5:
         values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 175, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 190, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  4:
         values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 175, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 190, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 175, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 190, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 175, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 190, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 175, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 190, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "write_keys_and_values", 0) < (0)) __PYX_ERR(0, 175, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "write_keys_and_values", 0) < (0)) __PYX_ERR(0, 190, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 5; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("write_keys_and_values", 1, 5, 5, i); __PYX_ERR(0, 175, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("write_keys_and_values", 1, 5, 5, i); __PYX_ERR(0, 190, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 5)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 175, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 190, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 175, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 190, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 175, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 190, __pyx_L3_error)
       values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 175, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 190, __pyx_L3_error)
       values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 175, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 190, __pyx_L3_error)
     }
     __pyx_v_columns = values[0];
     __pyx_v_out = ((PyObject*)values[1]);
@@ -21989,7 +21991,7 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("write_keys_and_values", 1, 5, 5, __pyx_nargs); __PYX_ERR(0, 175, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("write_keys_and_values", 1, 5, 5, __pyx_nargs); __PYX_ERR(0, 190, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -22000,10 +22002,10 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_out), (&PyByteArray_Type), 1, "out", 1))) __PYX_ERR(0, 176, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key_separator), (&PyBytes_Type), 1, "key_separator", 1))) __PYX_ERR(0, 176, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_separator), (&PyBytes_Type), 1, "separator", 1))) __PYX_ERR(0, 176, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_null_literal), (&PyBytes_Type), 1, "null_literal", 1))) __PYX_ERR(0, 176, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_out), (&PyByteArray_Type), 1, "out", 1))) __PYX_ERR(0, 191, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key_separator), (&PyBytes_Type), 1, "key_separator", 1))) __PYX_ERR(0, 191, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_separator), (&PyBytes_Type), 1, "separator", 1))) __PYX_ERR(0, 191, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_null_literal), (&PyBytes_Type), 1, "null_literal", 1))) __PYX_ERR(0, 191, __pyx_L1_error)
   __pyx_r = __pyx_pf_10kafkatools_4core_7records_12_kernel_text_6write_keys_and_values(__pyx_self, __pyx_v_columns, __pyx_v_out, __pyx_v_key_separator, __pyx_v_separator, __pyx_v_null_literal);
 
   /* function exit code */
@@ -22032,8 +22034,8 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_6write_keys
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("write_keys_and_values", 0);
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_and_values(__pyx_v_columns, __pyx_v_out, __pyx_v_key_separator, __pyx_v_separator, __pyx_v_null_literal, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 175, __pyx_L1_error)
-  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 175, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_write_keys_and_values(__pyx_v_columns, __pyx_v_out, __pyx_v_key_separator, __pyx_v_separator, __pyx_v_null_literal, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 190, __pyx_L1_error)
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 190, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -22058,7 +22060,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_6write_keys
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":218
+/* "kafkatools/core/records/_kernel_text.py":233
  * 
  * 
  * def _row_count(columns: RecordColumns) -> int:             # <<<<<<<<<<<<<<
@@ -22082,77 +22084,77 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("_row_count", 0);
 
-  /* "kafkatools/core/records/_kernel_text.py":221
+  /* "kafkatools/core/records/_kernel_text.py":236
  *     return min(
  *         columns.count,
  *         len(columns.value_positions),             # <<<<<<<<<<<<<<
  *         len(columns.value_lengths),
  *         len(columns.key_positions),
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 221, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 236, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_2 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 221, __pyx_L1_error)
+  __pyx_t_2 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 236, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":222
+  /* "kafkatools/core/records/_kernel_text.py":237
  *         columns.count,
  *         len(columns.value_positions),
  *         len(columns.value_lengths),             # <<<<<<<<<<<<<<
  *         len(columns.key_positions),
  *         len(columns.key_lengths),
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 222, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_value_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 237, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_3 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_3 == ((Py_ssize_t)-1))) __PYX_ERR(0, 222, __pyx_L1_error)
+  __pyx_t_3 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_3 == ((Py_ssize_t)-1))) __PYX_ERR(0, 237, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":223
+  /* "kafkatools/core/records/_kernel_text.py":238
  *         len(columns.value_positions),
  *         len(columns.value_lengths),
  *         len(columns.key_positions),             # <<<<<<<<<<<<<<
  *         len(columns.key_lengths),
  *     )
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 223, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_positions); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 238, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_4 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 223, __pyx_L1_error)
+  __pyx_t_4 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 238, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":224
+  /* "kafkatools/core/records/_kernel_text.py":239
  *         len(columns.value_lengths),
  *         len(columns.key_positions),
  *         len(columns.key_lengths),             # <<<<<<<<<<<<<<
  *     )
  * 
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 224, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_key_lengths); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 239, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_5 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_5 == ((Py_ssize_t)-1))) __PYX_ERR(0, 224, __pyx_L1_error)
+  __pyx_t_5 = PyObject_Length(__pyx_t_1); if (unlikely(__pyx_t_5 == ((Py_ssize_t)-1))) __PYX_ERR(0, 239, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":220
+  /* "kafkatools/core/records/_kernel_text.py":235
  * def _row_count(columns: RecordColumns) -> int:
  *     return min(
  *         columns.count,             # <<<<<<<<<<<<<<
  *         len(columns.value_positions),
  *         len(columns.value_lengths),
 */
-  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_count); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 220, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyObject_GetAttrStr(__pyx_v_columns, __pyx_mstate_global->__pyx_n_u_count); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 235, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
 
-  /* "kafkatools/core/records/_kernel_text.py":221
+  /* "kafkatools/core/records/_kernel_text.py":236
  *     return min(
  *         columns.count,
  *         len(columns.value_positions),             # <<<<<<<<<<<<<<
  *         len(columns.value_lengths),
  *         len(columns.key_positions),
 */
-  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_2); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 221, __pyx_L1_error)
+  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_2); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 236, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_7);
-  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 221, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 236, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
   if (__pyx_t_8) {
-    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_2); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 221, __pyx_L1_error)
+    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_2); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 236, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_7);
     __pyx_t_6 = __pyx_t_7;
     __pyx_t_7 = 0;
@@ -22166,19 +22168,19 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(
   __pyx_t_1 = __pyx_t_6;
   __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":222
+  /* "kafkatools/core/records/_kernel_text.py":237
  *         columns.count,
  *         len(columns.value_positions),
  *         len(columns.value_lengths),             # <<<<<<<<<<<<<<
  *         len(columns.key_positions),
  *         len(columns.key_lengths),
 */
-  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_3); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 222, __pyx_L1_error)
+  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_3); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 237, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_7);
-  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 222, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 237, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
   if (__pyx_t_8) {
-    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_3); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 222, __pyx_L1_error)
+    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_3); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 237, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_7);
     __pyx_t_6 = __pyx_t_7;
     __pyx_t_7 = 0;
@@ -22192,19 +22194,19 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(
   __pyx_t_1 = __pyx_t_6;
   __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":223
+  /* "kafkatools/core/records/_kernel_text.py":238
  *         len(columns.value_positions),
  *         len(columns.value_lengths),
  *         len(columns.key_positions),             # <<<<<<<<<<<<<<
  *         len(columns.key_lengths),
  *     )
 */
-  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_4); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 223, __pyx_L1_error)
+  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_4); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 238, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_7);
-  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 223, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 238, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
   if (__pyx_t_8) {
-    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_4); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 223, __pyx_L1_error)
+    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_4); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 238, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_7);
     __pyx_t_6 = __pyx_t_7;
     __pyx_t_7 = 0;
@@ -22218,19 +22220,19 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(
   __pyx_t_1 = __pyx_t_6;
   __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":224
+  /* "kafkatools/core/records/_kernel_text.py":239
  *         len(columns.value_lengths),
  *         len(columns.key_positions),
  *         len(columns.key_lengths),             # <<<<<<<<<<<<<<
  *     )
  * 
 */
-  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_5); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 224, __pyx_L1_error)
+  __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_5); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 239, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_7);
-  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 224, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyObject_CompareBoolLt_int_object(__pyx_t_7, __pyx_t_1, Py_LT); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 239, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
   if (__pyx_t_8) {
-    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_5); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 224, __pyx_L1_error)
+    __pyx_t_7 = PyLong_FromSsize_t(__pyx_t_5); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 239, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_7);
     __pyx_t_6 = __pyx_t_7;
     __pyx_t_7 = 0;
@@ -22244,14 +22246,14 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(
 
 
 
-  __pyx_t_2 = __Pyx_PyIndex_AsSsize_t(__pyx_t_6); if (unlikely((__pyx_t_2 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 224, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_PyIndex_AsSsize_t(__pyx_t_6); if (unlikely((__pyx_t_2 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 239, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
   {
     __pyx_r = __pyx_t_2;
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":218
+  /* "kafkatools/core/records/_kernel_text.py":233
  * 
  * 
  * def _row_count(columns: RecordColumns) -> int:             # <<<<<<<<<<<<<<
@@ -22272,7 +22274,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__row_count(
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":228
+/* "kafkatools/core/records/_kernel_text.py":243
  * 
  * 
  * def _put_cell(slots: Any, position: int, source: Any, start: int, length: int, null_literal: bytes) -> int:             # <<<<<<<<<<<<<<
@@ -22284,7 +22286,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(u
   Py_ssize_t __pyx_r;
   int __pyx_t_1;
 
-  /* "kafkatools/core/records/_kernel_text.py":229
+  /* "kafkatools/core/records/_kernel_text.py":244
  * 
  * def _put_cell(slots: Any, position: int, source: Any, start: int, length: int, null_literal: bytes) -> int:
  *     if length < 0:             # <<<<<<<<<<<<<<
@@ -22296,7 +22298,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(u
   if (__pyx_t_1) {
 
 
-    /* "kafkatools/core/records/_kernel_text.py":230
+    /* "kafkatools/core/records/_kernel_text.py":245
  * def _put_cell(slots: Any, position: int, source: Any, start: int, length: int, null_literal: bytes) -> int:
  *     if length < 0:
  *         return _put_text(slots, position, null_literal)             # <<<<<<<<<<<<<<
@@ -22309,7 +22311,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(u
     }
     goto __pyx_L0;
 
-    /* "kafkatools/core/records/_kernel_text.py":229
+    /* "kafkatools/core/records/_kernel_text.py":244
  * 
  * def _put_cell(slots: Any, position: int, source: Any, start: int, length: int, null_literal: bytes) -> int:
  *     if length < 0:             # <<<<<<<<<<<<<<
@@ -22318,7 +22320,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(u
 */
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":231
+  /* "kafkatools/core/records/_kernel_text.py":246
  *     if length < 0:
  *         return _put_text(slots, position, null_literal)
  *     _copy(slots, position, source, start, length)             # <<<<<<<<<<<<<<
@@ -22327,7 +22329,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(u
 */
   __pyx_f_10kafkatools_4core_7records_7_kernel__copy(__pyx_v_slots, __pyx_v_position, __pyx_v_source, __pyx_v_start, __pyx_v_length);
 
-  /* "kafkatools/core/records/_kernel_text.py":232
+  /* "kafkatools/core/records/_kernel_text.py":247
  *         return _put_text(slots, position, null_literal)
  *     _copy(slots, position, source, start, length)
  *     return position + length             # <<<<<<<<<<<<<<
@@ -22340,7 +22342,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(u
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":228
+  /* "kafkatools/core/records/_kernel_text.py":243
  * 
  * 
  * def _put_cell(slots: Any, position: int, source: Any, start: int, length: int, null_literal: bytes) -> int:             # <<<<<<<<<<<<<<
@@ -22354,7 +22356,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text__put_cell(u
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":238
+/* "kafkatools/core/records/_kernel_text.py":253
  * 
  * 
  * def _murmur2(data: Any, position: int, length: int) -> int:             # <<<<<<<<<<<<<<
@@ -22371,7 +22373,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
   int __pyx_t_1;
 
 
-  /* "kafkatools/core/records/_kernel_text.py":239
+  /* "kafkatools/core/records/_kernel_text.py":254
  * 
  * def _murmur2(data: Any, position: int, length: int) -> int:
  *     h = _as_unsigned_int(-1756908916 ^ length)             # <<<<<<<<<<<<<<
@@ -22380,21 +22382,21 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
   __pyx_v_h = __pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int((-1756908916L ^ __pyx_v_length));
 
-  /* "kafkatools/core/records/_kernel_text.py":240
+  /* "kafkatools/core/records/_kernel_text.py":255
  * def _murmur2(data: Any, position: int, length: int) -> int:
  *     h = _as_unsigned_int(-1756908916 ^ length)
  *     end = position + (length & ~3)             # <<<<<<<<<<<<<<
  *     while position < end:
- *         k = _as_unsigned_int(data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24))
+ *         k = _as_unsigned_int(
 */
   __pyx_v_end = (__pyx_v_position + (__pyx_v_length & (~3)));
 
-  /* "kafkatools/core/records/_kernel_text.py":241
+  /* "kafkatools/core/records/_kernel_text.py":256
  *     h = _as_unsigned_int(-1756908916 ^ length)
  *     end = position + (length & ~3)
  *     while position < end:             # <<<<<<<<<<<<<<
- *         k = _as_unsigned_int(data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24))
- *         k = _as_unsigned_int(k * 1540483477)
+ *         k = _as_unsigned_int(
+ *             data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24)
 */
   while (1) {
     __pyx_t_1 = (__pyx_v_position < __pyx_v_end);
@@ -22402,26 +22404,26 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 
     if (!__pyx_t_1) break;
 
-    /* "kafkatools/core/records/_kernel_text.py":242
+    /* "kafkatools/core/records/_kernel_text.py":257
  *     end = position + (length & ~3)
  *     while position < end:
- *         k = _as_unsigned_int(data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24))             # <<<<<<<<<<<<<<
- *         k = _as_unsigned_int(k * 1540483477)
- *         k ^= k >> 24
+ *         k = _as_unsigned_int(             # <<<<<<<<<<<<<<
+ *             data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24)
+ *         )
 */
     __pyx_v_k = __pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int(((((__pyx_v_data[__pyx_v_position]) | ((__pyx_v_data[(__pyx_v_position + 1)]) << 8)) | ((__pyx_v_data[(__pyx_v_position + 2)]) << 16)) | ((__pyx_v_data[(__pyx_v_position + 3)]) << 24)));
 
-    /* "kafkatools/core/records/_kernel_text.py":243
- *     while position < end:
- *         k = _as_unsigned_int(data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24))
+    /* "kafkatools/core/records/_kernel_text.py":260
+ *             data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24)
+ *         )
  *         k = _as_unsigned_int(k * 1540483477)             # <<<<<<<<<<<<<<
  *         k ^= k >> 24
  *         k = _as_unsigned_int(k * 1540483477)
 */
     __pyx_v_k = __pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int((__pyx_v_k * 0x5BD1E995));
 
-    /* "kafkatools/core/records/_kernel_text.py":244
- *         k = _as_unsigned_int(data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24))
+    /* "kafkatools/core/records/_kernel_text.py":261
+ *         )
  *         k = _as_unsigned_int(k * 1540483477)
  *         k ^= k >> 24             # <<<<<<<<<<<<<<
  *         k = _as_unsigned_int(k * 1540483477)
@@ -22429,7 +22431,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
     __pyx_v_k = (__pyx_v_k ^ (__pyx_v_k >> 24));
 
-    /* "kafkatools/core/records/_kernel_text.py":245
+    /* "kafkatools/core/records/_kernel_text.py":262
  *         k = _as_unsigned_int(k * 1540483477)
  *         k ^= k >> 24
  *         k = _as_unsigned_int(k * 1540483477)             # <<<<<<<<<<<<<<
@@ -22438,7 +22440,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
     __pyx_v_k = __pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int((__pyx_v_k * 0x5BD1E995));
 
-    /* "kafkatools/core/records/_kernel_text.py":246
+    /* "kafkatools/core/records/_kernel_text.py":263
  *         k ^= k >> 24
  *         k = _as_unsigned_int(k * 1540483477)
  *         h = _as_unsigned_int(h * 1540483477)             # <<<<<<<<<<<<<<
@@ -22447,7 +22449,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
     __pyx_v_h = __pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int((__pyx_v_h * 0x5BD1E995));
 
-    /* "kafkatools/core/records/_kernel_text.py":247
+    /* "kafkatools/core/records/_kernel_text.py":264
  *         k = _as_unsigned_int(k * 1540483477)
  *         h = _as_unsigned_int(h * 1540483477)
  *         h ^= k             # <<<<<<<<<<<<<<
@@ -22456,7 +22458,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
     __pyx_v_h = (__pyx_v_h ^ __pyx_v_k);
 
-    /* "kafkatools/core/records/_kernel_text.py":248
+    /* "kafkatools/core/records/_kernel_text.py":265
  *         h = _as_unsigned_int(h * 1540483477)
  *         h ^= k
  *         position += 4             # <<<<<<<<<<<<<<
@@ -22466,7 +22468,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
     __pyx_v_position = (__pyx_v_position + 4);
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":249
+  /* "kafkatools/core/records/_kernel_text.py":266
  *         h ^= k
  *         position += 4
  *     rest = length & 3             # <<<<<<<<<<<<<<
@@ -22475,7 +22477,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
   __pyx_v_rest = (__pyx_v_length & 3);
 
-  /* "kafkatools/core/records/_kernel_text.py":250
+  /* "kafkatools/core/records/_kernel_text.py":267
  *         position += 4
  *     rest = length & 3
  *     if rest == 3:             # <<<<<<<<<<<<<<
@@ -22487,7 +22489,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
   if (__pyx_t_1) {
 
 
-    /* "kafkatools/core/records/_kernel_text.py":251
+    /* "kafkatools/core/records/_kernel_text.py":268
  *     rest = length & 3
  *     if rest == 3:
  *         h ^= data[position + 2] << 16             # <<<<<<<<<<<<<<
@@ -22496,7 +22498,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
     __pyx_v_h = (__pyx_v_h ^ ((__pyx_v_data[(__pyx_v_position + 2)]) << 16));
 
-    /* "kafkatools/core/records/_kernel_text.py":250
+    /* "kafkatools/core/records/_kernel_text.py":267
  *         position += 4
  *     rest = length & 3
  *     if rest == 3:             # <<<<<<<<<<<<<<
@@ -22505,7 +22507,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":252
+  /* "kafkatools/core/records/_kernel_text.py":269
  *     if rest == 3:
  *         h ^= data[position + 2] << 16
  *     if rest >= 2:             # <<<<<<<<<<<<<<
@@ -22517,7 +22519,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
   if (__pyx_t_1) {
 
 
-    /* "kafkatools/core/records/_kernel_text.py":253
+    /* "kafkatools/core/records/_kernel_text.py":270
  *         h ^= data[position + 2] << 16
  *     if rest >= 2:
  *         h ^= data[position + 1] << 8             # <<<<<<<<<<<<<<
@@ -22526,7 +22528,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
     __pyx_v_h = (__pyx_v_h ^ ((__pyx_v_data[(__pyx_v_position + 1)]) << 8));
 
-    /* "kafkatools/core/records/_kernel_text.py":252
+    /* "kafkatools/core/records/_kernel_text.py":269
  *     if rest == 3:
  *         h ^= data[position + 2] << 16
  *     if rest >= 2:             # <<<<<<<<<<<<<<
@@ -22535,7 +22537,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":254
+  /* "kafkatools/core/records/_kernel_text.py":271
  *     if rest >= 2:
  *         h ^= data[position + 1] << 8
  *     if rest >= 1:             # <<<<<<<<<<<<<<
@@ -22547,7 +22549,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
   if (__pyx_t_1) {
 
 
-    /* "kafkatools/core/records/_kernel_text.py":255
+    /* "kafkatools/core/records/_kernel_text.py":272
  *         h ^= data[position + 1] << 8
  *     if rest >= 1:
  *         h = _as_unsigned_int((h ^ data[position]) * 1540483477)             # <<<<<<<<<<<<<<
@@ -22556,7 +22558,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
     __pyx_v_h = __pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int(((__pyx_v_h ^ (__pyx_v_data[__pyx_v_position])) * 0x5BD1E995));
 
-    /* "kafkatools/core/records/_kernel_text.py":254
+    /* "kafkatools/core/records/_kernel_text.py":271
  *     if rest >= 2:
  *         h ^= data[position + 1] << 8
  *     if rest >= 1:             # <<<<<<<<<<<<<<
@@ -22565,7 +22567,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":256
+  /* "kafkatools/core/records/_kernel_text.py":273
  *     if rest >= 1:
  *         h = _as_unsigned_int((h ^ data[position]) * 1540483477)
  *     h ^= h >> 13             # <<<<<<<<<<<<<<
@@ -22574,7 +22576,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
   __pyx_v_h = (__pyx_v_h ^ (__pyx_v_h >> 13));
 
-  /* "kafkatools/core/records/_kernel_text.py":257
+  /* "kafkatools/core/records/_kernel_text.py":274
  *         h = _as_unsigned_int((h ^ data[position]) * 1540483477)
  *     h ^= h >> 13
  *     h = _as_unsigned_int(h * 1540483477)             # <<<<<<<<<<<<<<
@@ -22583,7 +22585,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
   __pyx_v_h = __pyx_f_10kafkatools_4core_7records_7_kernel__as_unsigned_int((__pyx_v_h * 0x5BD1E995));
 
-  /* "kafkatools/core/records/_kernel_text.py":258
+  /* "kafkatools/core/records/_kernel_text.py":275
  *     h ^= h >> 13
  *     h = _as_unsigned_int(h * 1540483477)
  *     h ^= h >> 15             # <<<<<<<<<<<<<<
@@ -22592,7 +22594,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
 */
   __pyx_v_h = (__pyx_v_h ^ (__pyx_v_h >> 15));
 
-  /* "kafkatools/core/records/_kernel_text.py":259
+  /* "kafkatools/core/records/_kernel_text.py":276
  *     h = _as_unsigned_int(h * 1540483477)
  *     h ^= h >> 15
  *     return _as_int(h)             # <<<<<<<<<<<<<<
@@ -22605,7 +22607,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":238
+  /* "kafkatools/core/records/_kernel_text.py":253
  * 
  * 
  * def _murmur2(data: Any, position: int, length: int) -> int:             # <<<<<<<<<<<<<<
@@ -22623,7 +22625,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(unsigned 
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":262
+/* "kafkatools/core/records/_kernel_text.py":279
  * 
  * 
  * def murmur2(data: Buffer) -> int:             # <<<<<<<<<<<<<<
@@ -22642,7 +22644,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text_murmur2(__Pyx_memv
   int __pyx_r;
   Py_ssize_t __pyx_t_1;
 
-  /* "kafkatools/core/records/_kernel_text.py":264
+  /* "kafkatools/core/records/_kernel_text.py":281
  * def murmur2(data: Buffer) -> int:
  *     """Kafka's hash of a key, a signed 32-bit integer."""
  *     return _murmur2(_items(data), 0, len(data))             # <<<<<<<<<<<<<<
@@ -22657,7 +22659,7 @@ static int __pyx_f_10kafkatools_4core_7records_12_kernel_text_murmur2(__Pyx_memv
 
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":262
+  /* "kafkatools/core/records/_kernel_text.py":279
  * 
  * 
  * def murmur2(data: Buffer) -> int:             # <<<<<<<<<<<<<<
@@ -22711,32 +22713,32 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_data,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 262, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 279, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 262, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 279, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "murmur2", 0) < (0)) __PYX_ERR(0, 262, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "murmur2", 0) < (0)) __PYX_ERR(0, 279, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 1; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("murmur2", 1, 1, 1, i); __PYX_ERR(0, 262, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("murmur2", 1, 1, 1, i); __PYX_ERR(0, 279, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 1)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 262, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 279, __pyx_L3_error)
     }
-    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 262, __pyx_L3_error)
+    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 279, __pyx_L3_error)
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("murmur2", 1, 1, 1, __pyx_nargs); __PYX_ERR(0, 262, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("murmur2", 1, 1, 1, __pyx_nargs); __PYX_ERR(0, 279, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -22768,8 +22770,8 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_8murmur2(CY
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("murmur2", 0);
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_murmur2(__pyx_v_data, 1); if (unlikely(__pyx_t_1 == ((int)-1) && PyErr_Occurred())) __PYX_ERR(0, 262, __pyx_L1_error)
-  __pyx_t_2 = __Pyx_PyLong_From_int(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 262, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_murmur2(__pyx_v_data, 1); if (unlikely(__pyx_t_1 == ((int)-1) && PyErr_Occurred())) __PYX_ERR(0, 279, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_PyLong_From_int(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 279, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -22794,7 +22796,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_8murmur2(CY
   return __pyx_r;
 }
 
-/* "kafkatools/core/records/_kernel_text.py":267
+/* "kafkatools/core/records/_kernel_text.py":284
  * 
  * 
  * def partitions_for_keys(             # <<<<<<<<<<<<<<
@@ -22832,9 +22834,9 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":271
- * ) -> int:
- *     """Fills `partitions` with what the default partitioner picks for each key, -1 where the key is null; how many rows, -1 for a bad cell."""
+  /* "kafkatools/core/records/_kernel_text.py":290
+ *     rows, -1 for a bad cell.
+ *     """
  *     source, end = _items(data), len(data)             # <<<<<<<<<<<<<<
  *     positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)
  *     count = min(len(key_positions), len(key_lengths), len(partitions))
@@ -22845,21 +22847,21 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
   __pyx_v_source = __pyx_t_1;
   __pyx_v_end = __pyx_t_2;
 
-  /* "kafkatools/core/records/_kernel_text.py":272
- *     """Fills `partitions` with what the default partitioner picks for each key, -1 where the key is null; how many rows, -1 for a bad cell."""
+  /* "kafkatools/core/records/_kernel_text.py":291
+ *     """
  *     source, end = _items(data), len(data)
  *     positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)             # <<<<<<<<<<<<<<
  *     count = min(len(key_positions), len(key_lengths), len(partitions))
  *     if partition_count < 1:
 */
-  __pyx_t_3 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_key_positions); if (unlikely(__pyx_t_3 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 272, __pyx_L1_error)
-  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_key_lengths); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 272, __pyx_L1_error)
-  __pyx_t_5 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_partitions); if (unlikely(__pyx_t_5 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 272, __pyx_L1_error)
+  __pyx_t_3 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_key_positions); if (unlikely(__pyx_t_3 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 291, __pyx_L1_error)
+  __pyx_t_4 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_key_lengths); if (unlikely(__pyx_t_4 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 291, __pyx_L1_error)
+  __pyx_t_5 = __pyx_f_10kafkatools_4core_7records_7_kernel__int_items(__pyx_v_partitions); if (unlikely(__pyx_t_5 == ((void *)NULL) && PyErr_Occurred())) __PYX_ERR(0, 291, __pyx_L1_error)
   __pyx_v_positions = __pyx_t_3;
   __pyx_v_lengths = __pyx_t_4;
   __pyx_v_out = __pyx_t_5;
 
-  /* "kafkatools/core/records/_kernel_text.py":273
+  /* "kafkatools/core/records/_kernel_text.py":292
  *     source, end = _items(data), len(data)
  *     positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)
  *     count = min(len(key_positions), len(key_lengths), len(partitions))             # <<<<<<<<<<<<<<
@@ -22868,19 +22870,19 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
 */
   if (unlikely(((PyObject *)__pyx_v_key_lengths) == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 273, __pyx_L1_error)
+    __PYX_ERR(0, 292, __pyx_L1_error)
   }
-  __pyx_t_2 = Py_SIZE(((PyObject *)__pyx_v_key_lengths)); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 273, __pyx_L1_error)
+  __pyx_t_2 = Py_SIZE(((PyObject *)__pyx_v_key_lengths)); if (unlikely(__pyx_t_2 == ((Py_ssize_t)-1))) __PYX_ERR(0, 292, __pyx_L1_error)
   if (unlikely(((PyObject *)__pyx_v_partitions) == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 273, __pyx_L1_error)
+    __PYX_ERR(0, 292, __pyx_L1_error)
   }
-  __pyx_t_6 = Py_SIZE(((PyObject *)__pyx_v_partitions)); if (unlikely(__pyx_t_6 == ((Py_ssize_t)-1))) __PYX_ERR(0, 273, __pyx_L1_error)
+  __pyx_t_6 = Py_SIZE(((PyObject *)__pyx_v_partitions)); if (unlikely(__pyx_t_6 == ((Py_ssize_t)-1))) __PYX_ERR(0, 292, __pyx_L1_error)
   if (unlikely(((PyObject *)__pyx_v_key_positions) == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 273, __pyx_L1_error)
+    __PYX_ERR(0, 292, __pyx_L1_error)
   }
-  __pyx_t_7 = Py_SIZE(((PyObject *)__pyx_v_key_positions)); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 273, __pyx_L1_error)
+  __pyx_t_7 = Py_SIZE(((PyObject *)__pyx_v_key_positions)); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 292, __pyx_L1_error)
   __pyx_t_9 = (__pyx_t_2 < __pyx_t_7);
 
   if (__pyx_t_9) {
@@ -22910,7 +22912,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
   __pyx_v_count = __pyx_t_8;
 
 
-  /* "kafkatools/core/records/_kernel_text.py":274
+  /* "kafkatools/core/records/_kernel_text.py":293
  *     positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)
  *     count = min(len(key_positions), len(key_lengths), len(partitions))
  *     if partition_count < 1:             # <<<<<<<<<<<<<<
@@ -22922,7 +22924,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
   if (__pyx_t_9) {
 
 
-    /* "kafkatools/core/records/_kernel_text.py":275
+    /* "kafkatools/core/records/_kernel_text.py":294
  *     count = min(len(key_positions), len(key_lengths), len(partitions))
  *     if partition_count < 1:
  *         return -1             # <<<<<<<<<<<<<<
@@ -22935,7 +22937,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
     }
     goto __pyx_L0;
 
-    /* "kafkatools/core/records/_kernel_text.py":274
+    /* "kafkatools/core/records/_kernel_text.py":293
  *     positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)
  *     count = min(len(key_positions), len(key_lengths), len(partitions))
  *     if partition_count < 1:             # <<<<<<<<<<<<<<
@@ -22944,7 +22946,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
 */
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":276
+  /* "kafkatools/core/records/_kernel_text.py":295
  *     if partition_count < 1:
  *         return -1
  *     row = 0             # <<<<<<<<<<<<<<
@@ -22953,7 +22955,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
 */
   __pyx_v_row = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":277
+  /* "kafkatools/core/records/_kernel_text.py":296
  *         return -1
  *     row = 0
  *     while row < count:             # <<<<<<<<<<<<<<
@@ -22966,7 +22968,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
 
     if (!__pyx_t_9) break;
 
-    /* "kafkatools/core/records/_kernel_text.py":278
+    /* "kafkatools/core/records/_kernel_text.py":297
  *     row = 0
  *     while row < count:
  *         length = lengths[row]             # <<<<<<<<<<<<<<
@@ -22975,7 +22977,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
 */
     __pyx_v_length = (__pyx_v_lengths[__pyx_v_row]);
 
-    /* "kafkatools/core/records/_kernel_text.py":279
+    /* "kafkatools/core/records/_kernel_text.py":298
  *     while row < count:
  *         length = lengths[row]
  *         if not _is_inside(positions[row], length, end):             # <<<<<<<<<<<<<<
@@ -22987,7 +22989,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
     if (__pyx_t_9) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":280
+      /* "kafkatools/core/records/_kernel_text.py":299
  *         length = lengths[row]
  *         if not _is_inside(positions[row], length, end):
  *             return -1             # <<<<<<<<<<<<<<
@@ -23000,7 +23002,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
       }
       goto __pyx_L0;
 
-      /* "kafkatools/core/records/_kernel_text.py":279
+      /* "kafkatools/core/records/_kernel_text.py":298
  *     while row < count:
  *         length = lengths[row]
  *         if not _is_inside(positions[row], length, end):             # <<<<<<<<<<<<<<
@@ -23009,7 +23011,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":281
+    /* "kafkatools/core/records/_kernel_text.py":300
  *         if not _is_inside(positions[row], length, end):
  *             return -1
  *         out[row] = -1             # <<<<<<<<<<<<<<
@@ -23018,7 +23020,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
 */
     (__pyx_v_out[__pyx_v_row]) = -1;
 
-    /* "kafkatools/core/records/_kernel_text.py":282
+    /* "kafkatools/core/records/_kernel_text.py":301
  *             return -1
  *         out[row] = -1
  *         if length >= 0:             # <<<<<<<<<<<<<<
@@ -23030,7 +23032,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
     if (__pyx_t_9) {
 
 
-      /* "kafkatools/core/records/_kernel_text.py":283
+      /* "kafkatools/core/records/_kernel_text.py":302
  *         out[row] = -1
  *         if length >= 0:
  *             out[row] = (_murmur2(source, positions[row], length) & 2147483647) % partition_count             # <<<<<<<<<<<<<<
@@ -23039,7 +23041,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
 */
       (__pyx_v_out[__pyx_v_row]) = ((__pyx_f_10kafkatools_4core_7records_12_kernel_text__murmur2(__pyx_v_source, (__pyx_v_positions[__pyx_v_row]), __pyx_v_length) & 0x7FFFFFFF) % __pyx_v_partition_count);
 
-      /* "kafkatools/core/records/_kernel_text.py":282
+      /* "kafkatools/core/records/_kernel_text.py":301
  *             return -1
  *         out[row] = -1
  *         if length >= 0:             # <<<<<<<<<<<<<<
@@ -23048,7 +23050,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
 */
     }
 
-    /* "kafkatools/core/records/_kernel_text.py":284
+    /* "kafkatools/core/records/_kernel_text.py":303
  *         if length >= 0:
  *             out[row] = (_murmur2(source, positions[row], length) & 2147483647) % partition_count
  *         row += 1             # <<<<<<<<<<<<<<
@@ -23057,7 +23059,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
     __pyx_v_row = (__pyx_v_row + 1);
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":285
+  /* "kafkatools/core/records/_kernel_text.py":304
  *             out[row] = (_murmur2(source, positions[row], length) & 2147483647) % partition_count
  *         row += 1
  *     return count             # <<<<<<<<<<<<<<
@@ -23068,7 +23070,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/records/_kernel_text.py":267
+  /* "kafkatools/core/records/_kernel_text.py":284
  * 
  * 
  * def partitions_for_keys(             # <<<<<<<<<<<<<<
@@ -23101,7 +23103,7 @@ PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
 PyObject *__pyx_args, PyObject *__pyx_kwds
 #endif
 ); /*proto*/
-PyDoc_STRVAR(__pyx_doc_10kafkatools_4core_7records_12_kernel_text_10partitions_for_keys, "Fills `partitions` with what the default partitioner picks for each key, -1 where the key is null; how many rows, -1 for a bad cell.");
+PyDoc_STRVAR(__pyx_doc_10kafkatools_4core_7records_12_kernel_text_10partitions_for_keys, "Fills `partitions` with what the default partitioner picks for each key, -1 where the key is null; how many\n    rows, -1 for a bad cell.\n    ");
 static PyMethodDef __pyx_mdef_10kafkatools_4core_7records_12_kernel_text_11partitions_for_keys = {"partitions_for_keys", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_7records_12_kernel_text_11partitions_for_keys, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_10kafkatools_4core_7records_12_kernel_text_10partitions_for_keys};
 static PyObject *__pyx_pw_10kafkatools_4core_7records_12_kernel_text_11partitions_for_keys(PyObject *__pyx_self, 
 #if CYTHON_VECTORCALL
@@ -23137,60 +23139,60 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_data,&__pyx_mstate_global->__pyx_n_u_key_positions,&__pyx_mstate_global->__pyx_n_u_key_lengths,&__pyx_mstate_global->__pyx_n_u_partition_count,&__pyx_mstate_global->__pyx_n_u_partitions,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 267, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 284, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  5:
         values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 267, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 284, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  4:
         values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 267, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 284, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 267, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 284, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 267, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 284, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 267, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 284, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "partitions_for_keys", 0) < (0)) __PYX_ERR(0, 267, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "partitions_for_keys", 0) < (0)) __PYX_ERR(0, 284, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 5; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("partitions_for_keys", 1, 5, 5, i); __PYX_ERR(0, 267, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("partitions_for_keys", 1, 5, 5, i); __PYX_ERR(0, 284, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 5)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 267, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 284, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 267, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 284, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 267, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 284, __pyx_L3_error)
       values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 267, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 284, __pyx_L3_error)
       values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 267, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 284, __pyx_L3_error)
     }
-    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 268, __pyx_L3_error)
+    __pyx_v_data = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char__const__(values[0], 0); if (unlikely(!__pyx_v_data.memview)) __PYX_ERR(0, 285, __pyx_L3_error)
     __pyx_v_key_positions = ((arrayobject *)values[1]);
     __pyx_v_key_lengths = ((arrayobject *)values[2]);
-    __pyx_v_partition_count = __Pyx_PyLong_As_int(values[3]); if (unlikely((__pyx_v_partition_count == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 268, __pyx_L3_error)
+    __pyx_v_partition_count = __Pyx_PyLong_As_int(values[3]); if (unlikely((__pyx_v_partition_count == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 285, __pyx_L3_error)
     __pyx_v_partitions = ((arrayobject *)values[4]);
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("partitions_for_keys", 1, 5, 5, __pyx_nargs); __PYX_ERR(0, 267, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("partitions_for_keys", 1, 5, 5, __pyx_nargs); __PYX_ERR(0, 284, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -23202,9 +23204,9 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key_positions), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "key_positions", 0))) __PYX_ERR(0, 268, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key_lengths), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "key_lengths", 0))) __PYX_ERR(0, 268, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_partitions), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "partitions", 0))) __PYX_ERR(0, 268, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key_positions), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "key_positions", 0))) __PYX_ERR(0, 285, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key_lengths), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "key_lengths", 0))) __PYX_ERR(0, 285, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_partitions), __pyx_mstate_global->__pyx_ptype_7cpython_5array_array, 1, "partitions", 0))) __PYX_ERR(0, 285, __pyx_L1_error)
   __pyx_r = __pyx_pf_10kafkatools_4core_7records_12_kernel_text_10partitions_for_keys(__pyx_self, __pyx_v_data, __pyx_v_key_positions, __pyx_v_key_lengths, __pyx_v_partition_count, __pyx_v_partitions);
 
   /* function exit code */
@@ -23235,8 +23237,8 @@ static PyObject *__pyx_pf_10kafkatools_4core_7records_12_kernel_text_10partition
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("partitions_for_keys", 0);
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_for_keys(__pyx_v_data, __pyx_v_key_positions, __pyx_v_key_lengths, __pyx_v_partition_count, __pyx_v_partitions, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 267, __pyx_L1_error)
-  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 267, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_7records_12_kernel_text_partitions_for_keys(__pyx_v_data, __pyx_v_key_positions, __pyx_v_key_lengths, __pyx_v_partition_count, __pyx_v_partitions, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1L) && PyErr_Occurred())) __PYX_ERR(0, 284, __pyx_L1_error)
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 284, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -25549,7 +25551,7 @@ __Pyx_RefNannySetupContext("PyInit__kernel_text", 0);
   if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_pyx_unpickle_Enum, __pyx_t_4) < (0)) __PYX_ERR(1, 4, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":11
+  /* "kafkatools/core/records/_kernel_text.py":12
  * from __future__ import annotations
  * 
  * from array import array             # <<<<<<<<<<<<<<
@@ -25558,37 +25560,13 @@ __Pyx_RefNannySetupContext("PyInit__kernel_text", 0);
 */
   {
     PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_array};
-    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_array, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 11, __pyx_L1_error)
+    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_array, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 12, __pyx_L1_error)
   }
   __pyx_t_4 = __pyx_t_1;
   __Pyx_GOTREF(__pyx_t_4);
   {
     PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_array};
     __pyx_t_9 = 0; {
-      __pyx_t_5 = __Pyx_ImportFrom(__pyx_t_4, __pyx_imported_names[__pyx_t_9]); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 11, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_5);
-      if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_9], __pyx_t_5) < (0)) __PYX_ERR(0, 11, __pyx_L1_error)
-      __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-    }
-  }
-  __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-
-  /* "kafkatools/core/records/_kernel_text.py":12
- * 
- * from array import array
- * from typing import TYPE_CHECKING, Any             # <<<<<<<<<<<<<<
- * 
- * try:
-*/
-  {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_TYPE_CHECKING,__pyx_mstate_global->__pyx_n_u_Any};
-    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_typing, __pyx_imported_names, 2, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 12, __pyx_L1_error)
-  }
-  __pyx_t_4 = __pyx_t_1;
-  __Pyx_GOTREF(__pyx_t_4);
-  {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_TYPE_CHECKING,__pyx_mstate_global->__pyx_n_u_Any};
-    for (__pyx_t_9=0; __pyx_t_9 < 2; __pyx_t_9++) {
       __pyx_t_5 = __Pyx_ImportFrom(__pyx_t_4, __pyx_imported_names[__pyx_t_9]); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 12, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_5);
       if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_9], __pyx_t_5) < (0)) __PYX_ERR(0, 12, __pyx_L1_error)
@@ -25597,7 +25575,31 @@ __Pyx_RefNannySetupContext("PyInit__kernel_text", 0);
   }
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":14
+  /* "kafkatools/core/records/_kernel_text.py":13
+ * 
+ * from array import array
+ * from typing import TYPE_CHECKING, Any             # <<<<<<<<<<<<<<
+ * 
+ * try:
+*/
+  {
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_TYPE_CHECKING,__pyx_mstate_global->__pyx_n_u_Any};
+    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_typing, __pyx_imported_names, 2, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 13, __pyx_L1_error)
+  }
+  __pyx_t_4 = __pyx_t_1;
+  __Pyx_GOTREF(__pyx_t_4);
+  {
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_TYPE_CHECKING,__pyx_mstate_global->__pyx_n_u_Any};
+    for (__pyx_t_9=0; __pyx_t_9 < 2; __pyx_t_9++) {
+      __pyx_t_5 = __Pyx_ImportFrom(__pyx_t_4, __pyx_imported_names[__pyx_t_9]); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 13, __pyx_L1_error)
+      __Pyx_GOTREF(__pyx_t_5);
+      if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_9], __pyx_t_5) < (0)) __PYX_ERR(0, 13, __pyx_L1_error)
+      __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
+    }
+  }
+  __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+
+  /* "kafkatools/core/records/_kernel_text.py":15
  * from typing import TYPE_CHECKING, Any
  * 
  * try:             # <<<<<<<<<<<<<<
@@ -25608,7 +25610,7 @@ __Pyx_RefNannySetupContext("PyInit__kernel_text", 0);
     (void)__pyx_t_1; (void)__pyx_t_2; (void)__pyx_t_3; /* mark used */
     /*try:*/ {
 
-      /* "kafkatools/core/records/_kernel_text.py":15
+      /* "kafkatools/core/records/_kernel_text.py":16
  * 
  * try:
  *     import cython             # <<<<<<<<<<<<<<
@@ -25618,21 +25620,21 @@ __Pyx_RefNannySetupContext("PyInit__kernel_text", 0);
     }
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":26
+  /* "kafkatools/core/records/_kernel_text.py":34
  *     from kafkatools.core.records._kernel import _as_int, _as_unsigned_int, _copy, _int_items, _is_inside, _items
  * 
  * if TYPE_CHECKING:             # <<<<<<<<<<<<<<
  *     from kafkatools.core.records.columns import RecordColumns
  * 
 */
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_TYPE_CHECKING); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 26, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_TYPE_CHECKING); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 34, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_8 = __Pyx_PyObject_IsTrue(__pyx_t_4); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 26, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyObject_IsTrue(__pyx_t_4); if (unlikely((__pyx_t_8 < 0))) __PYX_ERR(0, 34, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   if (__pyx_t_8) {
 
 
-    /* "kafkatools/core/records/_kernel_text.py":27
+    /* "kafkatools/core/records/_kernel_text.py":35
  * 
  * if TYPE_CHECKING:
  *     from kafkatools.core.records.columns import RecordColumns             # <<<<<<<<<<<<<<
@@ -25641,22 +25643,22 @@ __Pyx_RefNannySetupContext("PyInit__kernel_text", 0);
 */
     {
       PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_RecordColumns};
-      __pyx_t_3 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_kafkatools_core_records_columns, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 27, __pyx_L1_error)
+      __pyx_t_3 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_kafkatools_core_records_columns, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 35, __pyx_L1_error)
     }
     __pyx_t_4 = __pyx_t_3;
     __Pyx_GOTREF(__pyx_t_4);
     {
       PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_RecordColumns};
       __pyx_t_9 = 0; {
-        __pyx_t_5 = __Pyx_ImportFrom(__pyx_t_4, __pyx_imported_names[__pyx_t_9]); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 27, __pyx_L1_error)
+        __pyx_t_5 = __Pyx_ImportFrom(__pyx_t_4, __pyx_imported_names[__pyx_t_9]); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 35, __pyx_L1_error)
         __Pyx_GOTREF(__pyx_t_5);
-        if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_9], __pyx_t_5) < (0)) __PYX_ERR(0, 27, __pyx_L1_error)
+        if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_9], __pyx_t_5) < (0)) __PYX_ERR(0, 35, __pyx_L1_error)
         __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
       }
     }
     __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
-    /* "kafkatools/core/records/_kernel_text.py":26
+    /* "kafkatools/core/records/_kernel_text.py":34
  *     from kafkatools.core.records._kernel import _as_int, _as_unsigned_int, _copy, _int_items, _is_inside, _items
  * 
  * if TYPE_CHECKING:             # <<<<<<<<<<<<<<
@@ -25665,160 +25667,160 @@ __Pyx_RefNannySetupContext("PyInit__kernel_text", 0);
 */
   }
 
-  /* "kafkatools/core/records/_kernel_text.py":29
+  /* "kafkatools/core/records/_kernel_text.py":37
  *     from kafkatools.core.records.columns import RecordColumns
  * 
  * Buffer = bytes | bytearray | memoryview             # <<<<<<<<<<<<<<
  * 
  * 
 */
-  __pyx_t_4 = PyNumber_Or(((PyObject *)(&PyBytes_Type)), ((PyObject *)(&PyByteArray_Type))); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 29, __pyx_L1_error)
+  __pyx_t_4 = PyNumber_Or(((PyObject *)(&PyBytes_Type)), ((PyObject *)(&PyByteArray_Type))); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 37, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_5 = PyNumber_Or(__pyx_t_4, ((PyObject *)(&PyMemoryView_Type))); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 29, __pyx_L1_error)
+  __pyx_t_5 = PyNumber_Or(__pyx_t_4, ((PyObject *)(&PyMemoryView_Type))); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 37, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_Buffer, __pyx_t_5) < (0)) __PYX_ERR(0, 29, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_Buffer, __pyx_t_5) < (0)) __PYX_ERR(0, 37, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":80
+  /* "kafkatools/core/records/_kernel_text.py":88
  * 
  * 
- * def find_lines(data: Buffer, start: int, is_end: bool, positions: array[int], lengths: array[int], status: array[int]) -> int:             # <<<<<<<<<<<<<<
- *     r"""Splits data into lines at \n, \r and \r\n (java.io.BufferedReader.readLine); how many, at most as many as `positions` has room for.
- * 
+ * def find_lines(             # <<<<<<<<<<<<<<
+ *     data: Buffer, start: int, is_end: bool, positions: array[int], lengths: array[int], status: array[int]
+ * ) -> int:
 */
-  __pyx_t_5 = __Pyx_PyDict_NewPresized(6); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 80, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_PyDict_NewPresized(6); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 88, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 80, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_start, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 80, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_is_end, __pyx_mstate_global->__pyx_n_u_bool) < (0)) __PYX_ERR(0, 80, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_positions, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 80, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_lengths, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 80, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_status, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 80, __pyx_L1_error)
-  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_1find_lines, 0, __pyx_mstate_global->__pyx_n_u_find_lines, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[0])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 80, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 88, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_start, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 88, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_is_end, __pyx_mstate_global->__pyx_n_u_bool) < (0)) __PYX_ERR(0, 88, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_positions, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 88, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_lengths, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 88, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_status, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 88, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_1find_lines, 0, __pyx_mstate_global->__pyx_n_u_find_lines, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[0])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 88, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_4);
   #endif
   __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_4, __pyx_t_5);
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_find_lines, __pyx_t_4) < (0)) __PYX_ERR(0, 80, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_find_lines, __pyx_t_4) < (0)) __PYX_ERR(0, 88, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":116
+  /* "kafkatools/core/records/_kernel_text.py":127
  * 
  * 
  * def split_keys(             # <<<<<<<<<<<<<<
  *     data: Buffer,
  *     separator: bytes,
 */
-  __pyx_t_4 = __Pyx_PyDict_NewPresized(6); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 116, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyDict_NewPresized(6); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 127, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 116, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_separator, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 116, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_values, __pyx_mstate_global->__pyx_kp_u_tuple_array_int_array_int) < (0)) __PYX_ERR(0, 116, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_keys, __pyx_mstate_global->__pyx_kp_u_tuple_array_int_array_int) < (0)) __PYX_ERR(0, 116, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_start, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 116, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_stop, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 116, __pyx_L1_error)
-  __pyx_t_5 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_3split_keys, 0, __pyx_mstate_global->__pyx_n_u_split_keys, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[1])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 116, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 127, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_separator, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 127, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_values, __pyx_mstate_global->__pyx_kp_u_tuple_array_int_array_int) < (0)) __PYX_ERR(0, 127, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_keys, __pyx_mstate_global->__pyx_kp_u_tuple_array_int_array_int) < (0)) __PYX_ERR(0, 127, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_start, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 127, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_stop, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 127, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_3split_keys, 0, __pyx_mstate_global->__pyx_n_u_split_keys, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[1])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 127, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_5);
   #endif
   __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_5, __pyx_t_4);
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_split_keys, __pyx_t_5) < (0)) __PYX_ERR(0, 116, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_split_keys, __pyx_t_5) < (0)) __PYX_ERR(0, 127, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":170
+  /* "kafkatools/core/records/_kernel_text.py":183
  * 
  * 
  * def write_values(columns: RecordColumns, out: bytearray, separator: bytes, null_literal: bytes) -> int:             # <<<<<<<<<<<<<<
- *     """Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell lies outside its buffer."""
- *     return write_keys_and_values(columns, out, None, separator, null_literal)
+ *     """Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell
+ *     lies outside its buffer.
 */
-  __pyx_t_5 = __Pyx_PyDict_NewPresized(4); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 170, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_PyDict_NewPresized(4); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 183, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_columns, __pyx_mstate_global->__pyx_n_u_RecordColumns) < (0)) __PYX_ERR(0, 170, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_out, __pyx_mstate_global->__pyx_n_u_bytearray) < (0)) __PYX_ERR(0, 170, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_separator, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 170, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_null_literal, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 170, __pyx_L1_error)
-  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_5write_values, 0, __pyx_mstate_global->__pyx_n_u_write_values, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[2])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 170, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_columns, __pyx_mstate_global->__pyx_n_u_RecordColumns) < (0)) __PYX_ERR(0, 183, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_out, __pyx_mstate_global->__pyx_n_u_bytearray) < (0)) __PYX_ERR(0, 183, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_separator, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 183, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_null_literal, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 183, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_5write_values, 0, __pyx_mstate_global->__pyx_n_u_write_values, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[2])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 183, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_4);
   #endif
   __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_4, __pyx_t_5);
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_write_values, __pyx_t_4) < (0)) __PYX_ERR(0, 170, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_write_values, __pyx_t_4) < (0)) __PYX_ERR(0, 183, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":175
+  /* "kafkatools/core/records/_kernel_text.py":190
  * 
  * 
  * def write_keys_and_values(             # <<<<<<<<<<<<<<
  *     columns: RecordColumns, out: bytearray, key_separator: bytes | None, separator: bytes, null_literal: bytes
  * ) -> int:
 */
-  __pyx_t_4 = __Pyx_PyDict_NewPresized(5); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 175, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyDict_NewPresized(5); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 190, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_columns, __pyx_mstate_global->__pyx_n_u_RecordColumns) < (0)) __PYX_ERR(0, 175, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_out, __pyx_mstate_global->__pyx_n_u_bytearray) < (0)) __PYX_ERR(0, 175, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_key_separator, __pyx_mstate_global->__pyx_kp_u_bytes_None) < (0)) __PYX_ERR(0, 175, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_separator, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 175, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_null_literal, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 175, __pyx_L1_error)
-  __pyx_t_5 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_7write_keys_and_values, 0, __pyx_mstate_global->__pyx_n_u_write_keys_and_values, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[3])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 175, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_columns, __pyx_mstate_global->__pyx_n_u_RecordColumns) < (0)) __PYX_ERR(0, 190, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_out, __pyx_mstate_global->__pyx_n_u_bytearray) < (0)) __PYX_ERR(0, 190, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_key_separator, __pyx_mstate_global->__pyx_kp_u_bytes_None) < (0)) __PYX_ERR(0, 190, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_separator, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 190, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_null_literal, __pyx_mstate_global->__pyx_n_u_bytes) < (0)) __PYX_ERR(0, 190, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_7write_keys_and_values, 0, __pyx_mstate_global->__pyx_n_u_write_keys_and_values, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[3])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 190, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_5);
   #endif
   __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_5, __pyx_t_4);
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_write_keys_and_values, __pyx_t_5) < (0)) __PYX_ERR(0, 175, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_write_keys_and_values, __pyx_t_5) < (0)) __PYX_ERR(0, 190, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":262
+  /* "kafkatools/core/records/_kernel_text.py":279
  * 
  * 
  * def murmur2(data: Buffer) -> int:             # <<<<<<<<<<<<<<
  *     """Kafka's hash of a key, a signed 32-bit integer."""
  *     return _murmur2(_items(data), 0, len(data))
 */
-  __pyx_t_5 = __Pyx_PyDict_NewPresized(1); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 262, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_PyDict_NewPresized(1); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 279, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
-  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 262, __pyx_L1_error)
-  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_9murmur2, 0, __pyx_mstate_global->__pyx_n_u_murmur2, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[4])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 262, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 279, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_9murmur2, 0, __pyx_mstate_global->__pyx_n_u_murmur2, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[4])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 279, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_4);
   #endif
   __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_4, __pyx_t_5);
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_murmur2, __pyx_t_4) < (0)) __PYX_ERR(0, 262, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_murmur2, __pyx_t_4) < (0)) __PYX_ERR(0, 279, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
-  /* "kafkatools/core/records/_kernel_text.py":267
+  /* "kafkatools/core/records/_kernel_text.py":284
  * 
  * 
  * def partitions_for_keys(             # <<<<<<<<<<<<<<
  *     data: Buffer, key_positions: array[int], key_lengths: array[int], partition_count: int, partitions: array[int]
  * ) -> int:
 */
-  __pyx_t_4 = __Pyx_PyDict_NewPresized(5); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 267, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyDict_NewPresized(5); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 284, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 267, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_key_positions, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 267, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_key_lengths, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 267, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_partition_count, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 267, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_partitions, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 267, __pyx_L1_error)
-  __pyx_t_5 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_11partitions_for_keys, 0, __pyx_mstate_global->__pyx_n_u_partitions_for_keys, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[5])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 267, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_data, __pyx_mstate_global->__pyx_n_u_Buffer) < (0)) __PYX_ERR(0, 284, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_key_positions, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 284, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_key_lengths, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 284, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_partition_count, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 284, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_partitions, __pyx_mstate_global->__pyx_kp_u_array_int) < (0)) __PYX_ERR(0, 284, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_7records_12_kernel_text_11partitions_for_keys, 0, __pyx_mstate_global->__pyx_n_u_partitions_for_keys, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_records__kernel, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[5])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 284, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_5);
   #endif
   __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_5, __pyx_t_4);
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_partitions_for_keys, __pyx_t_5) < (0)) __PYX_ERR(0, 267, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_partitions_for_keys, __pyx_t_5) < (0)) __PYX_ERR(0, 284, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
 
   /* "kafkatools/core/records/_kernel_text.py":1
@@ -25996,30 +25998,30 @@ static int __Pyx_InitConstants(__pyx_mstatetype *__pyx_mstate) {
   CYTHON_UNUSED_VAR(__pyx_mstate);
   {
     const struct { const unsigned int length: 8; } str_length_index[] = {{6},{8},{1},{2},{15},{23},{25},{32},{20},{22},{1},{1},{37},{45},{22},{179},{8},{10},{12},{15},{7},{6},{2},{9},{39},{50},{29},{30},{37},{5},{3},{6},{8},{13},{8},{13},{15},{20},{12},{9},{17},{8},{8},{12},{10},{8},{10},{8},{7},{12},{14},{11},{10},{19},{14},{12},{10},{17},{13},{12},{12},{19},{8},{13},{3},{15},{5},{18},{4},{4},{6},{9},{5},{1},{18},{7},{5},{4},{15},{6},{9},{5},{10},{5},{6},{7},{2},{5},{3},{6},{5},{8},{36},{31},{11},{13},{13},{4},{7},{7},{4},{7},{4},{4},{12},{3},{3},{4},{15},{10},{19},{3},{9},{8},{9},{10},{5},{4},{10},{5},{6},{4},{4},{6},{6},{6},{6},{13},{15},{6},{21},{12},{1}};
-    const struct { const unsigned int length: 11; } bytes_length_index[] = {{0},{1},{1209},{27},{292},{300},{209},{432},{26},{295},{33}};
+    const struct { const unsigned int length: 11; } bytes_length_index[] = {{0},{1},{1209},{27},{292},{300},{295},{209},{435},{26},{35}};
     #ifndef CYTHON_COMPRESS_STRINGS
       #define CYTHON_COMPRESS_STRINGS 90
     #endif
-    #if (CYTHON_COMPRESS_STRINGS) == 1 /* compression: zlib (2072 bytes) */
-static const char cstring[] = "x\332\255V\315w\323V\026\227\247\tI\211\323\304)!\22093G.\264I\230`\306\300\004\010\0348&\t\220L\033\342$%\223RF\347Yz\266\025\313\222\254\047\031\233\3233\247K/\337RK-\265\324\322K/\275\324\322\313\376\t\375\023\346\276\047\177\202\241\3206\047\226\356{\357\276\373\361\373\335{m\021\331\342?k\242\221;\303\262\3750\265)>\370\016\227\r\253\376B\305\257E#/>\220\r\335V\013\216\341\020\021\351\212\250\250\026S|{[\325{\007\304\266T\005+C\312\242a}\360|t\257\257\371\360\321\026\322u\303\026\021!jA\027mC\2640R\256\033\272V\027\313<\310*\004\271\253W\221\246*b\331P\360\272\210k&\334\005S+\362\n\363\273\2227,\333B\372\312\272X\000S=eRD&\006W\"\252\251D\3347l,\332E@b\253n\027\r]\204=\005kj\016[\310\306\340\215\305\007V-\246\244\213\007;\007\327o\337\275\315\243\2650\303\215\210\304\311\311\032\004\212\t\003-\347\250\232\r\326\355\272\211IJ\334\315\213u\303\021u\014qA\026&\350\r_\260\213X\027\t\266\231 \256\360\234\221\255\032\272\004\327U\275\260\322\205I\255bv\373\t\322\010N!E\221@\017#\313B\365\227\252n\277\312\325m\260\365\023$\243c\331\3204v\303\320I\n\345dE%(\247a\254\263gAVI$)%\224/!\33304rC6,|\003\274\030\226BnH%l\351X\223l\\\263Sf]7\000\215<r4[\224$\013+\216\214%IT\034\036\216n\350\327\001\235\252\21248\225U]\265%\311vL\r\277\034\304\266.\016\344W\016w\316\356\"M3d@8:\025\025d\243\324\230\323\210,\206vT\047$\2259\332\332\335\315\350\365\307N>\217\255\035MSM\242\222C\036\376\226\2419e\235\034\341\212\203u\031\037\237\036\354H[\317v\266\376\275\273\377\224\025ujP\337\222tP\257\301g\033\310\225\366!\331C\234\227\244.\001\220#\344\303(\032\010\005l\2536.\263\r\205\335\201\277\274\243\313\354\rG\244wK-\233PuL*#U\347oCq4~\246\243r\364f\356%\311\204\000dd\252}\271\210\345\022q\312\321\252k\221\211\254\224\"\311\321MU.\201\265\035\275\247W\265\031h\314F\305AZ\317E\217\252\276$\363\352\036\332\3005\266\200\322\353\207E\206\322\350\313\203{Pb,/\225H\000\265\341@\215c\250\257\036SR\216\363\301\331D\244\256\313\252\221\352\353\221\034\"8\007\305\026)\261r\345\212\274neY\003\025""\t\300\202f\225q\016\311%9\342Q6\034\335f\225\241p\004\300s4\252\200[hx\014\020\360&\305\226eXy\230\035\0223D\362\032*\020h\3752\262\273\003@U\340\020\327\240\002\301\004\206\031\003<\222\350\361\006\017\032\201\305\213S\335FH\r7\302\373t\272q\226p]\322\260^\260\213\\4\r0\316\372\217-\0106\021\004iX\260 ]%\030`lz\261\251Uv,\370\277\311(\200\270\312\272\243i\220\005\214\033\244A\256\200\236\tp\200\005\233[\2248\"\375%\031H\022\244*1\027\246a\366\375[\270\240\022\260\325\217\001X\355v3\357+\226>1\301\035\277\t|[\234t\007Dl\022\333\200\217\345\310v4\212\240\364 \024\307\004>0\014R\007\367R\216\026}\247|I^[\220\0047\013=\245H\303\233\221\\{~\000\340\260\010$[\\=\250?\347\314\212\327\326\204\361\373\353\342\247\312@\267\330m\245\222jB\323\002\\\266\\\374c\016>\312h4[\272,\023M\225\361\307F\337\2631*\377\001\247#F\272\243\330\350;\374\360\362w\273\375M\263\277\317\225\243\263\337\002\360=*\027\221\365.^\343+\350\203\227F\017\341g\r\371 \017\037\347c\310\314oQ\373Qf8^\357\273\317\200[\035\357\250{8\216\240\367\302\315o|\022*k\302[\010\217\364\362XScBZ\023$\313x\035\2157a\354\354\020\206\207\2070\230Z\302`\360\013c\306\241 \231\216\315gx$\311X\323\004\211\337\2116\231\010\316\371,\024\272\323X\220\372\002\363\312\276_\005\030\344\310\202,@\036\251]A\220v\367\217\217\004\351\333\347\373O\217\":N\371\202?\372\014\275\257\242F\331\272\266:b\374S\000\354k\216\211\241j\300\357\336?\261\025\200.D\340\033\033\360S\331\233\300/3\201\255%\376\255*\364^\240\324\263\033i\313\206Y\3779\3269?\323\231\233\357\304g\2310\023\207\347\257qar\266\361\204\376\303\315\272\005\357\310\217\371\211\316\304b\270\370\265\367\203_\t\316\005(p\232{-\324\252\266\263m\324\231\370\222>\364\226\375\264\277\035\304\202\305\340\254\025k]he[p\360E\0035\252\364\310\215\271\027\335\2127\311-]\004\013\223\301Q3\326\274\320\3146q\353\026\330\261\333\351v\24631\333\3106\n4\333\231\230i\334\202\233\225\316\304\371\306\325F\216\306:\323\013t\315}\344\047\375\215\340oM\324\254t\246g\032\267\033o\334\204{\315{\346g:""\361/i\2723=O\317\273I\367\256w\337?k~\336Zh\245\231\332\006]\200\263Ha\221fi\301\315v\246aE\237\272\033\336\202\007\273K\264\342N\271U\357\320\253\364TN\274-\257\352\037\372o\232\013M\320\230c\261\3144\322\014\253d\230\334\0147O\302\223bXT\177=\027\001\365\r\244\270\344}\346\245=Hc\256Qw\317\271g~,\\\273\327\\n\245[\373\341\341\217\341\217\257\302W\377e\207\025\372\031M\207\027\256\202\213\212\377E 7\023\315dgb*\234Z\242\226\233`Y\304X\342\311\241\354\023t\t\034$\006Y\257\201\247\047\376j\220\354\304/\320\014\333O7\236E\302\035z\005 \2143?\323\356\264\027\363.\371\227\203d\260\321\274\004\210<h[a\366p$\241YH\350~x\3778<VC\365\214%\024\007\033\340=\376n^\377\003`\030O\341\354\337]\035`\007\235}` \343\235\204\353\217\232o\332\211\366\n3\017\201\257\3233p\275\024\256F\010<m\247\231\362\036E\2642D\357<\203\202r;[\020\357\214{\323=\202k\211w\363\377\253\233a\274\365\362\377\006\264.z5\277\302\252\026\020;Gew\331\273\343_\361O\202\010\216N|\221\236\272\310\2550(l\272\t\225\254xIo\303\277\024$:\363\t\206\333\036\257\355)0\022\3411\327 4Iy\240\031\216Nc\207&\330j\027j\002\275\035\023\367\261D\353,M\377|\260\332\274\n\205Ym\235\266Q\273\032~\377b\370,\311\n\356\036dp\342\355\371\305 \337\3144_\264\356\367\024\207\316P7\222\251\237\353\364/\214G\032\355\320\311\250+\322\241\260@\223\277\200t\027p{\002\305~\307\273\022\365g(,R\311\373.L?\016\037Cq\226\302\2226\266\213\343P\047{\200\313O\376f\220\r\272=\312\362~\340\022\300\007\262\007\017\364\216\233d\355\370\322\375\034Z\344\226\247\372V0J\312$=v/{_y\034\354\273\364&+\271\213\024\273i\367\231\267\035\245<\323\270G\037C\002\000\204\003\371\375\307;\366\227\2034k\345$K\230\3216I\017)\357\345\177\261B\210\230Jw\331\311tf\027z\245\314f\310\204\273\355M\200?v:\327\250Q\002!\316_fM\3012x\315\220\212\346\307\367\356W\314:o\370\271h\210$\301A\254\013\340r\270\234\nS\333\341\366ix\372\003@\031\316\210@\323e\377k\277\032\274l\305\376\017\026\372\247I";
-    PyObject *data = __Pyx_DecompressString(cstring, 2072, 1);
+    #if (CYTHON_COMPRESS_STRINGS) == 1 /* compression: zlib (2084 bytes) */
+static const char cstring[] = "x\332\255V\315s\323H\026\227w\034\222\311\307$\316\020B\2625U\362\300\220\204\rf\rl\002\201\202\362$\001\222eC\234d\310f\030V\323\226\332\266\022Y\222\325\222\261\251\251\2559\372\330G\035u\324QG\037}\364QG\037\347O\340O\330\327-\177\005\014\0033\233\212\245\327\335\257\337\307\357\375\336\263Ed\213\177\257\212F\356\024\313\366\303\324\206\370\340_\270dX\265\027*~-\032y\361\201l\350\266Zp\014\207\210HWDE\265\230\342\273\333\252\336= \266\245*X\031P\026\r\353\243\347\347\367z\232\017\037m\"]7l\021\021\242\026t\3216D\013#\345\206\241k5\261\304\203\254@\220;z\005i\252\"\226\014\005\257\212\270j\302]0\265$/1\277Ky\303\262-\244/\255\212\0050\325U&Edbp%\242\252J\304=\303\306\242]\004$6kv\321\320E\330S\260\246\346\260\205l\014\336X|`\325bJ\272\270\277\275\177\343\316\335;<Z\0133\334\210H\234\234\254A\240\2300\320r\216\252\331`\335\256\231\230\244\304\235\274X3\034Q\307\020\027da\202\336\340\005\273\210u\221`\233\t\342\022\317\031\331\252\241Kp]\325\013K\035\230\324\nf\267\037#\215\340\024R\024\t\3640\262,T{\251\352\366\253\\\315\006[\277@2:\226\rMc7\014\235\244PNVT\202r\032\306:{\026d\225D\222r\206\362g\3106\014\215\334\224\r\013\337\004/\206\245\220\233\322\031\266t\254I6\256\332)\263\246\033\200F\0369\232-J\222\205\025G\306\222$*\016\017G7\364\033\200NEE\032\234\312\252\256\332\222d;\246\206_\366c[\025\373\362+\207;gw\221\246\0312 \034\235\212\n\262Qj\310iT,\206v\304\023\222\312\034n\356\354d\364\332\367N>\217\255mMSM\242\222\003\036\376\246\2419%\235\034\342\262\203u\031\037\235\354oK\233O\2677\377\271\263\367\204\221:\325\347\267$\355\327\252\360\331\202\342J{\220\354\001\316KR\247\000\220#\344\303J\324\027\n\330Vm\\b\033\n\273\003\177yG\227\331\033\216H\367\226Z2\201uL*!U\347oCq4~\246\243R\364f\356%\311\204\000dd\252=\271\210\3453\342\224\242U\307\"\023\031\225\"\311\321MU>\003k\333zW\257b3\320\230\215\262\203\264\256\213n\251z\222\314\331=\260\201\253l\001\324\353\205E\006\322\350\311\375{@1\226\227J$\200\332p\200\343\030\370\325\255\224\224\343\365\340\325D\244\246""\313\252\221\352\351\221\034\"8\007d\213\224\030]\271\"\347\255,k\240\"\001X\320\2542\316!\371L\216\352(\033\216n3f(\034\001\360\034\215*\250-4<\006\010x\223b\3132\254<\314\016\211\031\"y\r\025\010\264~\t\331\235\001\240*p\210\253\300@0\201a\306@\035I\364x\203\373\215\300\342\305\251N#\244\006\033\341C:\2358\317pM\322\260^\260\213\\4\r0\316\372\217-\0106\021\004iX\260 \035%\030`lz\261\251Ur,\370\277\305J\000q\225tG\323 \013\0307H\203\\\001=\023\340\000\0136\267(qDzK\322\227$HUb.L\303\354\371\267pA%`\253\027\003T\265\323\315\274\257X\372\304\004w\374&\324\333\342Ew@\304&\261\r\370X\216lG\243\010\250\007\2418&\324\003\303 up7\345h\321s\312\227\344\265\005Ip\263\320S\2124\270\031\311\325\347\373\000\016\213@\262\305\345\375\332s^Y\361\372\2120|\177U\374\\\031\312-vZ\351L5\241i\001.[.\3769\007\237d4\232-\235*\023M\225\361\247F\337\265q^\376\023N\317\031\351\214b\243\347\360\343\313?\354\366w\315\3761W\216\316~\013\300\367\250\\D\326\373x\rg\320G/\235?\204\2375\344\243u\3704\037\003f~\257\264\237d\206\343\365\241\373\014\270\345\341\216:\207\303\n\364A\270\371\215\317BeEx\007\341s\275<\324\324\220\220V\004\3112^G\343M\030:;\204\301\341!\364\247\226\320\037\374\302\220q(H\246c\363\031\036I2\3264A\342w\242M&\202s>\013\205\3164\026\244\236\300\274\262\357W\001\0069\262 \013\220\317qW\020\244\235\275\243CAz\366|\357\311aT\216\023\276\340\217^\205>\304\250\363\325\272\276|\316\370\347\000\330\323\034\022C\305\200\337\275\377\307V\200r!\002\337\330\200\237\312\336\004~\231\tl-\361oU\241\373\002\245\256\335H[6\314\332\257\261\366\370D{z\246=9\305\204\211Ix\276\235\021F\246\352\217\351\337\334\254[\360\016\375\230\237h\307\347\302\271\357\274\037\375rp!@\201\323\330m\242f\245\225m\241v\374k\372\320[\364\323\376V\020\013\346\202\323f\254y\261\231m\302\301WuT\257\320C7\346^r\313\336\010\267t\t,\214\004\207\215X\343b#\333\300\315\333`\307n\245[\231v|\252\236\255\027h\266\035\237\250\337\206\233\345v|\274~\265\236\243\261\366\330,]q\037\371I\177-\370\246\201\032\345\366\330D\375N""\375\215\233p\257{O\375L{\362k\232n\217\315\320q7\351\336\365\356\373\247\215/\233\263\3154S[\243\263p\026)\314\321,-\270\331\366\030\254\350\023w\315\233\365`w\236\226\335Q\267\342\035x\345\256\312\261\267\351U\374\003\377Mc\266\001\032\323,\226\211z\232a\265\340~\023^[\017\327\237\205\317~\016\177FC\241\232\254?\245\273.r\177\3617\202l\320\001\202\320$}\340\022/\t>\343\263\260Xw\223,\347\227\356\227\020\307mO\365\255 \301RNv\363\036\241G\356\202\367\255\227ay\334\245\267\000\232\311K\024\273i\367\251\267\345\217\007I\266\177\217~OQ{r\236:n\306\375\267w\344/\006i\206W\222\336s3\014\223\021z@9`\377\240_0$\246\3536\274f\022\355\311\2134\323\236\232\245W\230\335i^\250\270\273\345\305\301\037;\235\256W)\201\020g\026\334D{\214e\360\032\034\215EE\372\301\375\226Y\347\250NG\225J\202\203X\017\246d\230\334\0107\216\303\343bXT\337\216G ]\003&\314{_xip\021\237\256\327\334\013\356\251\037\013W\3565\026\233\351\346^x\360S\370\323\253\360\325\177\330a\231E\033^\274\n\225(\373_\005r#\321\000`F\303\321yj\261\200f\230\263\001\260\200$\t:\017\016\022}r\254\200\247\307\3762\000\305s\205\3754T\206\013\353\335\264\313t\314\035\363b\336e\177!H\006k\215\313@\234\007-+\314\036\234\253\373\024$t?\274\177\024\036\251\241z\372\366\20202\t6\222\254\326\357\345\365_\340\017\247\3631\335\363\256\260\236aj{\300\325\214w\034\256>j\274i%ZK\314\003\304\276JO\301\373|\270\034\201\360\244\225f\312\273\024\321\362@#\31404 r8\332\204\220\047\334[\356!\\K\274\017\301_\201\006\331>\004\327@\353\222W\205\020\240\277\001\264\013Tv\027\275u\377\212\177\034D\210\264\047\347\350\t\220\265\034Qc\003\210\254\000I\327\374\313@\307\210&\273\234\332\243`$\202d\232\223\231\007\232\341\000\325\267)\247\375\016t\017z7&\356c\236\326X\232\300\332\345\306Uh\341J\363\244\205Z\225\360\207\027\203gIF)\340-\000\270\353\027\203|#\323x\321\274\337U\0348C\235HF\177\255\321\277\260R\322h\007\330\316\347G:\024\240\005~\213\263\276I\323\3070\026\326\241\022\274=Ca1\\L\205\251\255p\353$<\371\361\355\030\2242\234\020!\202\005\377;""\277\022\274l\306\376\007\r)\2500";
+    PyObject *data = __Pyx_DecompressString(cstring, 2084, 1);
     #define __Pyx_DecompressString_LZSS_UNUSED
     if (unlikely(!data)) __PYX_ERR(0, 1, __pyx_L1_error)
     const char* const bytes = __Pyx_PyBytes_AsString(data);
     #if !CYTHON_ASSUME_SAFE_MACROS
     if (likely(bytes)); else { Py_DECREF(data); __PYX_ERR(0, 1, __pyx_L1_error) }
     #endif
-    #elif (CYTHON_COMPRESS_STRINGS) > 0 && (CYTHON_COMPRESS_STRINGS) <= 90 /* compression: lzss (2693 bytes) */
-static const char cstring[] = "\377 at 0x o\377bject>.:\377 <Memory\377View of \377<contigu\377ous and gdir%\001\007\rin\021\005\177strided\"\010o or \004\031><(\t\376A\006>?Canno\377t assign\377 to read\177-only m\240\002\375v\242\000Invali\377d mode, \347exp\305\000|\000\047c\047\376t\001\047fortra\237n\047, gH\000%\005s\357hape\222\000 ax\377is Note \373th\207 Cytho\373n \021\000delib\237eratek\000\320\001c\367ter!\001n PE\337P-484\212\"re\376\264!s subcl\366\246\000es\261!buil\373ti\260\000ypes.\377 If you \223ne\224 \303\000p\316\000%\tt\177hen set\200\000\367e \047\357\002atio\377n_typing\355\047\355$iv\242\000o F\377alse.add\375_\231 earray\377[int]byt\372z\000|\312\000necol\371l\314@A\000s.abc\377disablee\275n\002\001gcis\004\003d\377kafkatoo\377ls/core/\376\327@ords/_k\377ernel_te\377xt.pyno \377default \377__reduce\337__ du\212\002no{n-\357@vial\033\000\377cinit__t\337uple[\222\007, \346\236\007]u\202\002\313Aall\363oc\337 \030\003 dat\303a.\013\020\247C\371a\326cs.\377ASCIIAny\377BufferEl\177lipsisR\365\000\377rdColumn\377sSequenc\377eTYPE_CH\277ECKING\321\204\001.\276\326\204\007__Pyx\001\000D\337ict_N\352\000Regf__\372$\341\000__\317B\373__\001\005getit\313em\r\001d0\001\027\000fu3nc\035\001\030\000st\253`)\001\347imp\363`3\001mai\275n\003\002odulM\002n[am\002\003ewT\001p~\000\357capi\003\006hec\007ksu`\000\026\001K\004!\001\211`\374\363 +\001unpick6K\000En \005vt\334A\244\001\217qual[\005\243E\254Fc\230\331\204\002\313\001\277Dex\330\001\370`_\016\217\005set\276\006\003\006.\007\340`\336\334@_is_\256`ou\317tine\335`\300E_b\374\213B\217\204\002asynci\373o.\037\006sbase\301b\352`\037\003\253\204\001\270\204\002\263\204\002cc\365lH\000_\252 trac\277ebackc\302Cc/ount\226ad\375\002w\000<\245\210\003\331@odee\200 \240\206\002\377errorfin\373d_E\001sflag\177sformat\372\206\004\377idindexi\273nt\272\000end\304As\316\000\002ize\377\204\007\254\001e.\342\202\205\004.\375\204\t\014\025\241\004key\377_lengths\306\007\001poZ\000\374\205\001\024\001se\177parator\"\000\235s\036\004mem\272\210\001""\262\210\001m\353ur\000\0002\226andi\337mnull\303\000te\277ralobj\343 p@\214 ?\000\371`\222\207\001\215\"\006\006s\000\007\337_for__\001po\375pw\006regist;er{\006set\307\206\004\200\211\002}s\374\000split5\002ostar\374Bus2\000\357psto\001\000ruc\361t\205\210\003\370`\227@upda\177tevalue\353\005\370\007\003\354\006\027\002swrit\215e\214\002_a\226@\t\t\033\003x\337OPy_s~\001_t\337 (PyO\200\214\002 *\033)\000\002\023, \032\007\000\t\000\025\317, in\260\210\001\306\205\002ki\357p_di\254 tch\360#;0\"\326\207\003\337Dslic\001e\226\200%\212%\352\001\002\007:88\n\204\212\004\006\352\216\003 *\000\014\r\016\263\2006\224\214\002M\026\267int53un\210\217\001e?d char\273\001\270g\360\222i\264k\030\032D\013cons\001tF\017\210I\220\204\023.\026\315\204\005\301K\357\204\007`\217\031\205\006\253\"\335\013\261\205\005)\000\341\204\001\201(\214\205\013\016\014\371q\202\205\026J\002\351\200*)\321\000\210L\277\206\n\3142(\216\205\017)\000__row_\354\212\002\000\247\207\022T\017\004\330\207\003\000\254\210\007\000\357\212\007\000\374\210\020\237\000_put\310\220\002\004\003c\037ell\000_\250\213\002\336\220\001\005\003jz\000e\210\211\001\000\207\212\004\000_\000\006\374\304\210\001\274\221\001\000_sear\356\366`ble\322\204\n\000\000_\377INTS\000_LO\027NGS\211CY\010\002\r\002\231F\030\304\206\023\377I\254\210\001*(\257\205\n\315-\233\204\004\370\2542\225\205\006q\020void \371(\301\204G\254@as_in\373t\000\213\217\001insid]e\010\000nt_\326\215\002\000\000\004\361_\"\000\255\206\005(\003copy\377\200\001\330\n\013\330\017\020\267\330\014\r\005\001\013\014\014\000\360\377\014\000\005\r\210F\220+\377\230Q\230g\240S\250\001\377\250\021\330\004\025\320\025%\377\240Z\250q\260\006\260a\377\260u\270J\300a\300v\377\310Q\310a\330\004\023\220\377>\240\032\2501\250D\260\377\001\260\025\260j\300\001\300\357\024\300Q\300\026\000\016\210a\377\210v\220S\230\001\230\026\257\230q\240\005E\002\026?\000\005\377\260S\270\001\270\024\270Q\357\270e\3003E\000t\3101\377\310A\330\004\r\210Q\210\377g\220Q\330\004\013\2103""\3767\000q\330\004\n\210$\210\377b\220\001\330\010\022\220)\377\230?\250!\2506\260\035\377\270a\270q\330\010\013\210\3774\210z\230\021\230*\240\377H\250A\330\014\023\2201\377\330\010\020\220\n\230!\230\3778\240;\250j\270\t\300\373\022\300\020\000\013\2106\220\022\374\031\000\033\003\025\220Q\220g\230\367Q\330\010,\000\220G\2306\367\240\022\2404\000\027\220q\230?\007\230v\240R\240U\000\035\003\377W\240C\240v\250R\250oz\270\022\270V\000\017\210\211\000\367\013\2101\250!!\320!:\377\320:W\320Wh\320h\327i\360\006\243#&\340\000\027\240\357\003\2401\240\304\000\017\210y\377\230\006\230j\250\001\320)\3779\270\032\3001\300N\320\377R\\\320\\]\320]^\373\330\004H\000\220\003\2201\320\373\024$`\000q\250\016\260c\377\270\021\270!\330\004\007\320\277\007\027\220r\230\021\302\001\001\272\365\001!\363\010\021\220\027\301 \021\372\354\007)g\000F\250(\260!\337\330\014\024\220A\212!1\210]H\003\0037\220#\300 \014d\001\377\010\230\010\240\001\240\030\250\177\031\260!\2606\270\030\217 \377<\310r\320QR\330\010\372\306\010\r\316\000;\320;T\320\337Ti\320ij\315\001\014\210\3137\220\217\000\014\376@\311\014~\230\375W\335\001\r\320\r\036\230n\336\364 \004\014\210N\377 A\240\377W\320,?\270z\310\021s\310\047[\001\264@,\220jx\000\367\027\320(\374\003G\3101\330\276*\000J\220a\220q\324H\020\370\207!\275\000E\000C\210q\220\013\257\2302\230S\257\000\021\356\017\033\323\230A\264A\356E&\325\000\026\240\347x\250q\262\204\001\365@\006\220c\377\230\032\2407\250#\250W\375\260\211#\330\014\025\220Y\230\373a\230\037\000\017\210t\220:\377\230Q\230d\240!\2406\177\250\030\260\021\330\020\021\264!\345J\327\204\002\007B\000\212#\017\210s\327\220!\220\244\002A\200\204\0011\210WE\220\021\263\001I\264`a\204M\276\214`\330\014\027\220y\343\001\250\377\n\260(\270$\270a\270\377v\300Y\310a\310v\320\253UV\020\t!\355a9\277\000W\377\240J\250h\260f\270A\357\270V\300;!\005\010\023\220\372\024\005a\223D\007\200y\220\002\332\304A\220\014\003\220\005\220\205\0031\320\377\000\022\220!\340\004\013\210\3778\2201\220F\230!\230\3677""\240#\232\206\003\320\000\025\220\377_\240M\3201B\320B\177W\320Wk\320kl\261\206\022\365\014\245`J\225 |\250:\260sQ\260\235\206\004\364\001<\230s\235 \274\244@_\000\2207\230!\213\206\001[\377\230\t\240\022\2403\240i\367\250r\260\207K\005\220T\230\357\031\240\"\240\367b8\2202\376\357a\026\220e\2301\230H\363\240D\214 \360\000\013\2109\220\351B\276\000\242 u\273@X\240T/\250\032\2601\307\206\001!\355\001\253\206\001\257\005\220R\220\307\206\0025\220\205\001\330\365\014\246A1\227DA\330\r\022\374\303\204\005\300\207\001\004\230D\240\004\240}A\267B\017\210x\220s\240\000\223\020\031\255\205\001\342\207\001w\246!\272\207\003U\317\230\"\230A\336\206\002\341\204\004\n\210\337!\2105\220\001\316B\320\000\377\032\320\032.\320.D\320\337DY\320YZ\310 \320\013\377 \240\001\240\031\250%\250\037v\260[\300\001";
-    PyObject *data = __Pyx_DecompressString_LZSS(cstring, 2693, 4485);
+    #elif (CYTHON_COMPRESS_STRINGS) > 0 && (CYTHON_COMPRESS_STRINGS) <= 90 /* compression: lzss (2714 bytes) */
+static const char cstring[] = "\377 at 0x o\377bject>.:\377 <Memory\377View of \377<contigu\377ous and gdir%\001\007\rin\021\005\177strided\"\010o or \004\031><(\t\376A\006>?Canno\377t assign\377 to read\177-only m\240\002\375v\242\000Invali\377d mode, \347exp\305\000|\000\047c\047\376t\001\047fortra\237n\047, gH\000%\005s\357hape\222\000 ax\377is Note \373th\207 Cytho\373n \021\000delib\237eratek\000\320\001c\367ter!\001n PE\337P-484\212\"re\376\264!s subcl\366\246\000es\261!buil\373ti\260\000ypes.\377 If you \223ne\224 \303\000p\316\000%\tt\177hen set\200\000\367e \047\357\002atio\377n_typing\355\047\355$iv\242\000o F\377alse.add\375_\231 earray\377[int]byt\372z\000|\312\000necol\371l\314@A\000s.abc\377disablee\275n\002\001gcis\004\003d\377kafkatoo\377ls/core/\376\327@ords/_k\377ernel_te\377xt.pyno \377default \377__reduce\337__ du\212\002no{n-\357@vial\033\000\377cinit__t\337uple[\222\007, \346\236\007]u\202\002\313Aall\363oc\337 \030\003 dat\303a.\013\020\247C\371a\326cs.\377ASCIIAny\377BufferEl\177lipsisR\365\000\377rdColumn\377sSequenc\377eTYPE_CH\277ECKING\321\204\001.\276\326\204\007__Pyx\001\000D\337ict_N\352\000Regf__\372$\341\000__\317B\373__\001\005getit\313em\r\001d0\001\027\000fu3nc\035\001\030\000st\253`)\001\347imp\363`3\001mai\275n\003\002odulM\002n[am\002\003ewT\001p~\000\357capi\003\006hec\007ksu`\000\026\001K\004!\001\211`\374\363 +\001unpick6K\000En \005vt\334A\244\001\217qual[\005\243E\254Fc\230\331\204\002\313\001\277Dex\330\001\370`_\016\217\005set\276\006\003\006.\007\340`\336\334@_is_\256`ou\317tine\335`\300E_b\374\213B\217\204\002asynci\373o.\037\006sbase\301b\352`\037\003\253\204\001\270\204\002\263\204\002cc\365lH\000_\252 trac\277ebackc\302Cc/ount\226ad\375\002w\000<\245\210\003\331@odee\200 \240\206\002\377errorfin\373d_E\001sflag\177sformat\372\206\004\377idindexi\273nt\272\000end\304As\316\000\002ize\377\204\007\254\001e.\342\202\205\004.\375\204\t\014\025\241\004key\377_lengths\306\007\001poZ\000\374\205\001\024\001se\177parator\"\000\235s\036\004mem\272\210\001""\262\210\001m\353ur\000\0002\226andi\337mnull\303\000te\277ralobj\343 p@\214 ?\000\371`\222\207\001\215\"\006\006s\000\007\337_for__\001po\375pw\006regist;er{\006set\307\206\004\200\211\002}s\374\000split5\002ostar\374Bus2\000\357psto\001\000ruc\361t\205\210\003\370`\227@upda\177tevalue\353\005\370\007\003\354\006\027\002swrit\215e\214\002_a\226@\t\t\033\003x\337OPy_s~\001_t\337 (PyO\200\214\002 *\033)\000\002\023, \032\007\000\t\000\025\317, in\260\210\001\306\205\002ki\357p_di\254 tch\360#;0\"\326\207\003\337Dslic\001e\226\200%\212%\352\001\002\007:88\n\204\212\004\006\352\216\003 *\000\014\r\016\263\2006\224\214\002M\026\267int53un\210\217\001e?d char\273\001\270g\360\222i\264k\030\032D\013cons\001tF\017\210I\220\204\023.\026\315\204\005\301K\357\204\007`\217\031\205\006\253\"\335\013\261\205\005)\000\341\204\001\201(\214\205\013\016\014\371q\202\205\026J\002\351\200*)\321\000\210L\277\206\n\3142(\216\205\017)\000__row_\354\212\002\000\247\207\022T\017\004\330\207\003\000\254\210\007\000\357\212\007\000\374\210\020\237\000_put\310\220\002\004\003c\037ell\000_\250\213\002\336\220\001\005\003jz\000e\210\211\001\000\207\212\004\000_\000\006\374\304\210\001\274\221\001\000_sear\356\366`ble\322\204\n\000\000_\377INTS\000_LO\027NGS\211CY\010\002\r\002\231F\030\304\206\023\377I\254\210\001*(\257\205\n\315-\233\204\004\370\2542\225\205\006q\020void \371(\301\204G\254@as_in\373t\000\213\217\001insid]e\010\000nt_\326\215\002\000\000\004\361_\"\000\255\206\005(\003copy\377\200\001\330\n\013\330\017\020\267\330\014\r\005\001\013\014\014\000\360\377\020\000\005\r\210F\220+\377\230Q\230g\240S\250\001\377\250\021\330\004\025\320\025%\377\240Z\250q\260\006\260a\377\260u\270J\300a\300v\377\310Q\310a\330\004\023\220\377>\240\032\2501\250D\260\377\001\260\025\260j\300\001\300\357\024\300Q\300\026\000\016\210a\377\210v\220S\230\001\230\026\257\230q\240\005E\002\026?\000\005\377\260S\270\001\270\024\270Q\357\270e\3003E\000t\3101\377\310A\330\004\r\210Q\210\377g\220Q\330\004\013\2103""\3767\000q\330\004\n\210$\210\377b\220\001\330\010\022\220)\377\230?\250!\2506\260\035\377\270a\270q\330\010\013\210\3774\210z\230\021\230*\240\377H\250A\330\014\023\2201\377\330\010\020\220\n\230!\230\3778\240;\250j\270\t\300\373\022\300\020\000\013\2106\220\022\374\031\000\033\003\025\220Q\220g\230\367Q\330\010,\000\220G\2306\367\240\022\2404\000\027\220q\230?\007\230v\240R\240U\000\035\003\377W\240C\240v\250R\250oz\270\022\270V\000\017\210\211\000\367\013\2101\250!\031\230\035\320\377&7\3207L\320L`\367\320`a\2262\014\210H\220\377J\230a\230|\250:\260\373Q\260\202$s\220!\220<o\230s\240!q\000\004\022\n\000w7\230!\360\001[\230\t\205\000\2773\240i\250r\260\344 \n\373\210!\360\005\005\220T\230\031\357\240\"\240A\353\0018\2202\376\230 \014\026\220e\2301\230\177H\240D\250\n\260!\203!\3779\220B\220a\330\014\027\377\220u\230A\230X\240Tg\250\032\260\210 \\\0019\2306\000\277\020\220\005\220R\220\254\"5\273\220\003\206!\017\210t\252 \020\377\021\330\014\024\220A\330\r\327\022\220#T\001\017\244B\004\230\347D\240\004m\000\032\001\017\210x\373\220s\240\000\020\031\230\021\330\325\010\307Awf\000\010\237CU\230a\"Z\001\362\"\231\"\264\000\2105\247@\375\004\240$!\320!:\320:\377W\320Wh\320hi\360\365\n\312c&\207`\027\240\003\240\3751\320\000\004\017\210y\230\006\377\230j\250\001\320)9\270\377\032\3001\300N\320R\\\177\320\\]\320]^\330\032\000\335q\252\001\320\024$\207@q\250\277\016\260c\270\021\270\254 \007_\320\007\027\220r\215\001\020i\001\\\242(\242`\021\220\027\350`\021\223g\035)g\000F\250(\246 \347\002\262`\3511\227@\312\"7\357\005q\220\010\377\230\010\240\001\240\030\250\031\277\260!\2606\270\030\266`<\177\310r\320QR\330\010\355H\375\r\316\000;\320;T\320T\377i\320ij\360\006\000\005\357\014\2107\220\276@\014\210F\335\220\311\014~\230W\335\001\r\210\337W\220N\240#\260\205\001\330\004\377\014\210N\230*\240A\240\377W\320,?\270z\310\021\373\310\047^\001\004\n\210,\220\335j{\000\027\320(\377\003G\310}1)\001J\220a\220q\376\204\010\361\020\270A\254@E\000C\210q\220\037\013\2302\230S\262""\000\242k\376\002\325\033\204`Q\226\205\007&\330\000\026\240\367x\250q\334\206\001\010\020\220\006\377\220c\230\032\2407\250#\367\250W\260\323b1\330\014\025\237\220Y\230a\230\037\000\227a:\377\230Q\230d\240!\2406_\250\030\260\021\330\241cJ\201\207\002\231\007B\000\215#\017\210\311\204\001\244\002A\276\252\206\0011\210E\220\021\340\001I\257\220Q\220a\263\206\001!\261\206\010\013\335\210a\000\027\220y\343\001\250\n\377\260(\270$\270a\270v\377\300Y\310a\310v\320U\351V\270\204\001\024\005!\227\206\0019\230A\376\276 J\250h\260f\270A\357\270V\300;!\005\010\023\220\372\024\005a\226D\007\200y\220\002\332\276\204\001\220\014\003\220\005\272\207\0031\320\377\000\022\220!\340\004\013\210\3778\2201\220F\230!\230\3717\207@\305\210\002\320\000\032\320\032\377.\320.D\320DY\320\357YZ\360\010\310@\320\013 \376\200`\031\250%\250v\260[\003\300\001";
+    PyObject *data = __Pyx_DecompressString_LZSS(cstring, 2714, 4490);
     #define __Pyx_DecompressString_UNUSED
     if (unlikely(!data)) __PYX_ERR(0, 1, __pyx_L1_error)
     const char* const bytes = __Pyx_PyBytes_AsString(data);
     #if !CYTHON_ASSUME_SAFE_MACROS
     if (likely(bytes)); else { Py_DECREF(data); __PYX_ERR(0, 1, __pyx_L1_error) }
     #endif
-    #else /* compression: none (4485 bytes) */
-static const char bytes[] = " at 0x object>.: <MemoryView of <contiguous and direct><contiguous and indirect><strided and direct or indirect><strided and direct><strided and indirect>>?Cannot assign to read-only memoryviewInvalid mode, expected \047c\047 or \047fortran\047, got Invalid shape in axis Note that Cython is deliberately stricter than PEP-484 and rejects subclasses of builtin types. If you need to pass subclasses then set the \047annotation_typing\047 directive to False.add_notearray[int]bytes | Nonecollections.abcdisableenablegcisenabledkafkatools/core/records/_kernel_text.pyno default __reduce__ due to non-trivial __cinit__tuple[array[int], array[int]]unable to allocate array data.unable to allocate shape and strides.ASCIIAnyBufferEllipsisRecordColumnsSequenceTYPE_CHECKINGView.MemoryView__Pyx_PyDict_NextRef__annotate____class____class_getitem____dict____func____getstate____import____main____module____name____new____pyx_capi____pyx_checksum__pyx_state__pyx_type__pyx_unpickle_Enum__pyx_vtable____qualname____reduce____reduce_cython____reduce_ex____set_name____setstate____setstate_cython____test___is_coroutineabcallocate_bufferarrayasyncio.coroutinesbaseboolbufferbytearraybytesccline_in_tracebackcolumnscountdatadtype_is_objectencodeenumerateerrorfind_linesflagsformatfortranidindexintis_enditemsitemsizekafkatools.core.records._kernel_textkafkatools.core.records.columnskey_lengthskey_positionskey_separatorkeyslengthsmemviewmodemurmur2namendimnull_literalobjoutpackpartition_countpartitionspartitions_for_keyspoppositionsregisterseparatorsetdefaultshapesizesplit_keysstartstatusstepstopstructtypingunpackupdatevalue_lengthsvalue_positionsvalueswrite_keys_and_valueswrite_valuesxOPy_ssize_t (PyObject *)\000Py_ssize_t (PyObject *, PyObject *, PyObject *, PyObject *, PyObject *, int __pyx_skip_dispatch)\000Py_ssize_t (PyObject *, PyObject *, PyObject *, PyObject *, int __pyx_skip_dispatch)\000Py_ssize_t (__Pyx_memviewslice, PyObject *, PyObject *, PyObject *, Py_ssize_t, Py_ssize_t, int __pyx_ski""p_dispatch)\000Py_ssize_t (__Pyx_memviewslice, Py_ssize_t, int, arrayobject *, arrayobject *, arrayobject *, int __pyx_skip_dispatch)\000Py_ssize_t (__Pyx_memviewslice, arrayobject *, arrayobject *, int, arrayobject *, int __pyx_skip_dispatch)\000Py_ssize_t (unsigned char *, Py_ssize_t, PyObject *)\000Py_ssize_t (unsigned char *, Py_ssize_t, unsigned char const *, Py_ssize_t, Py_ssize_t, PyObject *)\000Py_ssize_t (unsigned char const *, PyObject *, Py_ssize_t, Py_ssize_t)\000Py_ssize_t (unsigned char const *, int, Py_ssize_t, Py_ssize_t)\000int (PyObject *, Py_ssize_t)\000int (__Pyx_memviewslice, int __pyx_skip_dispatch)\000int (unsigned char const *, Py_ssize_t, Py_ssize_t)\000unsigned char *(PyObject *)\000unsigned char const *(__Pyx_memviewslice)\000_row_count\000write_keys_and_values\000write_values\000split_keys\000find_lines\000partitions_for_keys\000_put_text\000_put_cell\000_find_text\000_find\000_resize\000murmur2\000_murmur2\000_writable\000_searchablearrayobject *\000\000_INTS\000_LONGSint (PY_LONG_LONG)\000int (Py_ssize_t, Py_ssize_t, Py_ssize_t)\000int *(arrayobject *)\000unsigned char const *(__Pyx_memviewslice)\000unsigned int (PY_LONG_LONG)\000void (unsigned char *, Py_ssize_t, unsigned char const *, Py_ssize_t, Py_ssize_t)\000_as_int\000_is_inside\000_int_items\000_items\000_as_unsigned_int\000_copy\200\001\330\n\013\330\017\020\330\014\r\330\n\013\330\013\014\330\n\013\360\014\000\005\r\210F\220+\230Q\230g\240S\250\001\250\021\330\004\025\320\025%\240Z\250q\260\006\260a\260u\270J\300a\300v\310Q\310a\330\004\023\220>\240\032\2501\250D\260\001\260\025\260j\300\001\300\024\300Q\300a\330\004\016\210a\210v\220S\230\001\230\026\230q\240\005\240S\250\001\250\026\250q\260\005\260S\270\001\270\024\270Q\270e\3003\300a\300t\3101\310A\330\004\r\210Q\210g\220Q\330\004\013\2103\210a\210q\330\004\n\210$\210b\220\001\330\010\022\220)\230?\250!\2506\260\035\270a\270q\330\010\013\2104\210z\230\021\230*\240H\250A\330\014\023\2201\330\010\020\220\n\230!\2308\240;\250j""\270\t\300\022\3001\330\010\013\2106\220\022\2201\330\014\023\2201\330\010\025\220Q\220g\230Q\330\010\023\2201\220G\2306\240\022\2401\330\010\027\220q\230\007\230v\240R\240q\330\010\025\220Q\220g\230W\240C\240v\250R\250z\270\022\2701\330\010\017\210q\330\004\013\2101\200\001\330\n!\320!:\320:W\320Wh\320hi\360\006\000\005\r\210F\220&\230\001\230\027\240\003\2401\240A\330\004\017\210y\230\006\230j\250\001\320)9\270\032\3001\300N\320R\\\320\\]\320]^\330\004\017\210q\220\003\2201\320\024$\240C\240q\250\016\260c\270\021\270!\330\004\007\320\007\027\220r\230\021\330\010\020\220\001\330\004\n\210!\330\004\n\210$\210b\220\001\330\010\021\220\027\230\001\230\021\330\010\013\2104\210z\230\021\230)\2401\240F\250(\260!\330\014\024\220A\330\010\013\2101\210H\220A\330\010\013\2107\220#\220Q\330\014\017\210q\220\010\230\010\240\001\240\030\250\031\260!\2606\270\030\300\022\300<\310r\320QR\330\010\017\210q\330\004\013\2101\200\001\330\r!\320!;\320;T\320Ti\320ij\360\006\000\005\014\2107\220!\330\004\014\210F\220&\230\001\230\027\240\003\2401\240A\330\004\017\210~\230W\240A\330\004\r\320\r\036\230n\250A\330\004\014\210N\230*\240A\240W\320,?\270z\310\021\310\047\320QR\330\004\n\210,\220j\240\001\240\027\320(9\270\032\3001\300G\3101\330\004\014\210J\220a\220q\330\004\013\2103\210a\210q\330\004\020\220\003\2201\220A\330\004\014\210C\210q\220\013\2302\230S\240\001\240\021\330\004\n\210!\330\004\n\210$\210b\220\001\330\010\021\220\033\230A\230Q\330\010\013\2104\210z\230\021\230&\240\001\240\026\240x\250q\330\014\r\330\010\020\220\006\220c\230\032\2407\250#\250W\260A\330\010\013\2101\330\014\025\220Y\230a\230q\330\014\017\210t\220:\230Q\230d\240!\2406\250\030\260\021\330\020\021\330\014\024\220J\230g\240S\250\007\250q\330\010\017\210q\330\004\017\210s\220!\2201\330\004\014\210A\330\004\013\2101\210E\220\021\330\004\014\210I\220Q\220a\330\004\n\210!\330\004\n\210$\210b\220\001\330\010\013\2101\330\014\027\220y\240\001\240\027\250\n\260(\270$\270a\270v\300Y\310a\310v\320UV\330\014\027\220y""\240\001\240\027\250\n\260!\330\010\023\2209\230A\230W\240J\250h\260f\270A\270V\300;\310a\310v\320UV\330\010\023\2209\230A\230W\240J\250a\330\010\017\210q\330\004\007\200y\220\002\220#\220Q\220a\330\010\017\210q\220\005\220Q\330\004\013\2101\320\000\022\220!\340\004\013\2108\2201\220F\230!\2307\240#\240S\250\001\250\021\320\000\025\220_\240M\3201B\320BW\320Wk\320kl\360\014\000\005\r\210F\220+\230Q\230g\240S\250\001\250\021\330\004\014\210H\220J\230a\230|\250:\260Q\260a\330\004\016\210a\210s\220!\220<\230s\240!\2401\330\004\022\220!\2207\230!\330\004\r\210[\230\t\240\022\2403\240i\250r\260\021\330\004\n\210!\330\004\n\210$\210b\220\005\220T\230\031\240\"\240A\330\010\013\2108\2202\220Q\330\014\026\220e\2301\230H\240D\250\n\260!\330\010\013\2109\220B\220a\330\014\027\220u\230A\230X\240T\250\032\2601\330\010\022\220!\2209\230A\330\010\020\220\005\220R\220q\330\010\013\2105\220\003\2201\330\014\017\210t\2201\330\020\021\330\014\024\220A\330\r\022\220#\220Q\330\014\017\210v\220S\230\004\230D\240\004\240A\330\020\021\330\014\017\210x\220s\230!\330\020\031\230\021\330\010\016\210a\210w\220a\330\010\r\210Q\210g\220U\230\"\230A\330\010\023\2201\330\010\017\210q\330\004\n\210!\2105\220\001\330\004\013\2101\320\000\032\320\032.\320.D\320DY\320YZ\340\004\013\320\013 \240\001\240\031\250%\250v\260[\300\001";
+    #else /* compression: none (4490 bytes) */
+static const char bytes[] = " at 0x object>.: <MemoryView of <contiguous and direct><contiguous and indirect><strided and direct or indirect><strided and direct><strided and indirect>>?Cannot assign to read-only memoryviewInvalid mode, expected \047c\047 or \047fortran\047, got Invalid shape in axis Note that Cython is deliberately stricter than PEP-484 and rejects subclasses of builtin types. If you need to pass subclasses then set the \047annotation_typing\047 directive to False.add_notearray[int]bytes | Nonecollections.abcdisableenablegcisenabledkafkatools/core/records/_kernel_text.pyno default __reduce__ due to non-trivial __cinit__tuple[array[int], array[int]]unable to allocate array data.unable to allocate shape and strides.ASCIIAnyBufferEllipsisRecordColumnsSequenceTYPE_CHECKINGView.MemoryView__Pyx_PyDict_NextRef__annotate____class____class_getitem____dict____func____getstate____import____main____module____name____new____pyx_capi____pyx_checksum__pyx_state__pyx_type__pyx_unpickle_Enum__pyx_vtable____qualname____reduce____reduce_cython____reduce_ex____set_name____setstate____setstate_cython____test___is_coroutineabcallocate_bufferarrayasyncio.coroutinesbaseboolbufferbytearraybytesccline_in_tracebackcolumnscountdatadtype_is_objectencodeenumerateerrorfind_linesflagsformatfortranidindexintis_enditemsitemsizekafkatools.core.records._kernel_textkafkatools.core.records.columnskey_lengthskey_positionskey_separatorkeyslengthsmemviewmodemurmur2namendimnull_literalobjoutpackpartition_countpartitionspartitions_for_keyspoppositionsregisterseparatorsetdefaultshapesizesplit_keysstartstatusstepstopstructtypingunpackupdatevalue_lengthsvalue_positionsvalueswrite_keys_and_valueswrite_valuesxOPy_ssize_t (PyObject *)\000Py_ssize_t (PyObject *, PyObject *, PyObject *, PyObject *, PyObject *, int __pyx_skip_dispatch)\000Py_ssize_t (PyObject *, PyObject *, PyObject *, PyObject *, int __pyx_skip_dispatch)\000Py_ssize_t (__Pyx_memviewslice, PyObject *, PyObject *, PyObject *, Py_ssize_t, Py_ssize_t, int __pyx_ski""p_dispatch)\000Py_ssize_t (__Pyx_memviewslice, Py_ssize_t, int, arrayobject *, arrayobject *, arrayobject *, int __pyx_skip_dispatch)\000Py_ssize_t (__Pyx_memviewslice, arrayobject *, arrayobject *, int, arrayobject *, int __pyx_skip_dispatch)\000Py_ssize_t (unsigned char *, Py_ssize_t, PyObject *)\000Py_ssize_t (unsigned char *, Py_ssize_t, unsigned char const *, Py_ssize_t, Py_ssize_t, PyObject *)\000Py_ssize_t (unsigned char const *, PyObject *, Py_ssize_t, Py_ssize_t)\000Py_ssize_t (unsigned char const *, int, Py_ssize_t, Py_ssize_t)\000int (PyObject *, Py_ssize_t)\000int (__Pyx_memviewslice, int __pyx_skip_dispatch)\000int (unsigned char const *, Py_ssize_t, Py_ssize_t)\000unsigned char *(PyObject *)\000unsigned char const *(__Pyx_memviewslice)\000_row_count\000write_keys_and_values\000write_values\000split_keys\000find_lines\000partitions_for_keys\000_put_text\000_put_cell\000_find_text\000_find\000_resize\000murmur2\000_murmur2\000_writable\000_searchablearrayobject *\000\000_INTS\000_LONGSint (PY_LONG_LONG)\000int (Py_ssize_t, Py_ssize_t, Py_ssize_t)\000int *(arrayobject *)\000unsigned char const *(__Pyx_memviewslice)\000unsigned int (PY_LONG_LONG)\000void (unsigned char *, Py_ssize_t, unsigned char const *, Py_ssize_t, Py_ssize_t)\000_as_int\000_is_inside\000_int_items\000_items\000_as_unsigned_int\000_copy\200\001\330\n\013\330\017\020\330\014\r\330\n\013\330\013\014\330\n\013\360\020\000\005\r\210F\220+\230Q\230g\240S\250\001\250\021\330\004\025\320\025%\240Z\250q\260\006\260a\260u\270J\300a\300v\310Q\310a\330\004\023\220>\240\032\2501\250D\260\001\260\025\260j\300\001\300\024\300Q\300a\330\004\016\210a\210v\220S\230\001\230\026\230q\240\005\240S\250\001\250\026\250q\260\005\260S\270\001\270\024\270Q\270e\3003\300a\300t\3101\310A\330\004\r\210Q\210g\220Q\330\004\013\2103\210a\210q\330\004\n\210$\210b\220\001\330\010\022\220)\230?\250!\2506\260\035\270a\270q\330\010\013\2104\210z\230\021\230*\240H\250A\330\014\023\2201\330\010\020\220\n\230!\2308\240;\250j""\270\t\300\022\3001\330\010\013\2106\220\022\2201\330\014\023\2201\330\010\025\220Q\220g\230Q\330\010\023\2201\220G\2306\240\022\2401\330\010\027\220q\230\007\230v\240R\240q\330\010\025\220Q\220g\230W\240C\240v\250R\250z\270\022\2701\330\010\017\210q\330\004\013\2101\200\001\330\n\031\230\035\320&7\3207L\320L`\320`a\360\020\000\005\r\210F\220+\230Q\230g\240S\250\001\250\021\330\004\014\210H\220J\230a\230|\250:\260Q\260a\330\004\016\210a\210s\220!\220<\230s\240!\2401\330\004\022\220!\2207\230!\330\004\r\210[\230\t\240\022\2403\240i\250r\260\021\330\004\n\210!\330\004\n\210$\210b\220\005\220T\230\031\240\"\240A\330\010\013\2108\2202\220Q\330\014\026\220e\2301\230H\240D\250\n\260!\330\010\013\2109\220B\220a\330\014\027\220u\230A\230X\240T\250\032\2601\330\010\022\220!\2209\230A\330\010\020\220\005\220R\220q\330\010\013\2105\220\003\2201\330\014\017\210t\2201\330\020\021\330\014\024\220A\330\r\022\220#\220Q\330\014\017\210v\220S\230\004\230D\240\004\240A\330\020\021\330\014\017\210x\220s\230!\330\020\031\230\021\330\010\016\210a\210w\220a\330\010\r\210Q\210g\220U\230\"\230A\330\010\023\2201\330\010\017\210q\330\004\n\210!\2105\220\001\330\004\013\2101\200\001\330\n!\320!:\320:W\320Wh\320hi\360\n\000\005\r\210F\220&\230\001\230\027\240\003\2401\240A\330\004\017\210y\230\006\230j\250\001\320)9\270\032\3001\300N\320R\\\320\\]\320]^\330\004\017\210q\220\003\2201\320\024$\240C\240q\250\016\260c\270\021\270!\330\004\007\320\007\027\220r\230\021\330\010\020\220\001\330\004\n\210!\330\004\n\210$\210b\220\001\330\010\021\220\027\230\001\230\021\330\010\013\2104\210z\230\021\230)\2401\240F\250(\260!\330\014\024\220A\330\010\013\2101\210H\220A\330\010\013\2107\220#\220Q\330\014\017\210q\220\010\230\010\240\001\240\030\250\031\260!\2606\270\030\300\022\300<\310r\320QR\330\010\017\210q\330\004\013\2101\200\001\330\r!\320!;\320;T\320Ti\320ij\360\006\000\005\014\2107\220!\330\004\014\210F\220&\230\001\230\027\240\003\2401\240A\330\004\017\210~\230W\240A\330\004\r\210W\220N\240#\240Z""\250q\330\004\014\210N\230*\240A\240W\320,?\270z\310\021\310\047\320QR\330\004\n\210,\220j\240\001\240\027\320(9\270\032\3001\300G\3101\330\004\014\210J\220a\220q\330\004\013\2103\210a\210q\330\004\020\220\003\2201\220A\330\004\014\210C\210q\220\013\2302\230S\240\001\240\021\330\004\n\210!\330\004\n\210$\210b\220\001\330\010\021\220\033\230A\230Q\330\010\013\2104\210z\230\021\230&\240\001\240\026\240x\250q\330\014\r\330\010\020\220\006\220c\230\032\2407\250#\250W\260A\330\010\013\2101\330\014\025\220Y\230a\230q\330\014\017\210t\220:\230Q\230d\240!\2406\250\030\260\021\330\020\021\330\014\024\220J\230g\240S\250\007\250q\330\010\017\210q\330\004\017\210s\220!\2201\330\004\014\210A\330\004\013\2101\210E\220\021\330\004\014\210I\220Q\220a\330\004\n\210!\330\004\n\210$\210b\220\001\330\010\013\2101\330\014\027\220y\240\001\240\027\250\n\260(\270$\270a\270v\300Y\310a\310v\320UV\330\014\027\220y\240\001\240\027\250\n\260!\330\010\023\2209\230A\230W\240J\250h\260f\270A\270V\300;\310a\310v\320UV\330\010\023\2209\230A\230W\240J\250a\330\010\017\210q\330\004\007\200y\220\002\220#\220Q\220a\330\010\017\210q\220\005\220Q\330\004\013\2101\320\000\022\220!\340\004\013\2108\2201\220F\230!\2307\240#\240S\250\001\250\021\320\000\032\320\032.\320.D\320DY\320YZ\360\010\000\005\014\320\013 \240\001\240\031\250%\250v\260[\300\001";
     PyObject *data = NULL;
     #define __Pyx_DecompressString_UNUSED
     #define __Pyx_DecompressString_LZSS_UNUSED
@@ -26143,32 +26145,32 @@ static int __Pyx_CreateCodeObjects(__pyx_mstatetype *__pyx_mstate) {
   PyObject* tuple_dedup_map = PyDict_New();
   if (unlikely(!tuple_dedup_map)) return -1;
   {
-    const __Pyx_PyCode_New_function_description descr = {6, 0, 0, 6, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 80};
+    const __Pyx_PyCode_New_function_description descr = {6, 0, 0, 6, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 88};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_data, __pyx_mstate->__pyx_n_u_start, __pyx_mstate->__pyx_n_u_is_end, __pyx_mstate->__pyx_n_u_positions, __pyx_mstate->__pyx_n_u_lengths, __pyx_mstate->__pyx_n_u_status};
-    __pyx_mstate_global->__pyx_codeobj_tab[0] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_find_lines, __pyx_mstate->__pyx_kp_b_iso88591_M1BBWWkkl_F_QgS_HJa_Qa_as_s_1, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[0])) goto bad;
+    __pyx_mstate_global->__pyx_codeobj_tab[0] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_find_lines, __pyx_mstate->__pyx_kp_b_iso88591_77LL_a_F_QgS_HJa_Qa_as_s_1_7_3i, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[0])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {6, 0, 0, 6, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 116};
+    const __Pyx_PyCode_New_function_description descr = {6, 0, 0, 6, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 127};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_data, __pyx_mstate->__pyx_n_u_separator, __pyx_mstate->__pyx_n_u_values, __pyx_mstate->__pyx_n_u_keys, __pyx_mstate->__pyx_n_u_start, __pyx_mstate->__pyx_n_u_stop};
     __pyx_mstate_global->__pyx_codeobj_tab[1] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_split_keys, __pyx_mstate->__pyx_kp_b_iso88591_F_QgS_Zq_auJavQa_1D_j_Qa_avS_q, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[1])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {4, 0, 0, 4, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 170};
+    const __Pyx_PyCode_New_function_description descr = {4, 0, 0, 4, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 183};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_columns, __pyx_mstate->__pyx_n_u_out, __pyx_mstate->__pyx_n_u_separator, __pyx_mstate->__pyx_n_u_null_literal};
     __pyx_mstate_global->__pyx_codeobj_tab[2] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_write_values, __pyx_mstate->__pyx_kp_b_iso88591_DDYYZ_v, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[2])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {5, 0, 0, 5, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 175};
+    const __Pyx_PyCode_New_function_description descr = {5, 0, 0, 5, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 190};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_columns, __pyx_mstate->__pyx_n_u_out, __pyx_mstate->__pyx_n_u_key_separator, __pyx_mstate->__pyx_n_u_separator, __pyx_mstate->__pyx_n_u_null_literal};
-    __pyx_mstate_global->__pyx_codeobj_tab[3] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_write_keys_and_values, __pyx_mstate->__pyx_kp_b_iso88591_TTiij_7_F_1A_WA_nA_N_AW_z_QR_j, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[3])) goto bad;
+    __pyx_mstate_global->__pyx_codeobj_tab[3] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_write_keys_and_values, __pyx_mstate->__pyx_kp_b_iso88591_TTiij_7_F_1A_WA_WN_Zq_N_AW_z_QR, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[3])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {1, 0, 0, 1, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 262};
+    const __Pyx_PyCode_New_function_description descr = {1, 0, 0, 1, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 279};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_data};
     __pyx_mstate_global->__pyx_codeobj_tab[4] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_murmur2, __pyx_mstate->__pyx_kp_b_iso88591_81F_7_S, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[4])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {5, 0, 0, 5, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 267};
+    const __Pyx_PyCode_New_function_description descr = {5, 0, 0, 5, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 284};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_data, __pyx_mstate->__pyx_n_u_key_positions, __pyx_mstate->__pyx_n_u_key_lengths, __pyx_mstate->__pyx_n_u_partition_count, __pyx_mstate->__pyx_n_u_partitions};
     __pyx_mstate_global->__pyx_codeobj_tab[5] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_records__kernel_2, __pyx_mstate->__pyx_n_u_partitions_for_keys, __pyx_mstate->__pyx_kp_b_iso88591_WWhhi_F_1A_y_j_9_1NR_q_1_Cq_c_r, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[5])) goto bad;
   }

@@ -2,8 +2,9 @@
 # cython: cdivision=True, annotation_typing=False, infer_types=False
 """The loops beside the record format: lines to columns, columns to lines, keys to partitions.
 
-The rules of `_kernel.py` hold here too: ordinary Python that `_kernel_text.pxd` makes C of; every place is compared with the end of its buffer;
-functions return how far they came. Output is appended to a bytearray, which is made long enough before anything is written to it.
+The rules of `_kernel.py` hold here too: ordinary Python that `_kernel_text.pxd` makes C of; every place is compared
+with the end of its buffer; functions return how far they came. Output is appended to a bytearray, which is made long
+enough before anything is written to it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,13 @@ except ImportError:
     cython = _Uncompiled()
 
 if not cython.compiled:
+    # what the .pxd brings from C; only compiled branches use it
+    PyByteArray_AS_STRING: Any = None
+    PyByteArray_Resize: Any = None
+    PyBytes_AS_STRING: Any = None
+    memchr: Any = None
+    memcmp: Any = None
+    memcpy: Any = None
     from kafkatools.core.records._kernel import _as_int, _as_unsigned_int, _copy, _int_items, _is_inside, _items
 
 if TYPE_CHECKING:
@@ -77,11 +85,14 @@ def _find(source: Any, byte: int, start: int, end: int) -> int:
     return end if found == cython.NULL else found - source
 
 
-def find_lines(data: Buffer, start: int, is_end: bool, positions: array[int], lengths: array[int], status: array[int]) -> int:
-    r"""Splits data into lines at \n, \r and \r\n (java.io.BufferedReader.readLine); how many, at most as many as `positions` has room for.
+def find_lines(
+    data: Buffer, start: int, is_end: bool, positions: array[int], lengths: array[int], status: array[int]
+) -> int:
+    r"""Splits data into lines at \n, \r and \r\n (java.io.BufferedReader.readLine); how many, at most as many as
+    `positions` has room for.
 
-    With `is_end` what follows the last separator is a line too (if it is not empty); else it is left for the next time.
-    status[0] = where the first line begins that was not taken.
+    With `is_end` what follows the last separator is a line too (if it is not empty); else it is left for the next
+    time. status[0] = where the first line begins that was not taken.
     """
     source, end = _searchable(data), len(data)
     starts, sizes = _int_items(positions), _int_items(lengths)
@@ -121,9 +132,11 @@ def split_keys(
     start: int,
     stop: int,
 ) -> int:
-    """Splits the cells `values` (positions, lengths) of rows start..stop at their first separator into keys and values, in place.
+    """Splits the cells `values` (positions, lengths) of rows start..stop at their first separator into keys and
+    values, in place.
 
-    Returns `stop`, or the row of the first cell that has no separator (or lies outside the data): that one is left as it is.
+    Returns `stop`, or the row of the first cell that has no separator (or lies outside the data): that one is left as
+    it is.
     """
     source, end = _searchable(data), len(data)
     value_positions, value_lengths = _int_items(values[0]), _int_items(values[1])
@@ -168,7 +181,9 @@ def _find_text(source: Any, text: bytes, start: int, end: int) -> int:
 
 
 def write_values(columns: RecordColumns, out: bytearray, separator: bytes, null_literal: bytes) -> int:
-    """Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell lies outside its buffer."""
+    """Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell
+    lies outside its buffer.
+    """
     return write_keys_and_values(columns, out, None, separator, null_literal)
 
 
@@ -179,7 +194,7 @@ def write_keys_and_values(
     data = columns.buffer
     source, end = _items(data), len(data)
     has_keys = key_separator is not None
-    middle = key_separator if has_keys else b""
+    middle = b"" if key_separator is None else key_separator
     values, value_sizes = _int_items(columns.value_positions), _int_items(columns.value_lengths)
     keys, key_sizes = _int_items(columns.key_positions), _int_items(columns.key_lengths)
     count = _row_count(columns)
@@ -239,7 +254,9 @@ def _murmur2(data: Any, position: int, length: int) -> int:
     h = _as_unsigned_int(-1756908916 ^ length)
     end = position + (length & ~3)
     while position < end:
-        k = _as_unsigned_int(data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24))
+        k = _as_unsigned_int(
+            data[position] | (data[position + 1] << 8) | (data[position + 2] << 16) | (data[position + 3] << 24)
+        )
         k = _as_unsigned_int(k * 1540483477)
         k ^= k >> 24
         k = _as_unsigned_int(k * 1540483477)
@@ -267,7 +284,9 @@ def murmur2(data: Buffer) -> int:
 def partitions_for_keys(
     data: Buffer, key_positions: array[int], key_lengths: array[int], partition_count: int, partitions: array[int]
 ) -> int:
-    """Fills `partitions` with what the default partitioner picks for each key, -1 where the key is null; how many rows, -1 for a bad cell."""
+    """Fills `partitions` with what the default partitioner picks for each key, -1 where the key is null; how many
+    rows, -1 for a bad cell.
+    """
     source, end = _items(data), len(data)
     positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)
     count = min(len(key_positions), len(key_lengths), len(partitions))

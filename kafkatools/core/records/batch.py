@@ -3,7 +3,8 @@
 Rules:
 
 - A view copies nothing and checks nothing by itself; `ensure_valid` checks size and CRC, `columns` what is inside.
-- Damage raises CorruptRecord with the message that Kafka has for it. InvalidBatchContents is the part that Kafka calls InvalidRecordException.
+- Damage raises CorruptRecord with the message that Kafka has for it. InvalidBatchContents is the part that Kafka
+  calls InvalidRecordException.
 - A batch of which a part is missing at the end of the data is the end of the data.
 
 The format: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.
@@ -78,6 +79,8 @@ class RecordBatch:
     def __init__(self, buffer: Buffer, position: int = 0) -> None:
         self.buffer = buffer
         self.position = position
+        self.base_offset: int
+        self.length: int
         self.base_offset, self.length = _SIZE.unpack_from(buffer, position)
         self._header: tuple[int, ...] | None = None
 
@@ -86,7 +89,7 @@ class RecordBatch:
 
     @property
     def header(self) -> tuple[int, ...]:
-        """All fields of the header in the order of the format; raises CorruptRecord when there is less than a header."""
+        """All fields of the header, in the format's order; raises CorruptRecord when there is less than a header."""
         if self._header is None:
             if len(self.buffer) - self.position < HEADER_SIZE:
                 raise CorruptRecord(self._too_small())
@@ -194,7 +197,10 @@ class RecordBatch:
         return self.size_bytes >= HEADER_SIZE and self.crc == self.computed_crc()
 
     def _too_small(self) -> str:
-        return f"Record batch is corrupt (the size {self.size_bytes} is smaller than the minimum allowed overhead {HEADER_SIZE})"
+        return (
+            f"Record batch is corrupt (the size {self.size_bytes} is smaller than the minimum allowed "
+            f"overhead {HEADER_SIZE})"
+        )
 
     def ensure_valid(self) -> None:
         """Raises CorruptRecord when `is_valid` is false, with Kafka's reason."""
@@ -213,13 +219,17 @@ class RecordBatch:
         return memoryview(self.buffer)[self.position + HEADER_SIZE : self.position + max(self.size_bytes, HEADER_SIZE)]
 
     def columns(self, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> RecordColumns:
-        """The records; raises CorruptRecord for damage, RecordTooLarge when they decompress to more than the cap. The CRC is not looked at."""
+        """The records; raises CorruptRecord for damage, RecordTooLarge when they decompress to more than the cap. The
+        CRC is not looked at.
+        """
         columns, error = self.try_columns(max_output_bytes)
         if error is not None:
             raise error
         return columns
 
-    def try_columns(self, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> tuple[RecordColumns, InvalidBatchContents | None]:
+    def try_columns(
+        self, max_output_bytes: int = MAX_DECOMPRESSED_BYTES
+    ) -> tuple[RecordColumns, InvalidBatchContents | None]:
         """The records before the first damaged one, and what is wrong with that one.
 
         Raises as `columns` does when there is nothing to read from: a bad count, a codec that fails.
@@ -238,14 +248,22 @@ class RecordBatch:
             return columns, None
         from kafkatools.core.records.damage import explain
 
-        return columns, InvalidBatchContents(explain(payload, end, columns.count < count, codec is not CompressionType.NONE))
+        return columns, InvalidBatchContents(
+            explain(payload, end, columns.count < count, codec is not CompressionType.NONE)
+        )
 
     def _decode(self, payload: Buffer, count: int) -> tuple[RecordColumns, int]:
         longs = kernel.new_longs(count), kernel.new_longs(count)
-        ints = [kernel.new_ints(count) for _ in range(4)]
-        ints += (array("i", bytes(4 * count)), array("i", bytes(4 * count)))
+        ints = (
+            kernel.new_ints(count),
+            kernel.new_ints(count),
+            kernel.new_ints(count),
+            kernel.new_ints(count),
+            array("i", bytes(4 * count)),
+            array("i", bytes(4 * count)),
+        )
         status = array("q", (0, 0))
-        decoded = kernel.decode_records(payload, count, self.base_offset, self.base_timestamp, longs, tuple(ints), status)
+        decoded = kernel.decode_records(payload, count, self.base_offset, self.base_timestamp, longs, ints, status)
         timestamp_type = self.timestamp_type
         if timestamp_type is TimestampType.LOG_APPEND_TIME:
             longs = longs[0], array("q", (self.max_timestamp,)) * count
@@ -267,7 +285,8 @@ def batch_at(buffer: Buffer, position: int) -> RecordBatch | LegacyBatch:
 
 
 def read_batches(buffer: Buffer, start: int = 0, end: int | None = None) -> Iterator[RecordBatch | LegacyBatch]:
-    """Views on the batches of a message from the network, until what is left is no whole batch (ByteBufferLogInputStream).
+    """Views on the batches of a message from the network, until what is left is no whole batch
+    (ByteBufferLogInputStream).
 
     Raises CorruptRecord for a size below every version's overhead and for an unknown magic byte.
     """
@@ -291,7 +310,8 @@ def read_batches(buffer: Buffer, start: int = 0, end: int | None = None) -> Iter
 def read_file_batches(
     buffer: Buffer, start: int = 0, end: int | None = None, *, file_name: str = ""
 ) -> Iterator[RecordBatch | LegacyBatch]:
-    """Views on the batches of a segment's bytes (FileLogInputStream): any magic byte is let through, a partial tail is the end.
+    """Views on the batches of a segment's bytes (FileLogInputStream): any magic byte is let through, a partial tail
+    is the end.
 
     Raises CorruptRecord, naming the file, for a size below every version's overhead.
     """
@@ -301,7 +321,8 @@ def read_file_batches(
         length = _SIZE.unpack_from(buffer, position)[1]
         if length < SMALLEST_OVERHEAD:
             raise CorruptRecord(
-                f"Found record size {length} smaller than minimum record overhead ({SMALLEST_OVERHEAD}) in file {file_name}."
+                f"Found record size {length} smaller than minimum record overhead ({SMALLEST_OVERHEAD}) "
+                f"in file {file_name}."
             )
         if position > end - LOG_OVERHEAD - length:
             return
@@ -310,7 +331,12 @@ def read_file_batches(
 
 
 def stamp_batch(
-    buffer: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int, append_time: int | None = None
+    buffer: bytearray | memoryview,
+    position: int,
+    *,
+    base_offset: int,
+    leader_epoch: int,
+    append_time: int | None = None,
 ) -> None:
     """Patches what a broker assigns into a batch of magic 2, in place.
 

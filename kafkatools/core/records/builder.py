@@ -2,13 +2,16 @@
 
 Rules:
 
-- Records go uncompressed into one buffer whose first 61 bytes are kept for the header; `close` compresses what follows, if asked to, and writes
-  the header and the CRC. So appending costs the same with every codec, and a batch is compressed once.
+- Records go uncompressed into one buffer whose first 61 bytes are kept for the header; `close` compresses what
+  follows, if asked to, and writes the header and the CRC. So appending costs the same with every codec, and a batch
+  is compressed once.
 - Offsets inside a batch are 0, 1, 2..., unless given one by one; timestamps are relative to the first record's.
-- Whether there is room is judged with the estimated compression ratio of the topic (estimated_ratio x 1.05), as Kafka does. The first record of a
-  batch always has room.
-- A given buffer (from a pool) is used as long as it is large enough; a larger batch goes on in one of the builder's own.
-- The bytes are those of the Java client for the same records (with a codec: up to what the compression library makes of them).
+- Whether there is room is judged with the estimated compression ratio of the topic (estimated_ratio x 1.05), as Kafka
+  does. The first record of a batch always has room.
+- A given buffer (from a pool) is used as long as it is large enough; a larger batch goes on in one of the builder's
+  own.
+- The bytes are those of the Java client for the same records (with a codec: up to what the compression library makes
+  of them).
 """
 
 from __future__ import annotations
@@ -67,8 +70,8 @@ class BatchHeader(TypedDict, total=False):
 class BatchBuilder:
     """One batch under construction.
 
-    `capacity_bytes`: what the batch may take, header included (batch.size). Options, all by name: those of BatchHeader; `level` of the codec,
-    `estimated_ratio` of compressed to plain size, `buffer` to write into.
+    `capacity_bytes`: what the batch may take, header included (batch.size). Options, all by name: those of
+    BatchHeader; `level` of the codec, `estimated_ratio` of compressed to plain size, `buffer` to write into.
     """
 
     def __init__(
@@ -95,7 +98,9 @@ class BatchBuilder:
         self.delete_horizon_ms = header.get("delete_horizon_ms")
         self.log_append_time = header.get("log_append_time", NO_TIMESTAMP)
         self.compression_ratio = 1.0
-        self._factor = 1.0 if self.codec is CompressionType.NONE else estimated_ratio * COMPRESSION_RATE_ESTIMATION_FACTOR
+        self._factor = (
+            1.0 if self.codec is CompressionType.NONE else estimated_ratio * COMPRESSION_RATE_ESTIMATION_FACTOR
+        )
         self._buffer = bytearray(max(capacity_bytes, HEADER_SIZE)) if buffer is None else buffer
         if len(self._buffer) < HEADER_SIZE:
             self._buffer = bytearray(HEADER_SIZE)
@@ -156,7 +161,11 @@ class BatchBuilder:
         return self.record_count == 0 or self.capacity_bytes >= self.estimated_size_bytes + size
 
     def record_size(
-        self, timestamp: int, key: Buffer | None, value: Buffer | None, headers: Sequence[tuple[str | bytes, bytes | None]] = ()
+        self,
+        timestamp: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Sequence[tuple[str | bytes, bytes | None]] = (),
     ) -> int:
         """What the record would take as the next one of this batch, uncompressed (DefaultRecord.sizeInBytes)."""
         return kernel.record_size(
@@ -204,7 +213,9 @@ class BatchBuilder:
         self._last_offset_delta = last_offset - self.base_offset
 
     def append_columns(self, columns: RowColumns, start: int, stop: int, now_ms: int) -> int:
-        """Adds rows from `start` on while there is room, at least one to an empty batch; how many. Rows without timestamps get `now_ms`."""
+        """Adds rows from `start` on while there is room, at least one to an empty batch; how many. Rows without
+        timestamps get `now_ms`.
+        """
         if self._closed is not None:
             return 0
         self._state[kernel.STATE_DEFAULT_TIMESTAMP] = now_ms
@@ -246,12 +257,16 @@ class BatchBuilder:
     def reopen_and_rewrite_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
     ) -> None:
-        """Names another producer in a closed batch; `close` then writes the header again (after a producer id or epoch changed)."""
+        """Names another producer in a closed batch; `close` then writes the header again (after a producer id or
+        epoch changed).
+        """
         self._closed = None
         self.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
 
     def close(self) -> memoryview | bytes:
-        """Compresses, writes the header; the whole batch, empty when nothing was appended. A second call gives the same."""
+        """Compresses, writes the header; the whole batch, empty when nothing was appended. A second call gives the
+        same.
+        """
         if self._closed is None:
             self._closed = self._finish()
         return self._closed
@@ -297,7 +312,8 @@ def write_header(
 ) -> None:
     """Writes header and CRC of a batch whose records are in place (DefaultRecordBatch.writeHeader).
 
-    `timestamps` = base and max, in ms. Given apart from the records, an offset delta may be beyond the last record (compacted batches).
+    `timestamps` = base and max, in ms. Given apart from the records, an offset delta may be beyond the last record
+    (compacted batches).
     """
     base_timestamp, max_timestamp = timestamps
     attributes = int(codec)

@@ -1,7 +1,9 @@
-"""Records as columns: offsets, timestamps and the places of keys and values in one buffer, without an object per record.
+"""Records as columns: offsets, timestamps and the places of keys and values in one buffer, without an object per
+record.
 
-Rules: a column set never copies the bytes of its records; `key(i)` and `value(i)` do, when asked. A length of -1 is null. Positions count from the
-start of `buffer`. The arrays belong to the column set; who slices it gets arrays of his own and the same buffer.
+Rules: a column set never copies the bytes of its records; `key(i)` and `value(i)` do, when asked. A length of -1 is
+null. Positions count from the start of `buffer`. The arrays belong to the column set; who slices it gets arrays of
+his own and the same buffer.
 """
 
 from __future__ import annotations
@@ -100,7 +102,9 @@ class RecordColumns:
         return bytes(self.buffer[start : start + length])
 
     def headers(self, index: int) -> tuple[Header, ...]:
-        """Names and values of the record's headers, in their order; a name that is not UTF-8 has replacement characters."""
+        """Names and values of the record's headers, in their order; a name that is not UTF-8 has replacement
+        characters.
+        """
         count = self.header_counts[index]
         if count == 0:
             return ()
@@ -150,7 +154,8 @@ class RecordColumns:
 class RowColumns:
     """Rows that a producer hands in: values (and keys, timestamps) as places in one buffer; no headers.
 
-    The arrays of positions and lengths are array('i'), timestamps array('q') in ms. Keys may be None (all null), timestamps too (the time of append).
+    The arrays of positions and lengths are array('i'), timestamps array('q') in ms. Keys may be None (all null),
+    timestamps too (the time of append).
     """
 
     __slots__ = ("buffer", "count", "key_lengths", "key_positions", "timestamps", "value_lengths", "value_positions")

@@ -2,8 +2,9 @@
 
 Rules:
 
-- What is written has the framing of Kafka's Java client (gzip member with its ten fixed header bytes, xerial's chunks of 32 KiB for snappy, an
-  lz4 frame of independent 64 KiB blocks, a zstd frame without content size), so every client that reads Kafka's batches reads ours.
+- What is written has the framing of Kafka's Java client (gzip member with its ten fixed header bytes, xerial's chunks
+  of 32 KiB for snappy, an lz4 frame of independent 64 KiB blocks, a zstd frame without content size), so every client
+  that reads Kafka's batches reads ours.
 - What is read may come from any client: raw snappy, several gzip members or zstd frames, lz4 frames with any options.
 - No output grows beyond `max_output_bytes`, and nothing is allocated for a size that the input merely claims.
 - The codec libraries are imported when a codec is first used.
@@ -98,7 +99,9 @@ def check_level(codec: CompressionType, level: int) -> int:
 
 
 def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
-    """The data as the Java client compresses it; `magic` 0 writes lz4's header checksum the wrong way of that version (KAFKA-3160)."""
+    """The data as the Java client compresses it; `magic` 0 writes lz4's header checksum the wrong way of that version
+    (KAFKA-3160).
+    """
     codec = CompressionType.for_id(codec)
     if codec is CompressionType.NONE:
         return bytes(data)
@@ -115,8 +118,9 @@ def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int =
 def decompress(codec: int, data: Buffer, *, magic: int = 2, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
     """The data before compression.
 
-    Raises CorruptRecord when it is damaged or cut off, UnsupportedCompressionType for a codec that Kafka does not have, RecordTooLarge when
-    there is more than `max_output_bytes` of it. `magic` 0 does not look at lz4's header checksum.
+    Raises CorruptRecord when it is damaged or cut off, UnsupportedCompressionType for a codec that Kafka does not
+    have, RecordTooLarge when there is more than `max_output_bytes` of it. `magic` 0 does not look at lz4's header
+    checksum.
     """
     codec = CompressionType.for_id(codec)
     if codec is CompressionType.NONE:
@@ -144,7 +148,9 @@ def _too_large(limit: int) -> RecordTooLarge:
 def _compress_gzip(data: Buffer, level: int) -> bytes:
     deflater = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = deflater.compress(data) + deflater.flush()
-    return b"".join((GZIP_HEADER, body, zlib.crc32(data).to_bytes(4, "little"), (len(data) & 0xFFFFFFFF).to_bytes(4, "little")))
+    return b"".join(
+        (GZIP_HEADER, body, zlib.crc32(data).to_bytes(4, "little"), (len(data) & 0xFFFFFFFF).to_bytes(4, "little"))
+    )
 
 
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:
@@ -338,11 +344,13 @@ def _decompress_zstd(data: memoryview, limit: int) -> bytes:
 
 
 def _zstd_bound(data: memoryview) -> int:
-    """The most that the frames can hold, from their block headers; raises CorruptRecord when a frame is cut off (RFC 8878)."""
+    """The most that the frames can hold, from their block headers; raises CorruptRecord when a frame is cut off (RFC
+    8878).
+    """
     position = 0
     bound = 0
     while position < len(data) or position == 0:
-        magic = data[position : position + 4]
+        magic = bytes(data[position : position + 4])
         if len(magic) == 4 and magic[1:] == b"\x2a\x4d\x18" and magic[0] & 0xF0 == 0x50:
             position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
             continue
@@ -359,7 +367,9 @@ def _zstd_blocks(data: memoryview, position: int) -> tuple[int, int]:
     """(position after the frame, the most its blocks can hold)."""
     descriptor = data[position + 4]
     is_single_segment = descriptor >> 5 & 1
-    position += 5 + (1 - is_single_segment) + (0, 1, 2, 4)[descriptor & 3] + (is_single_segment, 2, 4, 8)[descriptor >> 6]
+    position += (
+        5 + (1 - is_single_segment) + (0, 1, 2, 4)[descriptor & 3] + (is_single_segment, 2, 4, 8)[descriptor >> 6]
+    )
     bound = 0
     while True:
         if position + 3 > len(data):

@@ -1,7 +1,8 @@
 """Control records: what Kafka writes about the log into the log (transaction markers, KRaft's own records).
 
-A control batch has one bit in its attributes; the key of each of its records is version (int16) and type (int16), the value depends on the type.
-Source: org.apache.kafka.common.record.ControlRecordType, EndTransactionMarker; KIP-98, KIP-595, KIP-630, KIP-853.
+A control batch has one bit in its attributes; the key of each of its records is version (int16) and type (int16), the
+value depends on the type. Source: org.apache.kafka.common.record.ControlRecordType, EndTransactionMarker; KIP-98,
+KIP-595, KIP-630, KIP-853.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ END_TRANSACTION_VERSION = 0
 
 _KEY = struct.Struct(">hh")
 _MARKER = struct.Struct(">hi")
-# a marker with its batch: 61 + length, attributes, timestamp and offset deltas, key size, key, value size, value, header count
+# a marker with its batch: 61 + length, attributes, timestamp and offset deltas, key size, key, value size, value,
+# header count
 MARKER_BATCH_SIZE = 78
 
 
@@ -45,18 +47,19 @@ class ControlRecordType(IntEnum):
 
 
 def parse_control_type(key: bytes | None) -> ControlRecordType:
-    """The type that a control record's key names; UNKNOWN for types to come. Raises InvalidBatchContents (ControlRecordType.parse)."""
+    """The type that a control record's key names; UNKNOWN for types to come. Raises InvalidBatchContents
+    (ControlRecordType.parse).
+    """
     if key is None:
         raise InvalidBatchContents("Control record without a key")
     if len(key) < _KEY.size:
         raise InvalidBatchContents(
-            f"Invalid value size found for control record key. Must have at least {_KEY.size} bytes, but found only {len(key)}"
+            f"Invalid value size found for control record key. Must have at least {_KEY.size} bytes, "
+            f"but found only {len(key)}"
         )
     version, kind = _KEY.unpack_from(key)
     if version < 0:
-        raise InvalidBatchContents(
-            f"Invalid version found for control record: {version}. May indicate data corruption"
-        )
+        raise InvalidBatchContents(f"Invalid version found for control record: {version}. May indicate data corruption")
     return ControlRecordType(kind) if 0 <= kind <= ControlRecordType.KRAFT_VOTERS else ControlRecordType.UNKNOWN
 
 

@@ -1,7 +1,8 @@
 """What is wrong with a record that the kernel would not read, in the words of Kafka's DefaultRecord.readFrom.
 
-It reads one record again, step by step. A stream (compressed) hands out one record's bytes at a time; a buffer lets a record read on to its end, and
-only then is the size compared: so the same damage has different messages, in Kafka too.
+It reads one record again, step by step. A stream (compressed) hands out one record's bytes at a time; a buffer lets a
+record read on to its end, and only then is the size compared: so the same damage has different messages, in Kafka
+too.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def explain(data: Buffer, position: int, is_more_expected: bool, is_stream: bool
         return PREMATURE_END if len(data) - position < 5 else STRUCTURE
     left = len(data) - start
     if size > left:
-        payload = "the record payload reached EOF." if is_stream else f"instead the buffer has only {left} remaining bytes."
+        payload = (
+            "the record payload reached EOF." if is_stream else f"instead the buffer has only {left} remaining bytes."
+        )
         return f"Invalid record size: expected {size} bytes in record payload, but {payload}"
     try:
         end = _read_body(data, start, start + size if is_stream else len(data))

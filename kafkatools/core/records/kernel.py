@@ -1,7 +1,8 @@
 """The record kernel, compiled or plain: import it from here.
 
-`_kernel.py` and `_kernel_text.py` are sources that run as they are and that setup.py compiles to C; the results are the same.
-KT_PURE_PYTHON=1 at run time takes the plain source even if the compiled module is there. `COMPILED` tells which one runs.
+`_kernel.py`, `_kernel_text.py` and `_scan_kernel.py` are sources that run as they are and that setup.py compiles to
+C; the results are the same. KT_PURE_PYTHON=1 at run time takes the plain source even if the compiled module is there.
+`COMPILED` tells which one runs.
 """
 
 from __future__ import annotations
@@ -9,11 +10,6 @@ from __future__ import annotations
 from kafkatools.core.records import _choose_kernel as _choose_kernel
 from kafkatools.core.records._kernel import (
     COMPILED,
-    HEADER_WIDTH,
-    SCAN_END,
-    SCAN_FULL,
-    SCAN_PARTIAL,
-    SCAN_TOO_SMALL,
     STATE_BASE_TIMESTAMP,
     STATE_DEFAULT_TIMESTAMP,
     STATE_MAX_TIMESTAMP,
@@ -35,7 +31,6 @@ from kafkatools.core.records._kernel import (
     read_varint,
     read_varlong,
     record_size,
-    scan_batches,
     size_of_varint,
     varint,
 )
@@ -46,6 +41,14 @@ from kafkatools.core.records._kernel_text import (
     split_keys,
     write_keys_and_values,
     write_values,
+)
+from kafkatools.core.records._scan_kernel import (
+    HEADER_WIDTH,
+    SCAN_END,
+    SCAN_FULL,
+    SCAN_PARTIAL,
+    SCAN_TOO_SMALL,
+    scan_batches,
 )
 
 __all__ = [
@@ -87,6 +90,7 @@ __all__ = [
     "write_values",
 ]
 
-# glibc gives freed memory back to the system at once until a block of a megabyte or more has been freed; a batch's columns are just below, and
-# taking their pages anew for every batch costs more than decoding it. So one untouched block is freed here; it never takes memory.
+# glibc gives freed memory back to the system at once until a block of a megabyte or more has been freed; a batch's
+# columns are just below, and taking their pages anew for every batch costs more than decoding it. So one untouched
+# block is freed here; it never takes memory.
 bytes(8 << 20)

@@ -2,9 +2,11 @@
 
 Rules:
 
-- An entry is one message. A compressed message wraps others: its value is a message set, compressed. Magic 1 numbers the inner messages 0, 1,
-  2..., and the wrapper has the absolute offset of the last; magic 0 keeps absolute offsets inside.
-- The CRC-32 (not 32C) covers a message from its magic byte on; a wrapper's says nothing about the inner ones beyond its own bytes.
+- An entry is one message. A compressed message wraps others: its value is a message set, compressed. Magic 1 numbers
+  the inner messages 0, 1, 2..., and the wrapper has the absolute offset of the last; magic 0 keeps absolute offsets
+  inside.
+- The CRC-32 (not 32C) covers a message from its magic byte on; a wrapper's says nothing about the inner ones beyond
+  its own bytes.
 - Magic 0 has no timestamps. A wrapper of LogAppendTime gives its timestamp to all inner messages.
 - lz4 of magic 0 has a wrong header checksum, by tradition (KAFKA-3160).
 
@@ -59,7 +61,9 @@ class _Message(NamedTuple):
 
 
 class LegacyBatch:
-    """An entry of a message set at `position` of a buffer: a message, or a wrapper with all that it wraps. The properties of RecordBatch."""
+    """An entry of a message set at `position` of a buffer: a message, or a wrapper with all that it wraps. The
+    properties of RecordBatch.
+    """
 
     __slots__ = ("_base_offset", "attributes", "buffer", "crc", "last_offset", "length", "magic", "position")
 
@@ -76,6 +80,11 @@ class LegacyBatch:
     def __init__(self, buffer: Buffer, position: int = 0) -> None:
         self.buffer = buffer
         self.position = position
+        self.last_offset: int
+        self.length: int
+        self.crc: int
+        self.magic: int
+        self.attributes: int
         self.last_offset, self.length, self.crc, self.magic, self.attributes = _ENTRY.unpack_from(buffer, position)
         self._base_offset: int | None = None if self.attributes & CODEC_MASK else self.last_offset
 
@@ -152,7 +161,9 @@ class LegacyBatch:
         return bytes(self.buffer[self.position : self.position + self.size_bytes])
 
     def columns(self, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> RecordColumns:
-        """The messages; raises CorruptRecord for damage, RecordTooLarge when they decompress to more than the cap. No CRC is looked at."""
+        """The messages; raises CorruptRecord for damage, RecordTooLarge when they decompress to more than the cap. No
+        CRC is looked at.
+        """
         outer = _message(self.buffer, self.position, self.position + self.size_bytes)
         if outer is None:
             raise InvalidBatchContents("Found invalid record structure")
@@ -173,9 +184,7 @@ class LegacyBatch:
             )
         start, size = _cells(self.buffer, outer)[1]
         if size < 0:
-            raise InvalidBatchContents(
-                f"Found invalid compressed record set with null value (magic = {outer.magic})"
-            )
+            raise InvalidBatchContents(f"Found invalid compressed record set with null value (magic = {outer.magic})")
         view = memoryview(self.buffer)[start : start + size]
         return decompress(codec, view, magic=outer.magic, max_output_bytes=max_output_bytes)
 
@@ -202,8 +211,8 @@ class LegacyBatch:
         # some versions of librdkafka sent 0 as the wrapper's offset
         if self.last_offset < last and self.last_offset != 0:
             raise InvalidBatchContents(
-                f"Found invalid wrapper offset in compressed v1 message set, wrapper offset '{self.last_offset}' is less than the "
-                f"last inner message offset '{last}' and it is not zero."
+                "Found invalid wrapper offset in compressed v1 message set, wrapper offset "
+                f"'{self.last_offset}' is less than the last inner message offset '{last}' and it is not zero."
             )
         base = self.last_offset - last if self.last_offset else 0
         timestamp = outer.timestamp if outer.attributes & TIMESTAMP_TYPE_BIT else None
@@ -216,7 +225,9 @@ class LegacyBatch:
 
 
 def _message(buffer: Buffer, position: int, end: int) -> _Message | None:
-    """The message at `position`; None when it is cut off. Raises CorruptRecord for a size below the smallest message's."""
+    """The message at `position`; None when it is cut off. Raises CorruptRecord for a size below the smallest
+    message's.
+    """
     if end - position < LOG_OVERHEAD:
         return None
     (offset,) = _LONG.unpack_from(buffer, position)
@@ -290,7 +301,8 @@ def write_message_set(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     level: int | None = None,
 ) -> bytes:
-    """Records as messages of magic 0 or 1, in one wrapper when there is a codec (MemoryRecordsBuilder); headers are not written.
+    """Records as messages of magic 0 or 1, in one wrapper when there is a codec (MemoryRecordsBuilder); headers are
+    not written.
 
     Offsets are the records' own, in rising order. With LogAppendTime the last record's timestamp is everyone's.
     """
@@ -313,9 +325,7 @@ def write_message_set(
     return _entry(rows[-1].offset, magic, attributes | codec, timestamp, None, packed)
 
 
-def _entry(
-    offset: int, magic: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None
-) -> bytes:
+def _entry(offset: int, magic: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:
     body = b"".join(
         (
             bytes((magic, attributes)),
