@@ -148,8 +148,7 @@ class Console:
             raise UsageError(args.command.missing_bootstrap)
         from kafkatools.core.broker.sandbox import ensure_started
 
-        bootstrap: str = ensure_started(self.home, self.error)
-        return bootstrap
+        return ensure_started(self.home, self.error).bootstrap
 
 
 def _buffered(descriptor: int) -> BinaryIO:

@@ -68,7 +68,7 @@ def _take_option(command: Command, args: Args, arguments: Sequence[str], positio
     if not option.value:
         if equals:
             raise _error(command, f"argument {spelled(option)}: ignored explicit argument '{attached}'")
-        args.set(option, None)
+        args.note(option, None)
         return position + 1
     position += 1
     if not equals:
@@ -77,7 +77,7 @@ def _take_option(command: Command, args: Args, arguments: Sequence[str], positio
         attached = arguments[position]
         position += 1
     try:
-        args.set(option, attached)
+        args.note(option, attached)
     except ValueError:
         raise _error(command, f"argument {spelled(option)}: could not convert '{attached}' to a number") from None
     return position

@@ -24,6 +24,7 @@ class Args:
 
     def __init__(self, command: Command) -> None:
         self.command = command
+        self.operand: str | None = None
         self._given: list[str] = []
         self._values: dict[str, Any] = {}
         for option in all_options(command):
@@ -48,7 +49,7 @@ class Args:
         """Long names of the options on the command line, in order."""
         return list(self._given)
 
-    def set(self, option: Option, text: str | None) -> None:
+    def note(self, option: Option, text: str | None) -> None:
         """Notes one occurrence of an option; the value is converted. ValueError when it cannot be."""
         value: Any = True
         if option.value:
@@ -99,7 +100,10 @@ def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
                 break
             raise _unexpected(leftover)
         if not _looks_like_option(argument):
-            raise _unexpected(argument)
+            if not command.operand or args.operand is not None:
+                raise _unexpected(argument)
+            args.operand = argument
+            continue
         name, equals, text = argument.lstrip("-").partition("=")
         option = table.get(name)
         if option is None:
@@ -158,7 +162,7 @@ def _set_once(command: Command, args: Args, option: Option, text: str | None) ->
         message = f"Found multiple arguments for option {option.long}, but you asked for only one"
         raise UsageError(command.error_prefix + message)
     try:
-        args.set(option, text)
+        args.note(option, text)
     except ValueError:
         raise UsageError(command.error_prefix + f"Cannot parse argument '{text}' of option {option.long}") from None
 

@@ -140,7 +140,8 @@ class Command(NamedTuple):
     a failure, `usage_prefix` in front of complaints about the options themselves; both are Kafka's. `program` is the
     name of Kafka's script (argparse4j puts it into messages). `needs_arguments`: without any argument the help is
     shown and the exit status is 2, as Kafka's tools do. `missing_bootstrap`: what Kafka's tool says without
-    --bootstrap-server, used when the sandbox is turned off.
+    --bootstrap-server, used when the sandbox is turned off. `operand`: placeholder of the one argument that is no
+    option, given as `args.operand`; empty for a command without one.
     """
 
     name: str
@@ -156,6 +157,7 @@ class Command(NamedTuple):
     needs_arguments: bool = True
     missing_bootstrap: str = 'Missing required argument "[bootstrap-server]"'
     examples: tuple[str, ...] = ()
+    operand: str = ""
 
     def subcommand(self, name: str) -> Command | None:
         """The subcommand of that name."""

@@ -1,0 +1,84 @@
+"""kt server-start: one broker with its controller in the foreground, as kafka-server-start.sh starts one.
+
+Settings that mean nothing here are named in a warning. A listener that other machines can reach needs --insecure: there is no TLS, no SASL and no authorizer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import Args, Command, Option, read_properties
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.broker.node import Node
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Serves until SIGTERM or Ctrl-C, then stops cleanly."""
+    if args.operand is None:
+        raise UsageError("USAGE: kt server-start [--override property=value]* server.properties")
+    values = read_properties(args.operand)
+    for text in args.override:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--override wants property=value, not {text}")
+        values[key] = value
+    node = _node(console, args, values)
+    _serve(console, node)
+    return ExitStatus.OK
+
+
+def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
+    import os
+
+    from kafkatools.core import config as tables
+    from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.node_settings import meaningless
+    from kafkatools.core.config import Config
+
+    os.umask(0o077)
+    config = Config(tables.BROKER, values, allow_unknown=True)
+    for name in meaningless(config):
+        console.error(f"WARN {name} means nothing here and is ignored")
+    node = Node(config, console.clock, report=lambda line: console.error(f"ERROR {line}"))
+    if not node.settings.is_loopback and not args.insecure:
+        shown = node.settings.host or "all addresses"
+        raise CommandError(
+            f"refusing to listen on {shown} without authentication or encryption: use 127.0.0.1, or --insecure",
+        )
+    return node
+
+
+def _serve(console: Console, node: Node) -> None:
+    import os
+    import signal
+
+    from kafkatools.core.broker.run_files import RunFile
+
+    node.start()
+    run_file = RunFile(os.path.join(console.home, "servers", f"{os.getpid()}.json"))
+    try:
+        run_file.write({"pid": os.getpid(), "node_id": node.node_id, "bootstrap": node.bootstrap, "directory": node.log_directory})
+        signal.signal(signal.SIGTERM, lambda *_: node.request_stop())
+        signal.signal(signal.SIGINT, lambda *_: node.request_stop())
+        console.error(f"INFO node {node.node_id} of cluster {node.cluster_id} is ready on {node.bootstrap}")
+        node.run()
+    finally:
+        node.close()
+        run_file.remove()
+    console.error(f"INFO node {node.node_id} has stopped")
+
+
+COMMAND = Command(
+    "server-start",
+    "Run a broker in the foreground.",
+    (
+        Option("--override", "A setting that replaces that of the file.", value="PROPERTY=VALUE", repeatable=True),
+        Option("--insecure", "Listen on addresses that other machines can reach, without any protection.", ours=True),
+    ),
+    run,
+    operand="FILE",
+    examples=("kt server-start server.properties --override log.dirs=/var/lib/kt",),
+)

@@ -1,0 +1,49 @@
+"""kt server-stop: stops the brokers that kt server-start started, as kafka-server-stop.sh does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.options import Args, Command, Option
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Sends SIGTERM; like Kafka's script it does not wait."""
+    import os
+    import signal
+
+    servers = _running(os.path.join(console.home, "servers"))
+    if args.given("node-id"):
+        servers = [server for server in servers if server["node_id"] == args.node_id]
+    if not servers:
+        raise CommandError("No kafka server to stop")
+    for server in servers:
+        os.kill(server["pid"], signal.SIGTERM)
+        if args.json:
+            from kafkatools.output import json_line
+
+            console.print(json_line(server))
+    return ExitStatus.OK
+
+
+def _running(folder: str) -> list[dict[str, Any]]:
+    import os
+
+    from kafkatools.core.broker.run_files import read_run_file
+
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    found = [read_run_file(os.path.join(folder, name)) for name in names]
+    return [server for server in found if server is not None]
+
+
+COMMAND = Command(
+    "server-stop",
+    "Stop brokers that kt server-start runs.",
+    (Option("--node-id", "Only the broker with this node id.", value="ID", type=int),),
+    run,
+    needs_arguments=False,
+)
