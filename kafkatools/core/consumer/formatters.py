@@ -70,8 +70,11 @@ class DefaultFormatter:
         self._null = properties.get("null.literal", "null").encode()
         self._key, self._value, self._header = (named_deserializer(properties, name) for name in _DESERIALIZERS)
         self._escape = escape
-        only_values = [flag for flag in _FLAGS if self._shown[flag]] == ["value"]
-        self._values_only = only_values and self._value is None and escape is None
+        shown = [flag for flag in _FLAGS if self._shown[flag]]
+        texts = (self._key, self._value, escape)
+        # What the kernel writes: values, or keys and values, as they are.
+        self._is_plain = shown in (["value"], ["key", "value"]) and texts == (None, None, None)
+        self._key_end = self._separator if shown == ["key", "value"] else None
         self._parts: list[Callable[[FetchedColumns, int], bytes]] = [
             getattr(self, f"_{flag}_text") for flag in _FLAGS if self._shown[flag]
         ]
@@ -79,9 +82,8 @@ class DefaultFormatter:
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
         """Appends the records' lines."""
         columns = fetched.columns
-        if self._values_only:
-            kernel.write_values(columns, out, self._line_end, self._null)
-            return columns.count
+        if self._is_plain:
+            return int(kernel.write_keys_and_values(columns, out, self._key_end, self._line_end, self._null))
         for index in range(columns.count):
             try:
                 line = self._separator.join([part(fetched, index) for part in self._parts])
