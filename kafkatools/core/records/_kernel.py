@@ -413,7 +413,7 @@ def append_record(
     if rows == 0 or timestamp > items[3]:
         items[3] = timestamp
     items[8] = delta + 1
-    return delta
+    return int(delta)
 
 
 def _append_cell(slots: Any, position: int, data: Buffer | None, length: int) -> int:
@@ -515,7 +515,7 @@ def encode_columns(  # noqa: PLR0915 - the state is taken apart and put together
 
 
 def _estimate(size: int, factor: float) -> int:
-    """What `size` bytes of records are expected to take once compressed (MemoryRecordsBuilder.estimatedBytesWritten)."""
+    """What records of `size` bytes may take once compressed (MemoryRecordsBuilder.estimatedBytesWritten)."""
     if factor == 1.0:
         return size
     return int(size * factor)

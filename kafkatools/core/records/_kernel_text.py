@@ -40,7 +40,7 @@ Buffer = bytes | bytearray | memoryview
 def _resize(out: bytearray, size: int) -> int:
     """Makes a bytearray longer or shorter; what is new in it has no meaning yet."""
     if cython.compiled:
-        return PyByteArray_Resize(out, size)
+        return PyByteArray_Resize(out, size)  # type: ignore[no-any-return]
     if size > len(out):
         out.extend(bytes(size - len(out)))
     else:

@@ -63,7 +63,7 @@ def _get_short(data: Any, position: int) -> int:
 
 
 def _get_magic(data: Any, position: int) -> int:
-    value = data[position]
+    value: int = data[position]
     return value - 256 if value > 127 else value
 
 
