@@ -1,4 +1,4 @@
-"""kt dump-log: what Kafka's tool does not do. Going on behind damage, JSON, directories, never writing, exit statuses."""
+"""kt dump-log beyond Kafka's tool: going on behind damage, JSON, directories, never writing, exit statuses."""
 
 from __future__ import annotations
 

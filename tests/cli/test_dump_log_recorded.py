@@ -1,7 +1,7 @@
 """kt dump-log on every recorded segment against the output of Apache Kafka's tool, byte for byte.
 
-Where Kafka's tool ended with an exception, `kt` goes on: its stdout begins with Kafka's, and with --stop-at-damage it is
-Kafka's. Kafka's wording is looked for on stderr, except where it is that of a Java library or says nothing.
+Where Kafka's tool ended with an exception, `kt` goes on: its stdout begins with Kafka's, and with --stop-at-damage it
+is Kafka's. Kafka's wording is looked for on stderr, except where it is that of a Java library or says nothing.
 """
 
 from __future__ import annotations

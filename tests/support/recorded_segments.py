@@ -1,4 +1,4 @@
-"""The recorded segments of tests/golden/segments: unpacked once per run, each case with what Kafka's tool made of it."""
+"""The recorded segments of tests/golden/segments, unpacked once per run, with what Kafka's tool made of them."""
 
 from __future__ import annotations
 
