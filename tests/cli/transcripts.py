@@ -23,7 +23,15 @@ from kafkatools.exit_status import ExitStatus
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "cli"
 DIFFERENCES = pathlib.Path(__file__).parent.parent.parent / "docs" / "differences.md"
 
-_ON_STDOUT = re.compile(r"^(?:Error while executing topic command : |WARNING: Due to limitations)")
+_ON_STDOUT = re.compile(
+    r"^(?:Error while executing topic command : |WARNING: Due to limitations"
+    r"|(?:Warning: |Option )--\S+ is deprecated and will be removed)"
+)
+_NOISE = re.compile(
+    r"^The consumer rebalance protocol \(KIP-848\)|^\[[-\d]+ [\d:,]+\] WARN "
+    r"|^\[[-\d]+ [\d:,]+\] ERROR (?:Error processing message|Unknown error when running consumer|\[\w+ clientId=)"
+    r"|^org\.apache\.kafka\.common\.errors\.TimeoutException$"
+)
 _LOG_LINE = re.compile(r"^\[[\d-]+ [\d:,]+\] (?:ERROR|WARN) ")
 _JAVA = re.compile(r'^(?:Exception in thread "main" )?(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ')
 _USAGE = re.compile(
@@ -133,7 +141,7 @@ def _first_error(case: Case, moved: Sequence[str]) -> str | None:
     if text.startswith("usage: "):
         error = re.search(r"^kafka-\S+: error: .*?(?=\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
         return " ".join(error.group(0).split()) if error else None
-    first = text.splitlines()[0]
+    first = next((line for line in text.splitlines() if not _NOISE.match(line)), "")
     if first.startswith(("<tool description>", "<option table>")):
         return None
     return _JAVA.sub("", _LOG_LINE.sub("", first))
@@ -180,6 +188,11 @@ def replay(
             wanted = wanted._replace(stdout=ran.out, error=None)
         failures += [f"{case.name}: {problem}" for problem in complaints(case, ran, wanted)]
     return failures
+
+
+def expand(text: str) -> bytes:
+    """Recorded stdin as bytes: `{x*1200000}` is that many letters x."""
+    return re.sub(r"\{(\w)\*(\d+)\}", lambda match: match.group(1) * int(match.group(2)), text).encode()
 
 
 def write_files(case: Case, directory: pathlib.Path) -> None:
