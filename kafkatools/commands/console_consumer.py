@@ -7,12 +7,13 @@ time, one write each. Stdout carries records and nothing else. How it ends: --ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import (
     BOOTSTRAP_SERVER,
+    INTERNAL_TOPICS,
     Args,
     Command,
     ExactlyOne,
@@ -22,6 +23,7 @@ from kafkatools.options import (
     command_config,
     java_int,
     java_long,
+    java_pattern,
     property_pairs,
     read_properties,
 )
@@ -52,21 +54,28 @@ _NO_GROUPS = "Consumer groups are not supported yet: leave --group and group.id 
 def run(console: Console, args: Args) -> ExitStatus:
     """Reads until told to stop; the exit status says whether everything asked for was printed."""
     _tell_deprecated(console, args)
-    start = _start_offset(args)
+    start, takes = _start_offset(args), _pattern(args)
     formatter = _formatter(console, args)
     settings = _settings(args)
     settings["bootstrap.servers"] = console.connect(args)
-    return ConsoleConsumer(console, args, formatter, start).run(_config(settings))
+    return ConsoleConsumer(console, args, formatter, Source(start, takes)).run(_config(settings))
+
+
+class Source(NamedTuple):
+    """Where to start in a single partition, and which topics are read; None: --topic alone."""
+
+    start: str | int
+    takes: Callable[[str], bool] | None
 
 
 class ConsoleConsumer:
     """One run: what is to be read, what was, and when it is enough."""
 
-    def __init__(self, console: Console, args: Args, formatter: MessageFormatter, start: str | int) -> None:
+    def __init__(self, console: Console, args: Args, formatter: MessageFormatter, source: Source) -> None:
         self._console = console
         self._args = args
         self._formatter = formatter
-        self._start = start
+        self._start, self._takes = source
         self._count = 0
         self._limit: int | None = args.max_messages if (args.max_messages or 0) >= 0 else None
         self._idle_ms = args.timeout_ms if args.timeout_ms is not None and args.timeout_ms >= 0 else _FOREVER_MS
@@ -128,26 +137,12 @@ class ConsoleConsumer:
             return None
         from kafkatools.core.consumer.topic_follower import TopicFollower
 
-        follower = TopicFollower(consumer, self._args.topic, self._takes())
+        follower = TopicFollower(consumer, self._args.topic, self._takes)
         if not follower.start(min(self._idle_ms, 60_000)):
             if self._args.exit_at_end:
                 raise CommandError(f"{self._source()} does not exist")
             self._console.error(f"{self._source()} does not exist yet: waiting for it")
         return follower
-
-    def _takes(self) -> Any:
-        """The predicate of --include: a Java regular expression for whole names; internal topics stay out."""
-        import re
-
-        from kafkatools.options import INTERNAL_TOPICS, java_pattern
-
-        if self._args.include is None:
-            return None
-        try:
-            pattern = java_pattern(self._args.include)
-        except re.error as error:
-            raise UsageError(f"{self._args.include} is an invalid regex: {error}") from None
-        return lambda name: name not in INTERNAL_TOPICS and pattern.fullmatch(name) is not None
 
     def _assign_one(self, consumer: Consumer, topic: str, partition: int) -> None:
         known = consumer.partitions_for(topic)
@@ -161,7 +156,15 @@ class ConsoleConsumer:
         elif self._start == "latest":
             consumer.seek_to_end()
         else:
+            self._check_range(consumer, topic, partition, int(self._start))
             consumer.seek((topic, partition), int(self._start))
+
+    def _check_range(self, consumer: Consumer, topic: str, partition: int, offset: int) -> None:
+        """Kafka's tool would go to the end without a word; whoever names an offset means it."""
+        where = [(topic, partition)]
+        low, high = consumer.beginning_offsets(where)[topic, partition], consumer.end_offsets(where)[topic, partition]
+        if not low <= offset <= high:
+            raise CommandError(f"Offset {offset} is out of range: {topic}-{partition} holds offsets {low} to {high}")
 
     def _source(self) -> str:
         return f"Topic {self._args.topic}" if self._args.topic else f"A topic that matches {self._args.include}"
@@ -232,7 +235,7 @@ class ConsoleConsumer:
 
 
 class JsonFormatter:
-    """One JSON object for each record, without loss (docs/json/console-consumer.md)."""
+    """One JSON object for each record, without loss (docs/json/records.md)."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         from kafkatools.core.consumer.formatters import check_properties, named_deserializer
@@ -300,6 +303,19 @@ def _start_offset(args: Args) -> str | int:
     if offset < 0:
         raise UsageError(_BAD_OFFSET.format(args.offset))
     return offset
+
+
+def _pattern(args: Args) -> Callable[[str], bool] | None:
+    """The predicate of --include: a Java regular expression for whole names; internal topics stay out."""
+    import re
+
+    if args.include is None:
+        return None
+    try:
+        pattern = java_pattern(args.include)
+    except re.error as error:
+        raise UsageError(f"{args.include} is an invalid regex: {error}") from None
+    return lambda name: name not in INTERNAL_TOPICS and pattern.fullmatch(name) is not None
 
 
 def _formatter(console: Console, args: Args) -> MessageFormatter:
