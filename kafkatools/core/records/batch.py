@@ -17,12 +17,11 @@ from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-import crc32c
-
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.records import kernel
 from kafkatools.core.records.columns import Record, RecordColumns, TimestampType
 from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, decompress
+from kafkatools.core.records.crc import crc32c
 
 if TYPE_CHECKING:
     from kafkatools.core.records.legacy import LegacyBatch
@@ -189,7 +188,7 @@ class RecordBatch:
     def computed_crc(self) -> int:
         """The CRC-32C of the bytes from the attributes to the end."""
         view = memoryview(self.buffer)
-        crc: int = crc32c.crc32c(view[self.position + ATTRIBUTES_OFFSET : self.position + self.size_bytes])
+        crc: int = crc32c(view[self.position + ATTRIBUTES_OFFSET : self.position + self.size_bytes])
         return crc
 
     def is_valid(self) -> bool:
@@ -356,5 +355,5 @@ def stamp_batch(
 
 def stamp_crc(buffer: bytearray | memoryview, position: int, size_bytes: int) -> None:
     """Writes the CRC-32C of the batch as it is now."""
-    crc = crc32c.crc32c(memoryview(buffer)[position + ATTRIBUTES_OFFSET : position + size_bytes])
+    crc = crc32c(memoryview(buffer)[position + ATTRIBUTES_OFFSET : position + size_bytes])
     struct.pack_into(">I", buffer, position + CRC_OFFSET, crc)

@@ -21,8 +21,6 @@ from array import array
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
-import crc32c
-
 from kafkatools.core.records import kernel
 from kafkatools.core.records.batch import (
     ATTRIBUTES_OFFSET,
@@ -41,6 +39,7 @@ from kafkatools.core.records.batch import (
 )
 from kafkatools.core.records.columns import NO_HEADERS, NO_TIMESTAMP, RowColumns, TimestampType, encode_headers
 from kafkatools.core.records.compression import CompressionType, compress
+from kafkatools.core.records.crc import crc32c
 
 __all__ = ["BatchBuilder", "BatchHeader", "RowColumns", "write_header"]
 
@@ -344,5 +343,5 @@ def write_header(
         header.get("base_sequence", NO_SEQUENCE),
         record_count,
     )
-    crc = crc32c.crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:size_bytes])
+    crc = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:size_bytes])
     struct.pack_into(">I", batch, CRC_OFFSET, crc)
