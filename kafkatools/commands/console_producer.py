@@ -1,7 +1,8 @@
 """kt console-producer: what kafka-console-producer.sh does (org.apache.kafka.tools.ConsoleProducer).
 
-Standard input is read in large pieces, lines are found by the kernel and go to the producer as columns; only headers, JSON and --sync make
-records one by one. Every line read is reported: the last line on stderr is `N sent, M failed`, and M > 0 is exit status 1.
+Standard input is read in large pieces, lines are found by the kernel and go to the producer as columns; only headers,
+JSON and --sync make records one by one. Every line read is reported: the last line on stderr is `N sent, M failed`, and
+M > 0 is exit status 1.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kafkatools.options import (
     Option,
     Refusal,
     Requirement,
+    Rule,
     client_settings,
     command_config,
     java_int,
@@ -36,9 +38,14 @@ if TYPE_CHECKING:
     from kafkatools.core.records.columns import RowColumns
 
 BATCH_BYTES = 262_144
-"""batch.size unless given: Kafka's 16384 costs a request per 160 lines of 100 bytes; memory is bounded by buffer.memory all the same."""
+"""batch.size unless given: Kafka's 16384 costs a request per 160 lines of 100 bytes; memory is bounded by buffer.memory
+all the same."""
 
-_LINE_READERS = ("org.apache.kafka.tools.LineMessageReader", "kafka.tools.ConsoleProducer$LineMessageReader", "LineMessageReader")
+_LINE_READERS = (
+    "org.apache.kafka.tools.LineMessageReader",
+    "kafka.tools.ConsoleProducer$LineMessageReader",
+    "LineMessageReader",
+)
 _SHOWN_FAILURES = 10
 _INTERRUPTED_CLOSE_MS = 5_000
 _PIPE_BYTES = 1 << 20
@@ -61,12 +68,15 @@ OPTIONS = (
     Option("--timeout", "How long a batch may wait to fill (default 1000; 0 with --sync).", value="MS", type=java_long),
     Option(
         "--request-required-acks",
-        "Who must have a record before it counts as sent: 0 nobody, 1 the leader, -1 or all the replicas in sync (default -1).",
+        "Who must have a record before it counts as sent: 0 nobody, 1 the leader, -1 or all the replicas in sync "
+        "(default -1).",
         value="ACKS",
         choices=("0", "1", "-1", "all"),
     ),
     Option("--request-timeout-ms", "How long to wait for a broker's answer (default 1500).", value="MS", type=java_int),
-    Option("--metadata-expiry-ms", "Age at which metadata is fetched again (default 300000).", value="MS", type=java_long),
+    Option(
+        "--metadata-expiry-ms", "Age at which metadata is fetched again (default 300000).", value="MS", type=java_long
+    ),
     Option("--max-block-ms", "Longest wait for metadata or memory (default 60000).", value="MS", type=java_long),
     Option("--max-memory-bytes", "Memory for records not yet sent (default 33554432).", value="BYTES", type=java_long),
     Option(
@@ -80,12 +90,18 @@ OPTIONS = (
     Option("--line-reader", "The class that reads the input; LineMessageReader is the only one here.", value="CLASS"),
     Option(
         "--reader-property",
-        "Setting of the reader: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, headers.key.separator, "
-        "null.marker, ignore.error.",
+        "Setting of the reader: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
+        "headers.key.separator, null.marker, ignore.error.",
         value="NAME=VALUE",
         repeatable=True,
     ),
-    Option("--property", "Older name of --reader-property.", value="NAME=VALUE", repeatable=True, replacement="--reader-property"),
+    Option(
+        "--property",
+        "Older name of --reader-property.",
+        value="NAME=VALUE",
+        repeatable=True,
+        replacement="--reader-property",
+    ),
     Option("--reader-config", "Properties file with settings of the reader.", value="FILE"),
     Option("--command-property", "Setting of the producer.", value="NAME=VALUE", repeatable=True),
     Option(
@@ -100,9 +116,13 @@ OPTIONS = (
 )
 
 _TOGETHER = "Options --{new} and --{old} cannot be specified together."
-_RENAMED = (("reader-property", "property"), ("command-property", "producer-property"), ("command-config", "producer.config"))
+_RENAMED = (
+    ("reader-property", "property"),
+    ("command-property", "producer-property"),
+    ("command-config", "producer.config"),
+)
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Requirement(("topic",)),
     *(Refusal(old, (new,), _TOGETHER.format(new=new, old=old)) for new, old in _RENAMED),
 )
@@ -128,7 +148,9 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     for new, old in _RENAMED:
         if args.given(old):
-            console.error(f"Warning: --{old} is deprecated and will be removed in a future version. Use --{new} instead.")
+            console.error(
+                f"Warning: --{old} is deprecated and will be removed in a future version. Use --{new} instead."
+            )
     if args.line_reader is not None and args.line_reader not in _LINE_READERS:
         raise UsageError(f"{args.line_reader} is not a line reader of kt", f"There is one: {_LINE_READERS[0]}.")
     try:
@@ -150,7 +172,8 @@ def _line_format(args: Args) -> LineFormat:
 
 
 def producer_config(console: Console, args: Args) -> Config:
-    """The producer's settings: the file, then --command-property, then the options; Kafka's ConsoleProducerOptions.producerProps."""
+    """The producer's settings: the file, then --command-property, then the options; Kafka's
+    ConsoleProducerOptions.producerProps."""
     from kafkatools.core.config import PRODUCER, Config
 
     file_option = "producer_config" if args.given("producer.config") else "command_config"
@@ -160,7 +183,9 @@ def producer_config(console: Console, args: Args) -> Config:
             values[name] = value
         else:
             console.error(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the producer")
-    values |= property_pairs(args.command_property, "command-property") | property_pairs(args.producer_property, "producer-property")
+    values |= property_pairs(args.command_property, "command-property") | property_pairs(
+        args.producer_property, "producer-property"
+    )
     for name, option, default in _MERGED:
         given = getattr(args, option)
         if given is not None:
@@ -311,7 +336,9 @@ class ConsoleProducer:
             if run.partition < 0 and tally.unplaced is None and _is_hopeless(run.error):
                 tally.unplaced = run.error
             numbers = run.rows
-            tally.fail(len(numbers), run.error, lambda index: self._describe_row(numbers[index], key_lengths, value_lengths))
+            tally.fail(
+                len(numbers), run.error, lambda index: self._describe_row(numbers[index], key_lengths, value_lengths)
+            )
 
         return told
 
@@ -423,8 +450,14 @@ class ConsoleProducer:
 
 
 def _is_hopeless(error: Exception) -> bool:
-    """Whether the next record would fail in the same way: the topic or the brokers are not there. Exhausted memory may come back."""
-    return getattr(error, "name", "") in ("TIMEOUT", "INVALID_TOPIC_EXCEPTION", "TOPIC_AUTHORIZATION_FAILED", "NO_BROKERS_AVAILABLE")
+    """Whether the next record would fail in the same way: the topic or the brokers are not there. Exhausted memory may
+    come back."""
+    return getattr(error, "name", "") in (
+        "TIMEOUT",
+        "INVALID_TOPIC_EXCEPTION",
+        "TOPIC_AUTHORIZATION_FAILED",
+        "NO_BROKERS_AVAILABLE",
+    )
 
 
 def _enlarge_pipe(stream: Any) -> None:

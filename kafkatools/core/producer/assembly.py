@@ -1,7 +1,7 @@
 """Puts a producer together from its settings: metadata, network client, memory, accumulator, sender.
 
-The checks of settings that depend on each other are those of Kafka's ProducerConfig (KIP-679): what was asked for explicitly and contradicts
-idempotence is an error; idempotence that is on by default gives way and says so in the log.
+The checks of settings that depend on each other are those of Kafka's ProducerConfig (KIP-679): what was asked for
+explicitly and contradicts idempotence is an error; idempotence that is on by default gives way and says so in the log.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.producer.buffer_pool import BufferPool
 from kafkatools.core.producer.metrics import ProducerMetrics
@@ -48,7 +49,11 @@ def is_idempotent(config: Config) -> bool:
         problems.append(("retries", "Must set retries to non-zero when using the idempotent producer."))
     if acks_of(config) != -1:
         problems.append(
-            ("acks", "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee idempotence.")
+            (
+                "acks",
+                "Must set acks to all in order to use the idempotent producer. "
+                "Otherwise we cannot guarantee idempotence.",
+            )
         )
     if config.max_in_flight_requests_per_connection > MAX_IDEMPOTENT_IN_FLIGHT:
         problems.append(
@@ -72,7 +77,9 @@ def delivery_timeout_ms(config: Config) -> int:
         return given
     if config.is_given("delivery.timeout.ms"):
         raise ConfigError("delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms")
-    _log.warning("delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms. Setting it to %d.", least)
+    _log.warning(
+        "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms. Setting it to %d.", least
+    )
     return least
 
 
@@ -89,14 +96,14 @@ def assemble(config: Config, clock: Clock) -> ProducerParts:
     codec = CompressionType.for_label(config.compression_type)
     timeout_ms = delivery_timeout_ms(config)
     transactions = TransactionManager() if is_idempotent(config) else None
-    backoff = ExponentialBackoff(config.retry_backoff_ms, 2, config.retry_backoff_max_ms, 0.2)
+    backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
     settings = AccumulatorSettings(
         config.batch_size,
         min(config.linger_ms, 0x7FFFFFFF),
         timeout_ms,
         codec,
         compression_level(config, codec),
-        backoff.backoff,
+        backoff.backoff_ms,
         config.partitioner_adaptive_partitioning_enable,
         config.partitioner_availability_timeout_ms,
     )

@@ -1,9 +1,10 @@
-"""BufferPool: the producer's memory, shared out fairly (Kafka's org.apache.kafka.clients.producer.internals.BufferPool).
+"""BufferPool: the producer's memory, shared out fairly (Kafka's
+org.apache.kafka.clients.producer.internals.BufferPool).
 
-Strategy: buffers of one size (batch.size) are kept in a free list and used again; any other size comes from memory that is only counted.
-Who finds too little waits in line; the thread that has waited longest is served first and gathers what is given back piece by piece, so a
-large request cannot starve. A buffer goes back to the pool only when no request in flight can still read it: the caller's duty, see
-ProducerBatch.is_inflight.
+Strategy: buffers of one size (batch.size) are kept in a free list and used again; any other size comes from memory that
+is only counted. Who finds too little waits in line; the thread that has waited longest is served first and gathers what
+is given back piece by piece, so a large request cannot starve. A buffer goes back to the pool only when no request in
+flight can still read it: the caller's duty, see ProducerBatch.is_inflight.
 
 `_lock` guards every field.
 """
@@ -39,7 +40,8 @@ class BufferPool:
         """
         if size_bytes > self.total_bytes:
             raise BufferExhausted(
-                f"Attempt to allocate {size_bytes} bytes, but there is a hard limit of {self.total_bytes} on memory allocations."
+                f"Attempt to allocate {size_bytes} bytes, "
+                f"but there is a hard limit of {self.total_bytes} on memory allocations."
             )
         buffer: bytearray | None = None
         with self._lock:

@@ -1,6 +1,8 @@
-"""CompressionRatioEstimator: how far a topic's records shrink, so that a batch can be filled beyond its size before it is compressed.
+"""CompressionRatioEstimator: how far a topic's records shrink, so that a batch can be filled beyond its size before it
+is compressed.
 
-Kafka's rule: starts at 1.0; moves down by at most 0.005 per batch and up by at least 0.05, so that an estimate errs on the safe side.
+Kafka's rule: starts at 1.0; moves down by at most 0.005 per batch and up by at least 0.05, so that an estimate errs on
+the safe side.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What a caller holds while its records are on their way: RecordFuture for one record, ColumnsFuture for many rows.
 
-Rules: a ProduceRequestResult belongs to one batch and is set once, by the sender's thread; when a batch is split the records' futures are
-chained to the results of the smaller batches, so that a future ends with the fate of the batch that really carried its record
-(Kafka's FutureRecordMetadata and ProduceRequestResult). Waiting is done on a threading.Event; nothing here reads a clock.
+Rules: a ProduceRequestResult belongs to one batch and is set once, by the sender's thread; when a batch is split the
+records' futures are chained to the results of the smaller batches, so that a future ends with the fate of the batch
+that really carried its record (Kafka's FutureRecordMetadata and ProduceRequestResult). Waiting is done on a
+threading.Event; nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class TopicPartition(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record ended up: offset and timestamp are -1 when unknown (acks=0, or an error). Sizes in bytes, -1 for null."""
+    """Where a record ended up: offset and timestamp are -1 when unknown (acks=0, or an error). Sizes in bytes, -1 for
+    null."""
 
     topic: str
     partition: int
@@ -43,7 +45,8 @@ class RecordMetadata(NamedTuple):
 
 
 class RowsRun(NamedTuple):
-    """The fate of a run of rows: which rows (numbers in what was sent), their partition, the offset of the first, or the error."""
+    """The fate of a run of rows: which rows (numbers in what was sent), their partition, the offset of the first, or
+    the error."""
 
     topic: str
     partition: int
@@ -53,7 +56,7 @@ class RowsRun(NamedTuple):
     error: Exception | None
 
     @property
-    def count(self) -> int:
+    def row_count(self) -> int:
         return len(self.rows)
 
 
@@ -62,7 +65,9 @@ class BatchError:
 
     __slots__ = ("error", "by_index", "_others")
 
-    def __init__(self, error: Exception, by_index: Mapping[int, Exception] | None = None, others: Exception | None = None) -> None:
+    def __init__(
+        self, error: Exception, by_index: Mapping[int, Exception] | None = None, others: Exception | None = None
+    ) -> None:
         self.error = error
         self.by_index = by_index or {}
         self._others = others or error
@@ -121,7 +126,9 @@ class RecordFuture:
 
     __slots__ = ("_result", "_index", "_timestamp", "_key_size", "_value_size", "_next")
 
-    def __init__(self, result: ProduceRequestResult, index: int, timestamp: int, key_size: int, value_size: int) -> None:
+    def __init__(
+        self, result: ProduceRequestResult, index: int, timestamp: int, key_size: int, value_size: int
+    ) -> None:
         self._result = result
         self._index = index
         self._timestamp = timestamp
@@ -130,7 +137,8 @@ class RecordFuture:
         self._next: RecordFuture | None = None
 
     def chain(self, result: ProduceRequestResult, index: int) -> RecordFuture:
-        """Makes this future follow a record that moved into a smaller batch; gives the future at the end of the chain."""
+        """Makes this future follow a record that moved into a smaller batch; gives the future at the end of the
+        chain."""
         if self._next is not None:
             return self._next.chain(result, index)
         self._next = RecordFuture(result, index, self._timestamp, self._key_size, self._value_size)
@@ -180,7 +188,8 @@ class FailedFuture(RecordFuture):
 
 
 class ColumnsFuture:
-    """The future of rows sent as columns. Runs are added by the sender's thread as batches complete; each row is in exactly one run."""
+    """The future of rows sent as columns. Runs are added by the sender's thread as batches complete; each row is in
+    exactly one run."""
 
     __slots__ = ("count", "_runs", "_pending", "_lock", "_event")
 

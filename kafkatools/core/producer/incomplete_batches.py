@@ -1,4 +1,5 @@
-"""IncompleteBatches: every batch that is not done, queued or in flight, so that flush and close can reach it (Kafka's class of that name)."""
+"""IncompleteBatches: every batch that is not done, queued or in flight, so that flush and close can reach it (Kafka's
+class of that name)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """ProducerInterceptors: the chain a record passes before it is serialized and when its fate is known.
 
-Rule (Kafka's ProducerInterceptors): an exception in an interceptor is logged and never reaches the caller; the chain goes on with the record
-that the last good interceptor gave.
+Rule (Kafka's ProducerInterceptors): an exception in an interceptor is logged and never reaches the caller; the chain
+goes on with the record that the last good interceptor gave.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Records from JSON lines, the form that `kt console-consumer --json` writes.
 
-One object a line: {"partition", "timestamp", "key", "value", "headers": [[name, value], ...]}, all but the value optional; "topic", "offset"
-and "timestamp_type" are read over. Bytes are a string (UTF-8) or {"b64": "..."}; null is null.
+One object a line: {"partition", "timestamp", "key", "value", "headers": [[name, value], ...]}, all but the value
+optional; "topic", "offset" and "timestamp_type" are read over. Bytes are a string (UTF-8) or {"b64": "..."}; null is
+null.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """LineReader: bytes of text in, rows or records out (Kafka's LineMessageReader, org.apache.kafka.tools).
 
-Strategy: the caller reads into `room()` and says how much came; `rows()` then gives the whole lines so far as columns over the reader's own
-memory, found by the kernel. What is left of a line moves to the front. Rows are valid until the next `room()`. Lines end with \\n, \\r or
-\\r\\n as in Kafka; bytes that are not UTF-8 pass through as they are (Kafka replaces them).
+Strategy: the caller reads into `room()` and says how much came; `rows()` then gives the whole lines so far as columns
+over the reader's own memory, found by the kernel. What is left of a line moves to the front. Rows are valid until the
+next `room()`. Lines end with \\n, \\r or \\r\\n as in Kafka; bytes that are not UTF-8 pass through as they are (Kafka
+replaces them).
 
-A line that cannot be sent because it is longer than `max_line_bytes` is not kept in memory: it is skipped and reported in `oversized`.
-Reads nothing, prints nothing.
+A line that cannot be sent because it is longer than `max_line_bytes` is not kept in memory: it is skipped and reported
+in `oversized`. Reads nothing, prints nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class MalformedLine(KafkaError, name="MALFORMED_LINE"):
 
 
 class LineFormat(NamedTuple):
-    """How a line is made up: [headers, delimiter,] [key, separator,] value. `null_marker` stands for null, None when nothing does."""
+    """How a line is made up: [headers, delimiter,] [key, separator,] value. `null_marker` stands for null, None when
+    nothing does."""
 
     parse_key: bool = False
     key_separator: bytes = b"\t"
@@ -50,13 +52,21 @@ class LineFormat(NamedTuple):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> LineFormat:
-        """Reads the --reader-property settings. ConfigError, in Kafka's words, for those that contradict each other or mean nothing."""
-        texts = {"key.separator": "\t", "headers.delimiter": "\t", "headers.separator": ",", "headers.key.separator": ":"}
+        """Reads the --reader-property settings. ConfigError, in Kafka's words, for those that contradict each other or
+        mean nothing."""
+        texts = {
+            "key.separator": "\t",
+            "headers.delimiter": "\t",
+            "headers.separator": ",",
+            "headers.key.separator": ":",
+        }
         texts |= {name: text for name, text in properties.items() if name in texts or name == "null.marker"}
         flags = {name: _flag(name, properties) for name in ("parse.key", "parse.headers", "ignore.error")}
         unknown = [name for name in properties if name not in texts and name not in flags]
         if unknown:
-            raise ConfigError(f"Unknown reader property: {unknown[0]}. Known: {', '.join(sorted({*texts, *flags, 'null.marker'}))}")
+            raise ConfigError(
+                f"Unknown reader property: {unknown[0]}. Known: {', '.join(sorted({*texts, *flags, 'null.marker'}))}"
+            )
         for left, right in _EXCLUSIVE:
             is_used = left == "null.marker" or flags["parse.headers"]
             if is_used and left in texts and texts[left] == texts[right]:
@@ -84,6 +94,10 @@ def _flag(name: str, properties: Mapping[str, str]) -> bool:
     return text == "true"
 
 
+PLAIN_LINES = LineFormat()
+"""A line is a value."""
+
+
 class LineRecord(NamedTuple):
     """A line taken apart."""
 
@@ -95,7 +109,9 @@ class LineRecord(NamedTuple):
 class LineReader:
     """Whole lines out of a stream of bytes."""
 
-    def __init__(self, line_format: LineFormat = LineFormat(), max_line_bytes: int = 1 << 30, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(
+        self, line_format: LineFormat = PLAIN_LINES, max_line_bytes: int = 1 << 30, chunk_bytes: int = CHUNK_BYTES
+    ) -> None:
         self.format = line_format
         self.line_number = 0
         self.oversized: list[tuple[int, int]] = []
@@ -165,7 +181,11 @@ class LineReader:
 
     def _skip_rest(self) -> bool:
         """Drops the rest of a line that is too long; whether its end has come."""
-        ends = [place for place in (self._data.find(b"\n", 0, self._filled), self._data.find(b"\r", 0, self._filled)) if place >= 0]
+        ends = [
+            place
+            for place in (self._data.find(b"\n", 0, self._filled), self._data.find(b"\r", 0, self._filled))
+            if place >= 0
+        ]
         if not ends and not self._is_end:
             self._skipped_bytes += self._filled
             self._filled = 0
@@ -219,7 +239,9 @@ class LineReader:
 
 def parse_line(line_format: LineFormat, line: bytes, number: int) -> LineRecord:
     """Takes a line apart. MalformedLine in Kafka's words when a part is missing and errors are not ignored."""
-    headers_cell = _part(line_format.parse_headers, line, 0, (line_format.headers_delimiter, "headers delimiter"), line_format, number)
+    headers_cell = _part(
+        line_format.parse_headers, line, 0, (line_format.headers_delimiter, "headers delimiter"), line_format, number
+    )
     start = 0 if headers_cell is None else len(headers_cell) + len(line_format.headers_delimiter)
     key = _part(line_format.parse_key, line, start, (line_format.key_separator, "key separator"), line_format, number)
     if key is not None:
@@ -262,7 +284,9 @@ def _split_headers(line_format: LineFormat, cell: bytes, number: int) -> Iterato
             yield _text(pair), None
             continue
         if name == line_format.null_marker:
-            raise MalformedLine(f"Header keys should not be equal to the null marker '{_text(name)}' as they can't be null")
+            raise MalformedLine(
+                f"Header keys should not be equal to the null marker '{_text(name)}' as they can't be null"
+            )
         yield _text(name), None if value == line_format.null_marker else value
 
 

@@ -1,7 +1,8 @@
 """ProducerMetrics: the figures of Kafka's producer-metrics that people chart, by their names.
 
-Averages, maxima and rates are over a window of two samples of metrics.sample.window.ms (30 s) as in Kafka; totals are since the start.
-Written by the sender's thread (and `record_error` by senders), read by any; a figure read while it is written may be one batch old.
+Averages, maxima and rates are over a window of two samples of metrics.sample.window.ms (30 s) as in Kafka; totals are
+since the start. Written by the sender's thread (and `record_error` by senders), read by any; a figure read while it is
+written may be one batch old.
 """
 
 from __future__ import annotations
@@ -79,7 +80,10 @@ class ProducerMetrics:
     """Sensors of one producer; `snapshot` gives name -> value."""
 
     def __init__(self, now_ms: int) -> None:
-        self._sensors = {name: Sensor(now_ms) for name in (*_TOTALS.values(), *_AVERAGES.values(), "record_size", "ratio", "per_request")}
+        self._sensors = {
+            name: Sensor(now_ms)
+            for name in (*_TOTALS.values(), *_AVERAGES.values(), "record_size", "ratio", "per_request")
+        }
         self._gauges: dict[str, Callable[[], float]] = {}
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:

@@ -2,11 +2,14 @@
 
 Rules (DefaultPartitioner's heirs in Kafka 4.x: BuiltInPartitioner, KIP-480, KIP-794; RoundRobinPartitioner):
 - a keyed record goes to positive(murmur2(key)) % partitions, whatever is available, so that equal keys stay together;
-- unkeyed records stick to one partition until batch.size bytes were produced to it and its batches are full (or twice batch.size in any
-  case), then another is drawn: by the lengths of the partitions' queues when partitioner.adaptive.partitioning.enable is on (a long queue is
-  drawn less often), uniformly among the available ones otherwise;
-- a partition whose leader has been slow to take batches for partitioner.availability.timeout.ms is left out of the draw;
-- Kafka 4.x no longer calls a partitioner on new batches (on_new_batch and the second append it led to are gone); so here.
+- unkeyed records stick to one partition until batch.size bytes were produced to it and its batches are full (or twice
+  batch.size in any case), then another is drawn: by the lengths of the partitions' queues when
+  partitioner.adaptive.partitioning.enable is on (a long queue is drawn less often), uniformly among the available ones
+  otherwise;
+- a partition whose leader has been slow to take batches for partitioner.availability.timeout.ms is left out of the
+  draw;
+- Kafka 4.x no longer calls a partitioner on new batches (on_new_batch and the second append it led to are gone); so
+  here.
 
 State of a StickyPartitioner is guarded by the accumulator's lock.
 """
@@ -77,10 +80,13 @@ class StickyPartitioner:
             self._current = StickyPartitionInfo(self.next_partition(cluster))
         return self._current
 
-    def update(self, info: StickyPartitionInfo | None, appended_bytes: int, cluster: Cluster, enable_switch: bool = True) -> None:
+    def update(
+        self, info: StickyPartitionInfo | None, appended_bytes: int, cluster: Cluster, enable_switch: bool = True
+    ) -> None:
         """Counts what was appended and moves on when the partition has had its share.
 
-        `enable_switch` is false while the partition's last batch is only part full: switching then would leave small batches behind.
+        `enable_switch` is false while the partition's last batch is only part full: switching then would leave small
+        batches behind.
         """
         if info is None:
             return
@@ -103,7 +109,8 @@ class StickyPartitioner:
     def update_load_stats(self, queue_sizes: list[int] | None, partition_ids: list[int], partition_count: int) -> None:
         """Takes the queue lengths of the partitions that are available now; None turns the adaptive draw off.
 
-        With queues 0, 3, 1 the chances are 4 : 1 : 3 (the longest plus one, minus the own length), kept as running sums.
+        With queues 0, 3, 1 the chances are 4 : 1 : 3 (the longest plus one, minus the own length), kept as running
+        sums.
         """
         if queue_sizes is None or not queue_sizes or partition_count < 2:
             self._cumulative = None

@@ -1,8 +1,8 @@
 """The body of a Produce request, versions 3 to 13, framed by hand around the batches' memory.
 
-Why not the generated messages: they would copy every batch twice. Here a request is a list of buffers for one gathering write: small heads
-made by struct, the batches as they lie in the pooled buffers, one byte of tags between. The layout is Kafka's ProduceRequest.json; a test
-compares every version with the generated encoding.
+Why not the generated messages: they would copy every batch twice. Here a request is a list of buffers for one gathering
+write: small heads made by struct, the batches as they lie in the pooled buffers, one byte of tags between. The layout
+is Kafka's ProduceRequest.json; a test compares every version with the generated encoding.
 
     v3-8   transactional_id STRING  acks INT16  timeout_ms INT32  [topic STRING [index INT32 records BYTES]]
     v9-12  compact strings, arrays and bytes, a tag section after each structure

@@ -1,4 +1,5 @@
-"""What a Produce response says, versions 3 to 13, read by hand: one comes for every batch, and this needs no generated classes.
+"""What a Produce response says, versions 3 to 13, read by hand: one comes for every batch, and this needs no generated
+classes.
 
     v3-4   [topic STRING [index INT32 error INT16 base_offset INT64 log_append_time INT64]] throttle_ms INT32
     v5     log_start_offset INT64 after log_append_time
@@ -7,7 +8,8 @@
     v10    tags: the current leader in a partition, the leaders' addresses in the response (KIP-951)
     v13    a topic's id (16 bytes) in place of its name (KIP-516)
 
-Every length is checked against the bytes that are left; DecodeError names what does not fit. A test compares with the generated encoding.
+Every length is checked against the bytes that are left; DecodeError names what does not fit. A test compares with the
+generated encoding.
 """
 
 from __future__ import annotations
@@ -94,6 +96,12 @@ class _Cursor:
         size: int = self.varint() - 1 if self.is_flexible else self.unpack(_INT16)[0]
         return None if size < 0 else self.take(size).decode("utf-8", "replace")
 
+    def topic(self, names: Mapping[uuid.UUID, str]) -> str | None:
+        """A topic's name; None for an id that nobody knows."""
+        if self.version >= FIRST_TOPIC_ID_VERSION:
+            return names.get(uuid.UUID(bytes=self.take(16)))
+        return self.text()
+
     def tags(self) -> dict[int, bytes]:
         if not self.is_flexible:
             return {}
@@ -104,15 +112,15 @@ class _Cursor:
         return tags
 
 
-def read_produce_response(body: memoryview | bytes, version: int, topic_names: Mapping[uuid.UUID, str]) -> ProduceResponse:
-    """Reads a response body (without header); `topic_names` maps topic ids to names, for version 13. Raises DecodeError."""
+def read_produce_response(
+    body: memoryview | bytes, version: int, topic_names: Mapping[uuid.UUID, str]
+) -> ProduceResponse:
+    """Reads a response body (without header); `topic_names` maps topic ids to names, for version 13. Raises
+    DecodeError."""
     cursor = _Cursor(memoryview(body), version)
     outcomes: dict[TopicPartition, ProduceOutcome] = {}
     for _ in range(cursor.count()):
-        if version >= FIRST_TOPIC_ID_VERSION:
-            name = topic_names.get(uuid.UUID(bytes=cursor.take(16)))
-        else:
-            name = cursor.text()
+        name = cursor.topic(topic_names)
         for _ in range(cursor.count()):
             index, outcome = _read_partition(cursor)
             if name is not None:
@@ -134,7 +142,9 @@ def _read_partition(cursor: _Cursor) -> tuple[int, ProduceOutcome]:
             cursor.tags()
         message = cursor.text()
     leader = cursor.tags().get(CURRENT_LEADER_TAG)
-    leader_id, leader_epoch = (-1, -1) if leader is None else _Cursor(memoryview(leader), cursor.version).unpack(_LEADER)
+    leader_id, leader_epoch = (
+        (-1, -1) if leader is None else _Cursor(memoryview(leader), cursor.version).unpack(_LEADER)
+    )
     error = None if code == 0 else error_for_code(code)
     outcome = ProduceOutcome(
         error, base_offset, log_append_time, log_start_offset, message, tuple(record_errors), leader_id, leader_epoch

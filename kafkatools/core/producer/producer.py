@@ -1,8 +1,9 @@
 """Producer: sends records to topics (Kafka's KafkaProducer).
 
-A call to `send` or `send_columns` goes: interceptors, metadata (waits at most max.block.ms), serializers, partitioner, size check, accumulator;
-the sender's thread does the rest. Rules: an error that concerns one record (too large, no memory, no such topic) is in its future and its
-callback, not raised; the promise of `flush` and `close` is that everything sent before has its fate reported when they return.
+A call to `send` or `send_columns` goes: interceptors, metadata (waits at most max.block.ms), serializers, partitioner,
+size check, accumulator; the sender's thread does the rest. Rules: an error that concerns one record (too large, no
+memory, no such topic) is in its future and its callback, not raised; the promise of `flush` and `close` is that
+everything sent before has its fate reported when they return.
 """
 
 from __future__ import annotations
@@ -28,7 +29,14 @@ from kafkatools.core.producer.futures import (
 )
 from kafkatools.core.producer.interceptors import ProducerInterceptor, ProducerInterceptors
 from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION, partition_for_key, partitioner_for
-from kafkatools.core.producer.producer_batch import Callback, Payload, RowsCallback, RowsSink, batch_size_upper_bound, rows_size_upper_bound
+from kafkatools.core.producer.producer_batch import (
+    Callback,
+    Payload,
+    RowsCallback,
+    RowsSink,
+    batch_size_upper_bound,
+    rows_size_upper_bound,
+)
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.core.producer.row_groups import group_rows, partitions_of_keys
 from kafkatools.core.producer.serializers import serializer_for
@@ -45,7 +53,8 @@ _PAUSE_AFTER_FAILURE_MS = 100
 class Producer:
     """A producer and its sender thread. Thread-safe; a context manager that closes with all sent.
 
-    `config`: a Config of the PRODUCER table (bootstrap.servers at least). Raises ConfigError for settings that contradict each other.
+    `config`: a Config of the PRODUCER table (bootstrap.servers at least). Raises ConfigError for settings that
+    contradict each other.
     """
 
     def __init__(
@@ -140,7 +149,9 @@ class Producer:
         if self._partitioner is not None:
             chosen = self._partitioner.partition(topic, key, value, cluster)
             if chosen < 0:
-                raise ValueError(f"The partitioner generated an invalid partition number: {chosen}. It should be non-negative.")
+                raise ValueError(
+                    f"The partitioner generated an invalid partition number: {chosen}. It should be non-negative."
+                )
             return chosen
         if key is None or self._ignore_keys:
             return UNKNOWN_PARTITION
@@ -164,7 +175,8 @@ class Producer:
     def send_columns(
         self, topic: str, rows: RowColumns, partition: int | None = None, callback: RowsCallback | None = None
     ) -> ColumnsFuture:
-        """Queues rows; `callback(run)` is called once for every run of rows whose fate is known, each row in exactly one run.
+        """Queues rows; `callback(run)` is called once for every run of rows whose fate is known, each row in exactly
+        one run.
 
         Keys and values are bytes as they are (serializers are not used). With interceptors the rows go one by one.
         The buffer of `rows` may be used again when this returns.
@@ -222,7 +234,8 @@ class Producer:
                 self.sender.wakeup()
 
     def _oversized_rows(self, rows: RowColumns) -> list[int]:
-        """Rows that are too large although they might fit into a batch that is to be compressed; usually there can be none."""
+        """Rows that are too large although they might fit into a batch that is to be compressed; usually there can be
+        none."""
         limit = self._max_request_bytes - 200
         largest_batch = self.config.batch_size if self.config.compression_type == "none" else len(rows.buffer)
         if largest_batch <= self._max_request_bytes or max(rows.value_lengths, default=0) <= limit // 2:
@@ -245,7 +258,7 @@ class Producer:
         if not len(sink.rows):
             return
         run = RowsRun(*target, sink.rows, NO_OFFSET, NO_TIMESTAMP, error)
-        self.sender.metrics.record_errors(run.count, self.clock.now_ms())
+        self.sender.metrics.record_errors(run.row_count, self.clock.now_ms())
         if sink.callback is not None:
             sink.callback(run)
         sink.future.add(run)
@@ -295,8 +308,8 @@ class Producer:
             self._accumulator.end_flush()
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Waits for what is under way, at most `timeout_ms` (None: until it is acknowledged or delivery.timeout.ms is over);
-        what is left then fails. Safe to call again."""
+        """Waits for what is under way, at most `timeout_ms` (None: until it is acknowledged or delivery.timeout.ms is
+        over); what is left then fails. Safe to call again."""
         self._closed = True
         self._accumulator.close()
         self.sender.wakeup()
@@ -358,4 +371,7 @@ def _cells(rows: RowColumns) -> list[tuple[bytes | None, bytes | None]]:
 def _not_present(topic: str, partition: int | None, count: int | None, waited_ms: int) -> str:
     if partition is None or count is None:
         return f"Topic {topic} not present in metadata after {waited_ms} ms."
-    return f"Partition {partition} of topic {topic} with partition count {count} is not present in metadata after {waited_ms} ms."
+    return (
+        f"Partition {partition} of topic {topic} with partition count {count} "
+        f"is not present in metadata after {waited_ms} ms."
+    )

@@ -1,10 +1,12 @@
 """ProducerBatch: records on their way to one partition, and everybody who waits for them.
 
 Rules (Kafka's ProducerBatch):
-- the final state is reached exactly once: ABORTED, FAILED or SUCCEEDED; a late answer for a batch that was given up is logged, no more;
-- a thunk per record (or per run of rows) holds the callback and the future; they are called by the sender's thread, outside all locks;
-- while `is_inflight` a request in the network client may read the batch's memory: it must not go back to the pool, also when the batch has
-  expired meanwhile (otherwise other records would be sent in its place);
+- the final state is reached exactly once: ABORTED, FAILED or SUCCEEDED; a late answer for a batch that was given up is
+  logged, no more;
+- a thunk per record (or per run of rows) holds the callback and the future; they are called by the sender's thread,
+  outside all locks;
+- while `is_inflight` a request in the network client may read the batch's memory: it must not go back to the pool, also
+  when the batch has expired meanwhile (otherwise other records would be sent in its place);
 - a batch that was split hands its thunks to the smaller batches, in order; sequences stay continuous.
 
 Appending is guarded by the accumulator's lock; the rest belongs to the sender's thread.
@@ -110,7 +112,11 @@ class RowsThunk:
     def _tell(self, result: ProduceRequestResult, start: int, stop: int, index: int) -> None:
         base_offset = NO_OFFSET if result.base_offset == NO_OFFSET else result.base_offset + index
         run = RowsRun(
-            *result.topic_partition, self.sink.rows[start:stop], base_offset, result.log_append_time, result.error_at(index)
+            *result.topic_partition,
+            self.sink.rows[start:stop],
+            base_offset,
+            result.log_append_time,
+            result.error_at(index),
         )
         try:
             if self.sink.callback is not None:
@@ -130,7 +136,12 @@ class ProducerBatch:
     """A batch under construction, queued, in flight, or done."""
 
     def __init__(
-        self, topic_partition: TopicPartition, builder: BatchBuilder, now_ms: int, buffer: bytearray | None = None, is_split: bool = False
+        self,
+        topic_partition: TopicPartition,
+        builder: BatchBuilder,
+        now_ms: int,
+        buffer: bytearray | None = None,
+        is_split: bool = False,
     ) -> None:
         self.topic_partition = topic_partition
         self.builder = builder
@@ -183,7 +194,9 @@ class ProducerBatch:
         self.thunks.append(RecordThunk(future, callback))
         return future
 
-    def try_append_rows(self, columns: RowColumns, span: tuple[int, int], sink: RowsSink, now_ms: int, wall_ms: int) -> int:
+    def try_append_rows(
+        self, columns: RowColumns, span: tuple[int, int], sink: RowsSink, now_ms: int, wall_ms: int
+    ) -> int:
         """Adds as many rows of start..stop as there is room for; how many that were."""
         start, stop = span
         if self._closed_for_appends:
@@ -218,13 +231,16 @@ class ProducerBatch:
     def last_sequence(self) -> int:
         return (self.base_sequence + self.record_count - 1) & 0x7FFFFFFF
 
-    def set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool) -> None:
+    def set_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
+    ) -> None:
         """Gives the batch its first sequence; before it is closed."""
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         self.builder.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
 
     def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Gives a batch that was sent already another sequence; its header is written anew when it is drained the next time."""
+        """Gives a batch that was sent already another sequence; its header is written anew when it is drained the next
+        time."""
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         self.sequence_has_been_reset = True
         self._reopened = True
@@ -302,11 +318,15 @@ class ProducerBatch:
             self._complete_future_and_fire_callbacks(base_offset, log_append_time, error)
             return True
         if self.final_state is FinalState.SUCCEEDED:
-            raise IllegalState(f"A {self.final_state.value} batch must not attempt another state change to {state.value}")
+            raise IllegalState(
+                f"A {self.final_state.value} batch must not attempt another state change to {state.value}"
+            )
         _log.debug("Ignored state transition %s -> %s of %s at offset %d", self.final_state, state, self, base_offset)
         return False
 
-    def _complete_future_and_fire_callbacks(self, base_offset: int, log_append_time: int, error: BatchError | None) -> None:
+    def _complete_future_and_fire_callbacks(
+        self, base_offset: int, log_append_time: int, error: BatchError | None
+    ) -> None:
         result = self.produce_future
         result.set(base_offset, log_append_time, error)
         index = 0
@@ -314,16 +334,22 @@ class ProducerBatch:
             try:
                 thunk.complete(result, index)
             except Exception:  # noqa: BLE001 - a caller's callback must not end the sender's thread
-                _log.error("Error executing user-provided callback on message for topic-partition '%s'", self.topic_partition, exc_info=True)
+                _log.error(
+                    "Error executing user-provided callback on message for topic-partition '%s'",
+                    self.topic_partition,
+                    exc_info=True,
+                )
             index += thunk.count
         result.done()
 
     # -- splitting --
 
     def split(self, split_batch_bytes: int, make_builder: Callable[[int], BatchBuilder]) -> deque[ProducerBatch]:
-        """Smaller batches with the same records, the thunks moved to them; always at least two when there are two records.
+        """Smaller batches with the same records, the thunks moved to them; always at least two when there are two
+        records.
 
-        Kafka splits by size alone and may get the same batch again, for ever; here a split that did not help halves the records.
+        Kafka splits by size alone and may get the same batch again, for ever; here a split that did not help halves the
+        records.
         """
         batches = self._split_records(split_batch_bytes, self.record_count, make_builder)
         if len(batches) == 1 and self.record_count > 1:
@@ -341,7 +367,9 @@ class ProducerBatch:
                 sequence = (sequence + batch.record_count) & 0x7FFFFFFF
         return batches
 
-    def _split_records(self, size: int, max_records: int, make_builder: Callable[[int], BatchBuilder]) -> deque[ProducerBatch]:
+    def _split_records(
+        self, size: int, max_records: int, make_builder: Callable[[int], BatchBuilder]
+    ) -> deque[ProducerBatch]:
         batches: deque[ProducerBatch] = deque()
         for record in RecordBatch(self.records()).records():
             payload = Payload(record.timestamp, record.key, record.value, record.headers)

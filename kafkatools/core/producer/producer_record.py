@@ -9,7 +9,8 @@ Headers = Sequence[tuple[str, "bytes | None"]]
 
 
 class ProducerRecord:
-    """A record for `topic`: partition None lets the partitioner choose, timestamp (ms) None means now, key or value None is null.
+    """A record for `topic`: partition None lets the partitioner choose, timestamp (ms) None means now, key or value
+    None is null.
 
     Raises ValueError for a negative partition or timestamp (as Kafka's ProducerRecord).
     """

@@ -1,12 +1,14 @@
 """RecordAccumulator: a queue of batches per partition between the threads that send and the sender.
 
-Strategy (Kafka's RecordAccumulator): append tries the partition's last batch; if there is no room, memory is taken from the pool outside the
-lock and everything is tried again, since another thread may have opened a batch meanwhile (then the memory goes back). Rows as columns take
-the same path with as many rows as fit per lock. The sender asks which nodes are ready, drains at most one batch per partition up to a
-request's size, going round so that no partition starves, and gives back what has to be tried again.
+Strategy (Kafka's RecordAccumulator): append tries the partition's last batch; if there is no room, memory is taken from
+the pool outside the lock and everything is tried again, since another thread may have opened a batch meanwhile (then
+the memory goes back). Rows as columns take the same path with as many rows as fit per lock. The sender asks which nodes
+are ready, drains at most one batch per partition up to a request's size, going round so that no partition starves, and
+gives back what has to be tried again.
 
-`_lock` guards the topics, the queues and appending to batches. Lock order: accumulator, then pool, never the other way; memory is waited for
-and callbacks are called outside both. Muted partitions, drain indexes and expiry belong to the sender's thread.
+`_lock` guards the topics, the queues and appending to batches. Lock order: accumulator, then pool, never the other way;
+memory is waited for and callbacks are called outside both. Muted partitions, drain indexes and expiry belong to the
+sender's thread.
 """
 
 from __future__ import annotations
@@ -152,7 +154,11 @@ class RecordAccumulator:
     """The queues, and the memory that the batches take from the pool."""
 
     def __init__(
-        self, settings: AccumulatorSettings, pool: BufferPool, clock: Clock, transactions: TransactionManager | None = None
+        self,
+        settings: AccumulatorSettings,
+        pool: BufferPool,
+        clock: Clock,
+        transactions: TransactionManager | None = None,
     ) -> None:
         self.settings = settings
         self.pool = pool
@@ -173,9 +179,15 @@ class RecordAccumulator:
     # -- append --
 
     def append(
-        self, partition: TopicPartition, payload: Payload, callback: Callback | None, max_block_ms: int, cluster: Cluster
+        self,
+        partition: TopicPartition,
+        payload: Payload,
+        callback: Callback | None,
+        max_block_ms: int,
+        cluster: Cluster,
     ) -> AppendResult:
-        """Adds a record; partition -1 lets the sticky partitioner choose. Raises BufferExhausted, IllegalState when closed."""
+        """Adds a record; partition -1 lets the sticky partitioner choose. Raises BufferExhausted, IllegalState when
+        closed."""
         return self._append(partition, _RecordAppend(payload, callback), max_block_ms, cluster)
 
     def append_columns(
@@ -213,7 +225,8 @@ class RecordAccumulator:
                 self._appends_in_progress -= 1
 
     def _take_memory(self, topic: TopicInfo, append: _Append, max_block_ms: int) -> bytearray:
-        """Memory for a batch: batch.size, or more for a record that is larger. Kafka's batch.size 0 gives one record per batch."""
+        """Memory for a batch: batch.size, or more for a record that is larger. Kafka's batch.size 0 gives one record
+        per batch."""
         size = max(topic.batch_size, append.size_upper_bound())
         return self.pool.allocate(size, max_block_ms)
 
@@ -271,15 +284,17 @@ class RecordAccumulator:
     def ready(self, cluster: ClusterLeaders, now_ms: int) -> ReadyCheckResult:
         """Which nodes have a sendable partition.
 
-        Sendable: a full batch (or more than one), or one that waited linger.ms, or memory exhausted, or closing, or a flush in progress;
-        and not muted, and not backing off before a retry.
+        Sendable: a full batch (or more than one), or one that waited linger.ms, or memory exhausted, or closing, or a
+        flush in progress; and not muted, and not backing off before a retry.
         """
         result = ReadyCheckResult(set(), FOREVER_MS, set())
         next_check_ms = FOREVER_MS
         exhausted = self.pool.queued > 0
         with self._lock:
             for name, topic in self._topics.items():
-                next_check_ms = min(next_check_ms, self._topic_ready_locked(name, topic, cluster, now_ms, (exhausted, result)))
+                next_check_ms = min(
+                    next_check_ms, self._topic_ready_locked(name, topic, cluster, now_ms, (exhausted, result))
+                )
         return result._replace(next_ready_check_ms=next_check_ms)
 
     def _topic_ready_locked(
@@ -346,7 +361,8 @@ class RecordAccumulator:
     def drain(
         self, cluster: ClusterLeaders, nodes: Iterable[int], max_request_bytes: int, now_ms: int
     ) -> dict[int, list[ProducerBatch]]:
-        """Takes the batches that go out now, closed, at most one per partition and `max_request_bytes` (or one batch) per node."""
+        """Takes the batches that go out now, closed, at most one per partition and `max_request_bytes` (or one batch)
+        per node."""
         drained: dict[int, list[ProducerBatch]] = {}
         for node_id in nodes:
             with self._lock:
@@ -402,7 +418,8 @@ class RecordAccumulator:
         return self._transactions is None or not self._transactions.should_stop_drain(batch)
 
     def mute_partition(self, partition: TopicPartition) -> None:
-        """Nothing more of this partition goes out until it is unmuted: one request in flight at a time keeps the order."""
+        """Nothing more of this partition goes out until it is unmuted: one request in flight at a time keeps the
+        order."""
         self._muted.add(partition)
 
     def unmute_partition(self, partition: TopicPartition) -> None:
@@ -449,16 +466,23 @@ class RecordAccumulator:
             queue.appendleft(batch)
             return
         if not batch.has_sequence:
-            raise IllegalState("Trying to re-enqueue a batch which doesn't have a sequence even though idempotency is enabled.")
+            raise IllegalState(
+                "Trying to re-enqueue a batch which doesn't have a sequence even though idempotency is enabled."
+            )
         place = 0
-        while place < len(queue) and queue[place].has_sequence and sequence_before(queue[place].base_sequence, batch.base_sequence):
+        while (
+            place < len(queue)
+            and queue[place].has_sequence
+            and sequence_before(queue[place].base_sequence, batch.base_sequence)
+        ):
             place += 1
         queue.insert(place, batch)
 
     def split_and_reenqueue(self, big_batch: ProducerBatch) -> int:
         """Replaces a batch that the broker found too large by smaller ones; how many.
 
-        The topic's later batches are made smaller too (not below 16 KiB), so that a limit of the topic is met once and not for every batch.
+        The topic's later batches are made smaller too (not below 16 KiB), so that a limit of the topic is met once and
+        not for every batch.
         """
         name = big_batch.topic_partition.topic
         self.ratios.set(name, self.settings.compression, max(1.0, big_batch.builder.compression_ratio))
@@ -479,7 +503,8 @@ class RecordAccumulator:
     # -- memory --
 
     def deallocate(self, batch: ProducerBatch) -> None:
-        """Lets a finished batch go and gives its memory back; the memory of one in flight stays until its request is over."""
+        """Lets a finished batch go and gives its memory back; the memory of one in flight stays until its request is
+        over."""
         self._incomplete.remove(batch)
         if batch.is_inflight or batch.is_deallocated:
             return
@@ -503,7 +528,8 @@ class RecordAccumulator:
         return self._flushes_in_progress > 0
 
     def incomplete_results(self) -> Sequence[ProducerBatch]:
-        """The batches that are not done yet, for a flush to wait on; a split adds its parts before the whole is done."""
+        """The batches that are not done yet, for a flush to wait on; a split adds its parts before the whole is
+        done."""
         return self._incomplete.copy()
 
     @property
@@ -516,7 +542,8 @@ class RecordAccumulator:
             return any(queue for topic in self._topics.values() for queue in topic.batches.values())
 
     def abort_incomplete(self, error: Exception) -> None:
-        """Fails every batch; for a close that does not wait. Appends in progress are waited out, so that none slips through."""
+        """Fails every batch; for a close that does not wait. Appends in progress are waited out, so that none slips
+        through."""
         while True:
             self._abort_batches(error)
             with self._lock:

@@ -14,7 +14,9 @@ def partitions_of_keys(columns: RowColumns, partition_count: int) -> array[int]:
     """The partition of each row by its key (murmur2), -1 for a row without one."""
     assert columns.key_positions is not None and columns.key_lengths is not None
     partitions = kernel.new_ints(columns.count)
-    done = kernel.partitions_for_keys(columns.buffer, columns.key_positions, columns.key_lengths, partition_count, partitions)
+    done = kernel.partitions_for_keys(
+        columns.buffer, columns.key_positions, columns.key_lengths, partition_count, partitions
+    )
     if done != columns.count:
         raise ValueError("a key lies outside the buffer")
     return partitions
@@ -40,5 +42,10 @@ def _gather(columns: RowColumns, rows: array[int]) -> RowColumns:
     positions, lengths = pick(columns.value_positions), pick(columns.value_lengths)
     assert positions is not None and lengths is not None
     return RowColumns(
-        columns.buffer, positions, lengths, pick(columns.key_positions), pick(columns.key_lengths), pick(columns.timestamps)
+        columns.buffer,
+        positions,
+        lengths,
+        pick(columns.key_positions),
+        pick(columns.key_lengths),
+        pick(columns.timestamps),
     )

@@ -1,7 +1,7 @@
 """Sender: takes batches from the accumulator, sends them to the partitions' leaders, and settles what comes back.
 
-`run_once(now_ms)` is one turn of the crank (Kafka's Sender.runOnce): the producer id, ready, drain, expiry in the queues and in flight, one
-produce request per node, poll. The thread in producer.py does nothing but call it. Rules:
+`run_once(now_ms)` is one turn of the crank (Kafka's Sender.runOnce): the producer id, ready, drain, expiry in the
+queues and in flight, one produce request per node, poll. The thread in producer.py does nothing but call it. Rules:
 
 - a batch leaves in one of three ways: acknowledged, failed, or tried again; never silently;
 - a batch that expires in flight fails at once, but its memory stays away from the pool until its request is over;
@@ -129,7 +129,11 @@ class Sender:
         self._init_producer_id_inflight = True
         self.client.send(
             ClientRequest(
-                node, ApiKey.INIT_PRODUCER_ID, _build_init_producer_id, self._handle_init_producer_id, self.settings.request_timeout_ms
+                node,
+                ApiKey.INIT_PRODUCER_ID,
+                _build_init_producer_id,
+                self._handle_init_producer_id,
+                self.settings.request_timeout_ms,
             ),
             now_ms,
         )
@@ -207,8 +211,9 @@ class Sender:
         for batch in self._expired_inflight(now_ms) + accumulator.expired_batches(now_ms):
             was_sent = batch.in_retry or batch.is_inflight
             error = DeliveryTimeout(
-                f"Expiring {batch.record_count} record(s) for {batch.topic_partition}:{now_ms - batch.created_ms} ms has passed since "
-                "batch creation. " + _expiry_hint(batch)
+                f"Expiring {batch.record_count} record(s) for {batch.topic_partition}:{now_ms - batch.created_ms} ms "
+                "has passed since batch creation. "
+                "The request has not been sent, or no server response has been received yet."
             )
             self._fail_batch(batch, BatchError(error), adjust_sequences=False)
             if self.transactions is not None and was_sent and batch.has_sequence:
@@ -231,7 +236,9 @@ class Sender:
         by_partition = {batch.topic_partition: batch for batch in batches}
         topics: dict[str, list[tuple[int, Any]]] = {}
         for batch in batches:
-            topics.setdefault(batch.topic_partition.topic, []).append((batch.topic_partition.partition, batch.records()))
+            topics.setdefault(batch.topic_partition.topic, []).append(
+                (batch.topic_partition.partition, batch.records())
+            )
         settings = self.settings
         ids = {topic: self.metadata.cluster.topic_id(topic) for topic in topics}
         max_version = None if all(ids.values()) else FIRST_TOPIC_ID_VERSION - 1
@@ -245,7 +252,13 @@ class Sender:
             self._handle_produce_response(response, by_partition, names)
 
         request = ClientRequest(
-            node, ApiKey.PRODUCE, build, complete, settings.request_timeout_ms, settings.acks != 0, max_version=max_version
+            node,
+            ApiKey.PRODUCE,
+            build,
+            complete,
+            settings.request_timeout_ms,
+            settings.acks != 0,
+            max_version=max_version,
         )
         self.metrics.record_batches(batches, now_ms)
         self.client.send(request, now_ms)
@@ -279,7 +292,9 @@ class Sender:
         leaders = {
             partition: (outcome.leader_id, outcome.leader_epoch)
             for partition, outcome in outcomes.items()
-            if outcome.error in (NotLeaderOrFollower, FencedLeaderEpoch) and outcome.leader_id >= 0 and outcome.leader_epoch >= 0
+            if outcome.error in (NotLeaderOrFollower, FencedLeaderEpoch)
+            and outcome.leader_id >= 0
+            and outcome.leader_epoch >= 0
         }
         if leaders:
             self.metadata.update_partition_leadership(leaders, endpoints)
@@ -298,8 +313,11 @@ class Sender:
         elif self._can_retry(batch, outcome, now_ms):
             _log.warning(
                 "Got error produce response on topic-partition %s, retrying (%d attempts left). Error: %s%s",
-                batch.topic_partition, self.settings.retries - batch.attempts - 1, _name(error), _with_message(outcome.message),
-            )  # fmt: skip
+                batch.topic_partition,
+                self.settings.retries - batch.attempts - 1,
+                _name(error),
+                _with_message(outcome.message),
+            )
             self.metrics.record_retries(batch.record_count, now_ms)
             self.accumulator.reenqueue(batch, now_ms)
         else:
@@ -310,7 +328,8 @@ class Sender:
             self.accumulator.unmute_partition(batch.topic_partition)
 
     def _complete_expired(self, batch: ProducerBatch, outcome: ProduceOutcome) -> None:
-        """The answer for a batch that was given up while in flight: its memory may go now; a success tells where the sequence stands."""
+        """The answer for a batch that was given up while in flight: its memory may go now; a success tells where the
+        sequence stands."""
         if outcome.error is None:
             _log.debug("%s was acknowledged after it had been reported as failed", batch)
             if self.transactions is not None:
@@ -325,9 +344,11 @@ class Sender:
 
     def _split_batch(self, batch: ProducerBatch, now_ms: int) -> None:
         _log.warning(
-            "Got error produce response on topic-partition %s, splitting and retrying (%d attempts left). Error: MESSAGE_TOO_LARGE",
-            batch.topic_partition, self.settings.retries - batch.attempts,
-        )  # fmt: skip
+            "Got error produce response on topic-partition %s, splitting and retrying (%d attempts left). "
+            "Error: MESSAGE_TOO_LARGE",
+            batch.topic_partition,
+            self.settings.retries - batch.attempts,
+        )
         if self.transactions is not None:
             self.transactions.remove_inflight_batch(batch)
         self.accumulator.split_and_reenqueue(batch)
@@ -378,14 +399,9 @@ def _with_message(message: str | None) -> str:
     return f". Error Message: {message}" if message else ""
 
 
-def _expiry_hint(batch: ProducerBatch) -> str:
-    if batch.in_retry or batch.is_inflight:
-        return "No acknowledgement has come."
-    return "The request has not been sent, or no server response has been received yet."
-
-
 def _batch_error(batch: ProducerBatch, outcome: ProduceOutcome) -> BatchError:
-    """The errors of a failed batch's records (Sender.failBatch): one for all, or those that KIP-467's record errors name."""
+    """The errors of a failed batch's records (Sender.failBatch): one for all, or those that KIP-467's record errors
+    name."""
     kind = outcome.error
     assert kind is not None
     if kind is TopicAuthorizationFailed:
@@ -400,7 +416,7 @@ def _batch_error(batch: ProducerBatch, outcome: ProduceOutcome) -> BatchError:
     for index, message in outcome.record_errors:
         text = message or outcome.message or str(error)
         by_index[index] = kind(text) if single else InvalidRecord(text)
-    others = KafkaError("Failed to append record because it was part of a batch which had one more more invalid records")
+    others = KafkaError(
+        "Failed to append record because it was part of a batch which had one more more invalid records"
+    )
     return BatchError(error, by_index, others)
-
-

@@ -1,7 +1,7 @@
 """Serializers: from values to the bytes of a key or value. A closed list by name; any callable may be passed in Python.
 
-A serializer is `callable(topic, value) -> bytes | None`; None (null) in gives None out. Names are those of Kafka's classes
-(org.apache.kafka.common.serialization), long or short; nothing is ever imported by name.
+A serializer is `callable(topic, value) -> bytes | None`; None (null) in gives None out. Names are those of Kafka's
+classes (org.apache.kafka.common.serialization), long or short; nothing is ever imported by name.
 """
 
 from __future__ import annotations

@@ -1,15 +1,20 @@
-"""TransactionManager: the producer id, its epoch, and the sequence numbers of idempotent batches (KIP-98, KIP-360, KIP-679).
+"""TransactionManager: the producer id, its epoch, and the sequence numbers of idempotent batches (KIP-98, KIP-360,
+KIP-679).
 
 Rules (Kafka's TransactionManager and TxnPartitionMap):
-- every batch of a partition gets the next sequence when it is drained for the first time, never earlier, and keeps it over retries;
-- in-flight batches of a partition are kept in the order of their sequences; while one is being retried no later one overtakes it;
-- the sequence never goes back within an epoch: when the fate of a sequence is unknown or was refused, the epoch is bumped locally, the
-  in-flight batches of that partition start again at 0 and the other partitions follow when they have nothing in flight;
-- a batch that expired after it had been sent leaves its sequence unresolved: nothing new is drained for the partition until the batches in
-  flight are done.
+- every batch of a partition gets the next sequence when it is drained for the first time, never earlier, and keeps it
+  over retries;
+- in-flight batches of a partition are kept in the order of their sequences; while one is being retried no later one
+  overtakes it;
+- the sequence never goes back within an epoch: when the fate of a sequence is unknown or was refused, the epoch is
+  bumped locally, the in-flight batches of that partition start again at 0 and the other partitions follow when they
+  have nothing in flight;
+- a batch that expired after it had been sent leaves its sequence unresolved: nothing new is drained for the partition
+  until the batches in flight are done.
 
-States and legal transitions are one table, wide enough for transactions; the idempotent producer uses UNINITIALIZED, INITIALIZING, READY and
-FATAL_ERROR. Everything here belongs to the sender's thread, but `last_error` and `has_fatal_error`, which any thread may read.
+States and legal transitions are one table, wide enough for transactions; the idempotent producer uses UNINITIALIZED,
+INITIALIZING, READY and FATAL_ERROR. Everything here belongs to the sender's thread, but `last_error` and
+`has_fatal_error`, which any thread may read.
 """
 
 from __future__ import annotations
@@ -168,7 +173,8 @@ class TransactionManager:
         return self.identity.is_valid
 
     def bump_epoch_and_reset_id_if_needed(self) -> bool:
-        """Does a bump that was asked for. True when a new producer id must be fetched (state INITIALIZING from then on)."""
+        """Does a bump that was asked for. True when a new producer id must be fetched (state INITIALIZING from then
+        on)."""
         if self._epoch_bump_required:
             self._bump_idempotent_epoch()
         if self.state is not State.INITIALIZING and not self.has_producer_id:
@@ -187,7 +193,8 @@ class TransactionManager:
         self.transition_to(State.FATAL_ERROR, error)
 
     def _bump_idempotent_epoch(self) -> None:
-        """The idempotent producer bumps by itself: nobody fences it (TransactionManager.bumpIdempotentProducerEpoch)."""
+        """The idempotent producer bumps by itself: nobody fences it
+        (TransactionManager.bumpIdempotentProducerEpoch)."""
         self._epoch_bump_required = False
         if self.identity.epoch == MAX_EPOCH:
             self.identity = ProducerIdAndEpoch()
@@ -258,9 +265,7 @@ class TransactionManager:
             if entry.inflight and entry.identity != self.identity:
                 # A batch of the new epoch with sequence 0 could be written before the earlier ones.
                 return True
-            if partition in self._unresolved:
-                return True
-            return False
+            return partition in self._unresolved
         # A batch with a sequence is being retried: only the first in line may go.
         return bool(entry.inflight) and entry.inflight[0].base_sequence != first.base_sequence
 
@@ -307,16 +312,20 @@ class TransactionManager:
             self._unresolved[batch.topic_partition] = following
 
     def maybe_resolve_sequences(self) -> None:
-        """For partitions with nothing left in flight: either the later batches were acknowledged and all is well, or the epoch is bumped."""
+        """For partitions with nothing left in flight: either the later batches were acknowledged and all is well, or
+        the epoch is bumped."""
         for partition in list(self._unresolved):
             entry = self._entry(partition)
             if entry.inflight:
                 continue
             if not self._is_next_sequence(partition, entry.next_sequence):
                 _log.info(
-                    "No inflight batches remaining for %s, last ack'd sequence for partition is %d, next sequence is %d. "
-                    "Going to bump epoch and reset sequence numbers.", partition, entry.last_acked_sequence, entry.next_sequence,
-                )  # fmt: skip
+                    "No inflight batches remaining for %s, last ack'd sequence for partition is %d, "
+                    "next sequence is %d. Going to bump epoch and reset sequence numbers.",
+                    partition,
+                    entry.last_acked_sequence,
+                    entry.next_sequence,
+                )
                 self.request_epoch_bump_for(partition)
             del self._unresolved[partition]
 
@@ -330,16 +339,20 @@ class TransactionManager:
         return bool(getattr(error, "retriable", False))
 
     def _retry_unknown_producer_id(self, outcome: ProduceOutcome, batch: ProducerBatch) -> bool:
-        """The broker lost our state (its records were deleted): start again at 0 under a new epoch, unless that has been done."""
+        """The broker lost our state (its records were deleted): start again at 0 under a new epoch, unless that has
+        been done."""
         if outcome.log_start_offset != -1 and not batch.sequence_has_been_reset:
             self.request_epoch_bump_for(batch.topic_partition)
         return True
 
     def _retry_out_of_order(self, batch: ProducerBatch) -> bool:
-        """Not the next batch: an earlier one is being retried, so wait. The next one: there is a gap, so bump the epoch."""
+        """Not the next batch: an earlier one is being retried, so wait. The next one: there is a gap, so bump the
+        epoch."""
         partition = batch.topic_partition
         unresolved = self._unresolved.get(partition)
-        if unresolved is None and (batch.sequence_has_been_reset or not self._is_next_sequence(partition, batch.base_sequence)):
+        if unresolved is None and (
+            batch.sequence_has_been_reset or not self._is_next_sequence(partition, batch.base_sequence)
+        ):
             return True
         if unresolved is None or unresolved == batch.base_sequence:
             self.request_epoch_bump_for(partition)

@@ -1,4 +1,5 @@
-"""Readiness, draining, expiry, retries, memory: everything the accumulator decides, with a clock that is turned by hand."""
+"""Readiness, draining, expiry, retries, memory: everything the accumulator decides, with a clock that is turned by
+hand."""
 
 from __future__ import annotations
 
@@ -42,11 +43,20 @@ class TwoNodes:
 
 
 class Bench:
-    def __init__(self, *, memory: int = 1 << 20, linger_ms: int = 50, transactions: TransactionManager | None = None, batch: int = BATCH) -> None:
+    def __init__(
+        self,
+        *,
+        memory: int = 1 << 20,
+        linger_ms: int = 50,
+        transactions: TransactionManager | None = None,
+        batch: int = BATCH,
+    ) -> None:
         self.clock = ManualClock()
         self.cluster = TwoNodes()
         self.pool = BufferPool(memory, batch, self.clock)
-        settings = AccumulatorSettings(batch, linger_ms, 1000, CompressionType.NONE, None, lambda attempts: 100 * 2**attempts)
+        settings = AccumulatorSettings(
+            batch, linger_ms, 1000, CompressionType.NONE, None, lambda attempts: 100 * 2**attempts
+        )
         self.accumulator = RecordAccumulator(settings, self.pool, self.clock, transactions)
 
     def append(self, partition: int = 0, value: bytes = VALUE) -> AppendResult:
@@ -223,7 +233,7 @@ def test_rows_fill_batch_after_batch_and_every_row_is_told() -> None:
             values += [record.value for record in RecordBatch(batch.records()).records()]
             batch.complete(0, -1)
     assert values == [b"%05d" % number for number in range(500)]
-    assert future.done() and sum(run.count for run in runs) == 500
+    assert future.done() and sum(run.row_count for run in runs) == 500
 
 
 def test_a_row_larger_than_a_batch_gets_memory_of_its_own() -> None:

@@ -31,7 +31,9 @@ def payload(value: bytes, key: bytes | None = None, timestamp: int = 1000) -> Pa
     return Payload(timestamp, key, value, ())
 
 
-def append_all(batch: ProducerBatch, values: list[bytes], told: list[tuple[bytes, RecordMetadata, Exception | None]]) -> list:
+def append_all(
+    batch: ProducerBatch, values: list[bytes], told: list[tuple[bytes, RecordMetadata, Exception | None]]
+) -> list:
     futures = []
     for value in values:
 
@@ -86,7 +88,9 @@ def test_failure_reaches_every_record_and_the_guilty_ones_get_their_own_error() 
     batch = new_batch()
     told: list = []
     futures = append_all(batch, [b"a", b"b", b"c"], told)
-    batch.complete_exceptionally(BatchError(InvalidRecord("all"), {1: InvalidRecord("no key")}, InvalidRecord("others")))
+    batch.complete_exceptionally(
+        BatchError(InvalidRecord("all"), {1: InvalidRecord("no key")}, InvalidRecord("others"))
+    )
     assert [str(error) for _, _, error in told] == ["others", "no key", "others"]
     assert all(metadata.offset == -1 for _, metadata, _ in told)
     with pytest.raises(InvalidRecord, match="no key"):
@@ -149,7 +153,9 @@ def test_rows_are_told_in_runs_with_their_numbers() -> None:
     assert future.done()
     assert [row for run in runs for row in run.rows] == list(range(50))
     assert [run.base_offset for run in runs] == [number * 1000 for number in range(len(batches))]
-    assert b"".join(value or b"" for batch in batches for value in values_of(batch)) == b"".join(b"v%03d" % n for n in range(50))
+    assert b"".join(value or b"" for batch in batches for value in values_of(batch)) == b"".join(
+        b"v%03d" % n for n in range(50)
+    )
 
 
 def test_rows_with_errors_of_their_own_are_told_singly() -> None:
@@ -171,7 +177,13 @@ def test_a_split_keeps_records_order_futures_and_callbacks() -> None:
     told: list = []
     futures = append_all(batch, [b"%02d" % number * 20 for number in range(20)], told)
     run: list[RowsRun] = []
-    batch.try_append_rows(rows(*[b"r%d" % number * 20 for number in range(9)]), (0, 9), RowsSink(ColumnsFuture(9), run.append, range(9)), 1, 1)
+    batch.try_append_rows(
+        rows(*[b"r%d" % number * 20 for number in range(9)]),
+        (0, 9),
+        RowsSink(ColumnsFuture(9), run.append, range(9)),
+        1,
+        1,
+    )
     expected = [b"%02d" % number * 20 for number in range(20)] + [b"r%d" % number * 20 for number in range(9)]
     parts = split(batch, 400)
     assert len(parts) > 3

@@ -1,4 +1,5 @@
-"""The producer's memory: reuse, fairness, limits. Real threads, no sleeping: a thread is known to wait when the pool counts it."""
+"""The producer's memory: reuse, fairness, limits. Real threads, no sleeping: a thread is known to wait when the pool
+counts it."""
 
 from __future__ import annotations
 

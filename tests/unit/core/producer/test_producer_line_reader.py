@@ -12,7 +12,9 @@ from kafkatools.core.producer.line_reader import LineFormat, LineReader, Malform
 Cell = tuple[bytes | None, bytes | None]
 
 
-def read(text: bytes, chunk: int = 64, reader: LineReader | None = None, step: int = 1 << 20, **properties: str) -> list[Cell]:
+def read(
+    text: bytes, chunk: int = 64, reader: LineReader | None = None, step: int = 1 << 20, **properties: str
+) -> list[Cell]:
     names = {name.replace("_", "."): value for name, value in properties.items()}
     reader = reader or LineReader(LineFormat.from_properties(names), 1000, chunk)
     cells: list[Cell] = []
@@ -104,12 +106,18 @@ def test_ignore_error_sends_the_whole_line_as_value() -> None:
 
 def test_the_null_marker_stands_for_null_in_keys_and_values() -> None:
     text = b"NULL:v1\nk2:NULL\nNULL:NULL\n"
-    assert read(text, parse_key="true", key_separator=":", null_marker="NULL") == [(None, b"v1"), (b"k2", None), (None, None)]
+    assert read(text, parse_key="true", key_separator=":", null_marker="NULL") == [
+        (None, b"v1"),
+        (b"k2", None),
+        (None, None),
+    ]
     assert values(b"NULL\nnull\n", null_marker="NULL") == [None, b"null"]
 
 
 def records(text: bytes, **properties: str) -> list[tuple[object, ...]]:
-    reader = LineReader(LineFormat.from_properties({name.replace("_", "."): value for name, value in properties.items()}))
+    reader = LineReader(
+        LineFormat.from_properties({name.replace("_", "."): value for name, value in properties.items()})
+    )
     found: list[tuple[object, ...]] = []
     room = reader.room()
     room[: len(text)] = text
@@ -170,9 +178,18 @@ def test_malformed_headers_are_named(text: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
-        ({"parse.headers": "true", "headers.delimiter": ":"}, "headers.delimiter and headers.key.separator may not be equal"),
-        ({"parse.headers": "true", "headers.separator": ":"}, "headers.separator and headers.key.separator may not be equal"),
-        ({"null.marker": ":", "parse.key": "true", "key.separator": ":"}, "null.marker and key.separator may not be equal"),
+        (
+            {"parse.headers": "true", "headers.delimiter": ":"},
+            "headers.delimiter and headers.key.separator may not be equal",
+        ),
+        (
+            {"parse.headers": "true", "headers.separator": ":"},
+            "headers.separator and headers.key.separator may not be equal",
+        ),
+        (
+            {"null.marker": ":", "parse.key": "true", "key.separator": ":"},
+            "null.marker and key.separator may not be equal",
+        ),
         ({"key.separator": ""}, "key.separator may not be empty"),
         ({"parse.key": "yes"}, "Reader property parse.key is true or false, not 'yes'"),
     ],

@@ -1,4 +1,5 @@
-"""Which partition a record goes to. Hash values are those of Apache Kafka's UtilsTest; placements were recorded from Apache Kafka 4.3.1."""
+"""Which partition a record goes to. Hash values are those of Apache Kafka's UtilsTest; placements were recorded from
+Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 

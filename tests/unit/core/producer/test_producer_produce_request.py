@@ -27,7 +27,10 @@ def generated(version: int, acks: int, transactional_id: str | None) -> bytes:
         place = {"topic_id": IDS[name]} if version >= 13 else {"name": name}
         topics.append(request.TopicProduceData(partition_data=data, **place))
     entity = request.ProduceRequest(
-        transactional_id=transactional_id, acks=acks, timeout=datetime.timedelta(milliseconds=1500), topic_data=tuple(topics)
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout=datetime.timedelta(milliseconds=1500),
+        topic_data=tuple(topics),
     )
     out = io.BytesIO()
     entity_writer(request.ProduceRequest)(out, entity)
@@ -38,7 +41,9 @@ def generated(version: int, acks: int, transactional_id: str | None) -> bytes:
 @pytest.mark.parametrize(("acks", "transactional_id"), [(-1, None), (0, "übertragung"), (1, "")])
 def test_the_frame_is_the_generated_one(version: int, acks: int, transactional_id: str | None) -> None:
     ids = {name: topic_id.bytes for name, topic_id in IDS.items()}
-    topics = {name: [(index, memoryview(records)) for index, records in partitions] for name, partitions in TOPICS.items()}
+    topics = {
+        name: [(index, memoryview(records)) for index, records in partitions] for name, partitions in TOPICS.items()
+    }
     buffers = produce_request_body(version, acks, 1500, topics, ids, transactional_id)
     assert b"".join(buffers) == generated(version, acks, transactional_id)
 
@@ -49,6 +54,8 @@ def test_a_batch_is_not_copied() -> None:
     assert sum(buffer is batch for buffer in buffers) == 1
 
 
-@pytest.mark.parametrize(("value", "expected"), [(0, b"\0"), (127, b"\x7f"), (128, b"\x80\x01"), (16384, b"\x80\x80\x01")])
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0, b"\0"), (127, b"\x7f"), (128, b"\x80\x01"), (16384, b"\x80\x80\x01")]
+)
 def test_unsigned_varints(value: int, expected: bytes) -> None:
     assert unsigned_varint(value) == expected

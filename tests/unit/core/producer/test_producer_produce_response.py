@@ -58,7 +58,12 @@ def test_every_version_is_read(version: int) -> None:
     assert response.outcomes == {
         TopicPartition("thema", 0): ProduceOutcome(None, 1 << 40, 1_700_000_000_005, 12 if version >= 5 else -1),
         TopicPartition("thema", 7): ProduceOutcome(
-            NotLeaderOrFollower, -1, -1, -1, leader_id=2 if version >= 10 else -1, leader_epoch=11 if version >= 10 else -1
+            NotLeaderOrFollower,
+            -1,
+            -1,
+            -1,
+            leader_id=2 if version >= 10 else -1,
+            leader_epoch=11 if version >= 10 else -1,
         ),
         TopicPartition("thema", 9): ProduceOutcome(
             InvalidRecord,

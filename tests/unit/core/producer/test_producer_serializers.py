@@ -31,7 +31,10 @@ def test_a_serializer_gives_kafkas_bytes(name: str, value: object, expected: byt
     assert serializer_for("value.serializer", name)("t", value) == expected
 
 
-@pytest.mark.parametrize(("name", "value"), [("IntegerSerializer", 2**31), ("StringSerializer", 5), ("ByteArraySerializer", "s"), ("VoidSerializer", b"")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("IntegerSerializer", 2**31), ("StringSerializer", 5), ("ByteArraySerializer", "s"), ("VoidSerializer", b"")],
+)
 def test_a_value_of_the_wrong_kind_is_an_error(name: str, value: object) -> None:
     with pytest.raises(SerializationError):
         serializer_for("value.serializer", name)("t", value)

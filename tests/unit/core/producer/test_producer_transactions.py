@@ -52,7 +52,11 @@ def sent(manager: TransactionManager, records: int, place: TopicPartition = PLAC
 
 def test_sequences_count_records_per_partition() -> None:
     manager = ready_manager()
-    assert [sent(manager, 3).base_sequence, sent(manager, 2).base_sequence, sent(manager, 1, OTHER).base_sequence] == [0, 3, 0]
+    assert [sent(manager, 3).base_sequence, sent(manager, 2).base_sequence, sent(manager, 1, OTHER).base_sequence] == [
+        0,
+        3,
+        0,
+    ]
 
 
 def test_after_the_last_sequence_comes_zero() -> None:
