@@ -170,7 +170,7 @@ class _Loader:
             self._now_ms,
             had_clean_shutdown=False,
         )
-        truncated = segment.recover(state, log.epochs)
+        truncated = segment.recover(state, log.epochs, may_have_holes=log.config.is_compacted)
         state.take_snapshot()
         return truncated
 

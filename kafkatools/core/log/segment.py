@@ -234,11 +234,14 @@ class LogSegment:
 
     # recovery and truncation
 
-    def recover(self, producer_state: ProducerStateManager, epochs: LeaderEpochCache) -> int:
+    def recover(
+        self, producer_state: ProducerStateManager, epochs: LeaderEpochCache, *, may_have_holes: bool = True
+    ) -> int:
         """Rebuild the indexes from `.log` and cut it after its last valid batch; gives the bytes cut off.
 
-        A batch is valid when its size is possible, its checksum is right and its offsets follow those before it.
-        Kafka throws a whole segment away for one offset that goes back; here the batches before it are kept.
+        A batch is valid when its size is possible, its checksum is right and its offsets, which the checksum does not
+        cover, follow those before it; only a compacted log may have holes. Kafka believes any offset that rises, and
+        throws a whole segment away for one that goes back; here the batches before it are kept.
         """
         self.offset_index.reset()
         self.time_index.reset()
@@ -250,7 +253,8 @@ class LogSegment:
         next_offset = self.base_offset
         try:
             for position, header, batch in walk_batches(self.log):
-                self._ensure_recoverable(header, batch, next_offset)
+                is_next = may_have_holes or header.base_offset == next_offset
+                self._ensure_recoverable(header, batch, next_offset, is_next=is_next or header.magic < 2)
                 if header.max_timestamp > self._max_timestamp.timestamp:
                     self._max_timestamp = TimestampOffset(header.max_timestamp, header.last_offset)
                 if position - last_index_entry > self.index_interval_bytes:
@@ -270,16 +274,17 @@ class LogSegment:
             pass
         return self._finish_recovery(valid_bytes)
 
-    def _ensure_recoverable(self, header: BatchHeader, batch: memoryview, next_offset: int) -> None:
+    def _ensure_recoverable(self, header: BatchHeader, batch: memoryview, next_offset: int, *, is_next: bool) -> None:
         ensure_valid(batch, header)
         if header.magic not in (0, 1, 2):
             raise CorruptRecord(f"Invalid magic {header.magic}")
-        if header.magic == 2 and (header.base_offset < next_offset or header.last_offset_delta < 0):
+        is_back = header.magic == 2 and (header.base_offset < next_offset or header.last_offset_delta < 0)
+        if is_back or not is_next:
             raise CorruptRecord(f"Offset {header.base_offset} does not follow offset {next_offset - 1}")
         if header.last_offset < next_offset:
             raise CorruptRecord(f"Offset {header.last_offset} does not follow offset {next_offset - 1}")
         if header.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
-            raise LogOffsetOverflow(f"Detected offset overflow at {header.last_offset} in {self.log.path}")
+            raise CorruptRecord(f"Offset {header.last_offset} is out of the range of its segment")
 
     def _finish_recovery(self, valid_bytes: int) -> int:
         truncated = self.log.size_bytes - valid_bytes

@@ -80,10 +80,13 @@ def test_a_compacted_topic_refuses_records_without_key_and_names_them(tmp_path: 
     assert append(log, make_batch([b"a"], keys=[b"k"])).first_offset == 0
 
 
-@pytest.mark.parametrize(("config", "timestamp"), [
-    (LogConfig(message_timestamp_after_max_ms=1000), NOW_MS + 1001),
-    (LogConfig(message_timestamp_before_max_ms=1000), NOW_MS - 1001),
-])
+@pytest.mark.parametrize(
+    ("config", "timestamp"),
+    [
+        (LogConfig(message_timestamp_after_max_ms=1000), NOW_MS + 1001),
+        (LogConfig(message_timestamp_before_max_ms=1000), NOW_MS - 1001),
+    ],
+)
 def test_timestamps_out_of_range_are_refused_and_named(config: LogConfig, timestamp: int, tmp_path: Path) -> None:
     log = PartitionLog.open(str(tmp_path / "t-0"), config, now_ms=NOW_MS)
     with pytest.raises(RejectedTimestamps) as caught:
@@ -151,9 +154,7 @@ def test_uncompressed_topics_take_the_codec_away(tmp_path: Path) -> None:
 
 
 def data(sequence: int, count: int = 1, epoch: int = 0, producer_id: int = 7, **more: int) -> bytearray:
-    return make_batch(
-        [b"v"] * count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, **more
-    )
+    return make_batch([b"v"] * count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, **more)
 
 
 def test_each_of_the_last_five_batches_is_a_duplicate_and_the_sixth_is_out_of_order(log: PartitionLog) -> None:

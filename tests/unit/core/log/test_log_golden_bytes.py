@@ -76,7 +76,12 @@ def test_same_appends_give_the_recorded_files(name: str, golden: Callable[[str],
         assert written[file_name] == data, file_name
 
 
-UNTOUCHED = [*(name for name in CASES if name != "leader-epochs"), "compacted", "consumer-offsets", "message-set-v1-segments"]
+UNTOUCHED = [
+    *(name for name in CASES if name != "leader-epochs"),
+    "compacted",
+    "consumer-offsets",
+    "message-set-v1-segments",
+]
 
 
 @pytest.mark.parametrize("name", UNTOUCHED)
@@ -93,18 +98,14 @@ def test_opening_and_closing_a_recorded_log_changes_nothing(name: str, golden: C
 @pytest.mark.parametrize("name", ["tail", "bit", "zero", "noindex", "garbage"])
 def test_recovery_gives_what_kafka_made_of_the_same_damage(name: str, golden: Callable[[str], Path]) -> None:
     case = golden(f"recovery-{name}")
-    config = LogConfig(
-        segment_ms=FOREVER, segment_bytes=8192, index_interval_bytes=256, segment_index_bytes=2048
-    )
+    config = LogConfig(segment_ms=FOREVER, segment_bytes=8192, index_interval_bytes=256, segment_index_bytes=2048)
     recover_and_close(case / "before", config)
     assert contents(case / "before") == contents(case / "log")
 
 
 def test_recovery_after_kill_gives_kafkas_files(golden: Callable[[str], Path]) -> None:
     killed = golden("unclean-kill9") / "log" / "firehose-0"
-    config = LogConfig(
-        segment_ms=FOREVER, segment_bytes=32768, index_interval_bytes=512, segment_index_bytes=4096
-    )
+    config = LogConfig(segment_ms=FOREVER, segment_bytes=32768, index_interval_bytes=512, segment_index_bytes=4096)
     recover_and_close(killed, config)
     assert contents(killed) == contents(golden("unclean-kill9-recovered") / "log")
 

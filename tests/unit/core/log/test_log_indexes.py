@@ -120,10 +120,16 @@ def test_the_last_entry_of_an_empty_time_index_is_no_timestamp(tmp_path: Path) -
     assert time_index(tmp_path).lookup(5) == (-1, BASE)
 
 
-@pytest.mark.parametrize(("data", "complaint"), [
-    (b"\xff\xff\xff\xf0" + bytes(4), "non-zero size but the last offset is 984 which is less than the base offset 1000"),
-    (bytes(13), "found 13 bytes which is neither positive nor a multiple of 8"),
-])
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (
+            b"\xff\xff\xff\xf0" + bytes(4),
+            "non-zero size but the last offset is 984 which is less than the base offset 1000",
+        ),
+        (bytes(13), "found 13 bytes which is neither positive nor a multiple of 8"),
+    ],
+)
 def test_offset_index_sanity(data: bytes, complaint: str, tmp_path: Path) -> None:
     index = offset_index(tmp_path)
     Path(index.path).write_bytes(data)
@@ -132,11 +138,17 @@ def test_offset_index_sanity(data: bytes, complaint: str, tmp_path: Path) -> Non
     assert Path(index.path).read_bytes() == data
 
 
-@pytest.mark.parametrize(("data", "complaint"), [
-    (bytes([0] * 7 + [9]) + bytes(4) + bytes(12), "the last timestamp is 0 which is less than the first timestamp 9"),
-    (bytes(8) + b"\xff\xff\xff\xf0", "the last offset is 984 which is less than the first offset 1000"),
-    (bytes(13), "found 13 bytes which is neither positive nor a multiple of 12"),
-])
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (
+            bytes([0] * 7 + [9]) + bytes(4) + bytes(12),
+            "the last timestamp is 0 which is less than the first timestamp 9",
+        ),
+        (bytes(8) + b"\xff\xff\xff\xf0", "the last offset is 984 which is less than the first offset 1000"),
+        (bytes(13), "found 13 bytes which is neither positive nor a multiple of 12"),
+    ],
+)
 def test_time_index_sanity(data: bytes, complaint: str, tmp_path: Path) -> None:
     index = time_index(tmp_path)
     Path(index.path).write_bytes(data)

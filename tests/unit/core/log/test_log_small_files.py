@@ -75,7 +75,7 @@ def test_names() -> None:
 def test_snapshots_are_read_as_recorded(golden: Callable[[str], Path]) -> None:
     path = golden("txn-java") / "log" / f"{78:020d}.snapshot"
     entries = read_snapshot(str(path))
-    assert [entry.producer_id for entry in entries] == [7, 8, 9, 10][:1] + [entry.producer_id for entry in entries[1:]]
+    assert [entry.producer_id for entry in entries] == [7, 8, 9, 10]
     last = entries[-1]
     assert last == SnapshotEntry(10, 0, 2, 72, 2, 1700000000610, -1, 70)
     assert last.first_sequence == 0
@@ -111,7 +111,11 @@ def test_the_recorded_epochs(golden: Callable[[str], Path]) -> None:
     loaded.load()
     assert loaded.entries == [EpochEntry(0, 0), EpochEntry(2, 25), EpochEntry(4, 43)]
     assert [loaded.end_offset_for(epoch, 64) for epoch in (0, 1, 2, 4, 5)] == [
-        (0, 25), (0, 25), (2, 43), (4, 64), (-1, -1),
+        (0, 25),
+        (0, 25),
+        (2, 43),
+        (4, 64),
+        (-1, -1),
     ]
     assert [loaded.epoch_for_offset(offset) for offset in (0, 24, 25, 60)] == [0, 0, 2, 4]
 

@@ -1,0 +1,232 @@
+"""What survives a loss of power, a kill, a full disk and cut files: always a prefix of the log, never a wrong record."""
+
+import errno
+import random
+from collections.abc import Callable
+
+import pytest
+from support.log_batches import NOW_MS, make_batch, split_batches
+
+from kafkatools.core.errors import KafkaError, KafkaStorageError
+from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem, InjectedCrash
+from kafkatools.core.log.log_config import LogConfig
+from kafkatools.core.log.partition_log import PartitionLog
+
+DIRECTORY = "/data/t-0"
+CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=150, segment_index_bytes=240)
+
+
+def open_log(files: FaultyFileSystem, *, clean: bool = False, recovery_point: int = 0) -> PartitionLog:
+    return PartitionLog.open(DIRECTORY, CONFIG, files, NOW_MS, had_clean_shutdown=clean, recovery_point=recovery_point)
+
+
+def value(number: int) -> bytes:
+    return b"%06d" % number + b"." * (number * 7 % 90)
+
+
+def append(log: PartitionLog, number: int) -> None:
+    batch = make_batch([value(number)], producer_id=1, producer_epoch=0, base_sequence=number)
+    log.append_as_leader(memoryview(batch), leader_epoch=0, now_ms=NOW_MS)
+
+
+def records(log: PartitionLog) -> list[bytes]:
+    """All values, read segment by segment from the start of the log."""
+    found: list[bytes] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        for batch in split_batches(log.read(offset, 1 << 20).read()):
+            assert int.from_bytes(batch[:8], "big") == offset
+            offset += 1
+            found.append(bytes(batch[61:]))
+    return found
+
+
+def assert_is_prefix(log: PartitionLog, at_least: int) -> None:
+    found = records(log)
+    assert len(found) >= at_least
+    for number, data in enumerate(found):
+        assert value(number) in data
+    append(log, len(found))
+    assert len(records(log)) == len(found) + 1
+
+
+def run(files: FaultyFileSystem, count: int, flush_every: int) -> tuple[int, int]:
+    """Append until the crash or the end; gives how many were durable and how many acknowledged."""
+    durable = done = 0
+    try:
+        log = open_log(files, clean=True)
+        for number in range(count):
+            append(log, number)
+            done = number + 1
+            log.tasks.run_due(NOW_MS)
+            durable = max(durable, log.recovery_point)
+            if flush_every and done % flush_every == 0:
+                log.flush()
+                durable = done
+    except InjectedCrash:
+        pass
+    return durable, done
+
+
+@pytest.mark.parametrize("flush_every", [0, 1, 4])
+@pytest.mark.parametrize("keep", ["nothing", "something", "everything"])
+def test_after_a_loss_of_power_at_any_operation_the_log_is_a_prefix(keep: str, flush_every: int) -> None:
+    rehearsal = FaultyFileSystem()
+    run(rehearsal, 14, flush_every)
+    rng = random.Random(f"{keep}-{flush_every}")
+    keepers: dict[str, Callable[[str, int], int] | None] = {
+        "nothing": None,
+        "something": lambda path, size: rng.randint(0, size) if size > 0 else 0,
+        "everything": lambda path, size: max(size, 0),
+    }
+    for operation in range(len(rehearsal.operations)):
+        files = FaultyFileSystem()
+        files.fail_after(operation, Fault(is_crash=True, short_write_bytes=rng.randint(0, 200)))
+        durable, _ = run(files, 14, flush_every)
+        files.crash(keepers[keep])
+        assert_is_prefix(open_log(files), durable)
+
+
+def test_after_a_kill_at_any_operation_every_acknowledged_record_is_there() -> None:
+    rehearsal = FaultyFileSystem()
+    run(rehearsal, 14, 0)
+    for operation in range(len(rehearsal.operations)):
+        files = FaultyFileSystem()
+        files.fail_after(operation, Fault(is_crash=True, short_write_bytes=operation % 150))
+        _, acknowledged = run(files, 14, 0)
+        files.heal()
+        log = open_log(files)
+        assert log.log_end_offset in (acknowledged, acknowledged + 1)
+        assert_is_prefix(log, acknowledged)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_failed_write_is_rolled_back_and_the_log_goes_on(code: int) -> None:
+    rehearsal = FaultyFileSystem()
+    run(rehearsal, 14, 0)
+    for operation in range(len(rehearsal.operations)):
+        files = FaultyFileSystem()
+        try:
+            files.fail_after(operation, Fault(code, short_write_bytes=70))
+            log = open_log(files, clean=True)
+        except KafkaStorageError:
+            continue
+        appended = 0
+        while appended < 14:
+            try:
+                append(log, appended)
+                appended += 1
+            except KafkaStorageError as error:
+                assert error.code == 56
+                assert log.log_end_offset == appended
+        files.heal()
+        assert_is_prefix(log, 14)
+        log.close()
+        assert_is_prefix(open_log(files, clean=True), 14)
+
+
+def test_a_full_disk_refuses_until_there_is_room_again() -> None:
+    files = FaultyFileSystem()
+    log = open_log(files, clean=True)
+    append(log, 0)
+    files.fail_after(0, Fault(errno.ENOSPC, short_write_bytes=10, is_permanent=True))
+    for _ in range(5):
+        with pytest.raises(KafkaStorageError, match="No space left on device"):
+            append(log, 1)
+    files.heal()
+    append(log, 1)
+    assert_is_prefix(log, 2)
+
+
+def written_log(count: int = 12) -> FaultyFileSystem:
+    files = FaultyFileSystem()
+    run(files, count, 0)
+    return files
+
+
+def test_a_log_cut_at_any_byte_keeps_the_whole_batches_before_the_cut() -> None:
+    files = written_log()
+    names = [entry.name for entry in files.list_directory(DIRECTORY) if entry.name.endswith(".log")]
+    for name in names:
+        original = files.read_bytes(f"{DIRECTORY}/{name}")
+        for size in range(0, len(original), 3):
+            damaged = written_log()
+            damaged.open(f"{DIRECTORY}/{name}").truncate(size)
+            log = open_log(damaged)
+            whole = sum(1 for batch in split_batches(original) if int.from_bytes(batch[:8], "big") < log.log_end_offset)
+            boundary = sum(len(batch) for number, batch in enumerate(split_batches(original)) if number < whole)
+            if name == names[-1] or size < len(original):
+                assert boundary <= size
+            assert_is_prefix(log, int(name[:20]))
+
+
+def test_a_flipped_bit_never_gives_a_wrong_record_after_recovery() -> None:
+    files = written_log()
+    name = next(entry.name for entry in files.list_directory(DIRECTORY) if entry.name.endswith(".log"))
+    size = len(files.read_bytes(f"{DIRECTORY}/{name}"))
+    for position in range(size):
+        damaged = written_log()
+        file = damaged.open(f"{DIRECTORY}/{name}")
+        file.write_at(position, bytes([file.read_at(position, 1)[0] ^ (1 << position % 8)]))
+        assert_is_prefix(open_log(damaged), 0)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_flipped_byte_of_a_derived_file_costs_no_record(suffix: str, clean: bool) -> None:
+    def closed() -> FaultyFileSystem:
+        files = FaultyFileSystem()
+        log = open_log(files, clean=True)
+        for number in range(12):
+            append(log, number)
+        log.close()
+        return files
+
+    names = [entry.name for entry in closed().list_directory(DIRECTORY) if entry.name.endswith(suffix)]
+    assert names
+    for name in names[-2:]:
+        for position in range(len(closed().read_bytes(f"{DIRECTORY}/{name}"))):
+            files = closed()
+            file = files.open(f"{DIRECTORY}/{name}")
+            file.write_at(position, bytes([file.read_at(position, 1)[0] ^ 0x55]))
+            log = open_log(files, clean=clean)
+            assert [value(n) in data for n, data in enumerate(records(log))] == [True] * 12
+
+
+@pytest.mark.parametrize(
+    "tail", [b"\0", bytes(11), bytes(300), b"\xff" * 100, b"some text that is no batch at all" * 3]
+)
+@pytest.mark.parametrize("clean", [True, False])
+def test_nonsense_at_the_end_is_cut_off(tail: bytes, clean: bool) -> None:
+    files = written_log()
+    name = [entry.name for entry in files.list_directory(DIRECTORY) if entry.name.endswith(".log")][-1]
+    if clean:
+        log = open_log(files, clean=True)
+        log.close()
+    file = files.open(f"{DIRECTORY}/{name}")
+    size = file.size_bytes
+    file.append(tail)
+    log = open_log(files, clean=clean)
+    assert log.log_end_offset == 12
+    assert file.size_bytes == size
+    assert_is_prefix(log, 12)
+
+
+def test_a_repeated_old_batch_at_the_end_is_cut_off() -> None:
+    files = written_log()
+    names = [entry.name for entry in files.list_directory(DIRECTORY) if entry.name.endswith(".log")]
+    old = next(split_batches(files.read_bytes(f"{DIRECTORY}/{names[0]}")))
+    files.open(f"{DIRECTORY}/{names[-1]}").append(old)
+    log = open_log(files)
+    assert log.log_end_offset == 12
+    assert_is_prefix(log, 12)
+
+
+def test_errors_of_reading_are_storage_errors() -> None:
+    files = written_log()
+    log = open_log(files)
+    name = next(entry.name for entry in files.list_directory(DIRECTORY) if entry.name.endswith(".log"))
+    files.remove(f"{DIRECTORY}/{name}")
+    with pytest.raises(KafkaError):
+        open_log(files).read(0, 100)
+    log.release()
