@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 
+import pytest
 import transcripts
+from support import apache_kafka
+from support.apache_kafka import ApacheKafka
 from support.kt import Ran, run_kt
 from transcripts import Difference
 
@@ -67,3 +71,18 @@ def test_failed_format_with_json_writes_the_error_as_json(tmp_path: pathlib.Path
     ran = run_kt("storage", "format", "--json", "-t", "x", "-c", "absent", cwd=tmp_path)
     assert ran.status == ExitStatus.FAILED
     assert json.loads(ran.err)["error"]["message"] == "absent: no such properties file"
+
+
+@pytest.mark.real_kafka
+@pytest.mark.slow
+def test_apache_kafka_starts_on_a_directory_formatted_here(new_kafka: Callable[..., ApacheKafka]) -> None:
+    cluster = new_kafka()
+    path = cluster._properties(1)
+    formatted = run_kt("storage", "format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", str(path))
+    assert formatted.status == ExitStatus.OK, formatted.err
+    cluster.start(format_first=False)
+    cluster.tool("topics", "--create", "--topic", "made-here")
+    assert "made-here" in cluster.tool("topics", "--list").splitlines()
+    ours = run_kt("storage", "info", "-c", str(path)).out
+    theirs = apache_kafka.run_tool("storage", "info", "-c", str(path)).stdout.decode()
+    assert ours == theirs
