@@ -33,15 +33,19 @@ cdef Py_ssize_t _codec(unsigned char* out, Py_ssize_t position, long long codec)
 @cython.locals(
     keeper="long long*", rows=Py_ssize_t, offsets="long long*", timestamps="long long*", key_positions="int*", key_lengths="int*",
     value_positions="int*", value_lengths="int*", header_positions="int*", header_counts="int*", source="const unsigned char*",
-    out="unsigned char*", pairs="long long*", room=Py_ssize_t, last="long long", found=Py_ssize_t, position=Py_ssize_t, row=Py_ssize_t,
+    out="unsigned char*", position=Py_ssize_t, row=Py_ssize_t, has_prefix="long long",
 )
 cpdef Py_ssize_t format_records(
     unsigned char[::1] target, const unsigned char[::1] data, long long base_offset, tuple longs, tuple ints, array.array numbers, array.array gaps
 ) except? -2
-cdef Py_ssize_t _contents(
-    unsigned char* out, Py_ssize_t position, const unsigned char* source, Py_ssize_t key_position, Py_ssize_t key_length,
-    Py_ssize_t value_position, Py_ssize_t value_length, long long has_metadata
-) noexcept nogil
+cdef Py_ssize_t _timestamp(unsigned char* out, Py_ssize_t position, long long timestamp, long long is_append_time) noexcept nogil
+cdef Py_ssize_t _end_line(unsigned char* out, Py_ssize_t position) noexcept nogil
+@cython.locals(row=Py_ssize_t)
+cdef void _clear(int* counts, Py_ssize_t rows) noexcept nogil
+@cython.locals(rows=Py_ssize_t, last="long long", found=Py_ssize_t, row=Py_ssize_t)
+cdef bint _note_gaps(long long* offsets, long long* keeper, long long* pairs, Py_ssize_t room) noexcept nogil
+cdef Py_ssize_t _key(unsigned char* out, Py_ssize_t position, const unsigned char* source, Py_ssize_t start, Py_ssize_t length, long long has_prefix) noexcept nogil
+cdef Py_ssize_t _value(unsigned char* out, Py_ssize_t position, const unsigned char* source, Py_ssize_t start, Py_ssize_t length, long long has_prefix) noexcept nogil
 @cython.locals(first=bint, size="long long")
 cdef Py_ssize_t _header_names(unsigned char* out, Py_ssize_t position, const unsigned char* source, Py_ssize_t at, Py_ssize_t count) noexcept nogil
 @cython.locals(shift=int, raw="long long")

@@ -21,6 +21,11 @@ except ImportError:
 
     cython = _Uncompiled()
 
+if not cython.compiled:
+    # what the .pxd brings from C; only compiled branches use it
+    memcpy: Any = None
+    strlen: Any = None
+
 Buffer = bytes | bytearray | memoryview
 
 COMPILED: bool = cython.compiled
@@ -50,13 +55,17 @@ BATCH_LINE_BYTES = 640
 RECORD_LINE_BYTES = 320
 
 
-def _table(column: array[int]) -> Any:
+def _table(column: Any) -> Any:
+    if column is None or column.itemsize != 8:
+        raise TypeError("expected an array of 64-bit integers")
     if cython.compiled:
         return column.data.as_longlongs
     return column
 
 
-def _ints(column: array[int]) -> Any:
+def _ints(column: Any) -> Any:
+    if column is None or column.itemsize != 4:
+        raise TypeError("expected an array of 32-bit integers")
     if cython.compiled:
         return column.data.as_ints
     return column
@@ -77,7 +86,7 @@ def _source(data: Buffer) -> Any:
 def _text(target: Any, position: int, shown: bytes) -> int:
     """Copies a literal; the position after it."""
     if cython.compiled:
-        size = strlen(shown)
+        size: int = strlen(shown)
         memcpy(target + position, shown, size)
     else:
         size = len(shown)
@@ -245,16 +254,18 @@ def _batch_start(out: Any, position: int, items: Any, slot: int) -> int:
 def _batch_end(out: Any, position: int, items: Any, slot: int, file_position: int) -> int:
     attributes = items[slot + 6]
     position = _number(out, _text(out, position, b" position: "), items[slot] + file_position)
-    if attributes & 8:
-        position = _text(out, position, b" LogAppendTime: ")
-    else:
-        position = _text(out, position, b" CreateTime: ")
-    position = _number(out, position, items[slot + 9])
+    position = _timestamp(out, position, items[slot + 9], attributes & 8)
     position = _number(out, _text(out, position, b" size: "), items[slot + 2])
     position = _number(out, _text(out, position, b" magic: "), items[slot + 3])
     position = _codec(out, _text(out, position, b" compresscodec: "), attributes & 7)
     position = _number(out, _text(out, position, b" crc: "), items[slot + 5])
     return _text(out, position, b" isvalid: true\n")
+
+
+def _timestamp(out: Any, position: int, timestamp: int, is_append_time: int) -> int:
+    if is_append_time:
+        return _number(out, _text(out, position, b" LogAppendTime: "), timestamp)
+    return _number(out, _text(out, position, b" CreateTime: "), timestamp)
 
 
 def _boolean(out: Any, position: int, value: int) -> int:
@@ -294,103 +305,100 @@ def format_records(
     """
     keeper = _table(numbers)
     rows = keeper[0]
-    for column in (*longs, *ints):
-        if rows > len(column):
-            return -1
-    if len(data) * 2 + rows * RECORD_LINE_BYTES > len(target):
+    if not _has_room(rows, (*longs, *ints), len(data), len(target)):
         return -1
-    if rows <= 0:
-        return 0
     offsets, timestamps = _table(longs[0]), _table(longs[1])
     key_positions, key_lengths = _ints(ints[0]), _ints(ints[1])
     value_positions, value_lengths = _ints(ints[2]), _ints(ints[3])
     header_positions, header_counts = _ints(ints[4]), _ints(ints[5])
     source = _source(data)
     out = _target(target)
-    pairs = _table(gaps)
-    room = len(gaps) // 2
-    last = keeper[6]
-    found = keeper[7]
     position = 0
     row = 0
     while row < rows and position >= 0:
+        if keeper[4]:
+            position = _number(out, _text(out, position, b"| offset: "), offsets[row])
+            position = _timestamp(out, position, keeper[2] if keeper[3] else timestamps[row], keeper[3])
+            position = _number(out, _text(out, position, b" keySize: "), key_lengths[row])
+            position = _number(out, _text(out, position, b" valueSize: "), value_lengths[row])
+            position = _text(out, position, b" sequence: ")
+            position = _number(out, position, _sequence(keeper[1], offsets[row] - base_offset))
+            position = _header_names(out, position, source, header_positions[row], header_counts[row])
+        if keeper[5] and position >= 0:
+            position = _key(out, position, source, key_positions[row], key_lengths[row], keeper[4])
+            has_prefix = keeper[4] or key_lengths[row] >= 0
+            position = _value(out, position, source, value_positions[row], value_lengths[row], has_prefix)
+        position = _end_line(out, position)
+        row += 1
+    _clear(header_counts, rows)
+    if position >= 0 and not _note_gaps(offsets, keeper, _table(gaps), len(gaps) // 2):
+        position = -1
+    return position
+
+
+def _has_room(rows: int, columns: tuple[array[int], ...], data_size: int, target_size: int) -> bool:
+    """Whether the columns have the rows, and the target room for the lines: labels, numbers, and each byte of data twice."""
+    shortest = min(len(column) for column in columns)
+    return 0 < rows <= shortest and data_size * 2 + rows * RECORD_LINE_BYTES <= target_size
+
+
+def _end_line(out: Any, position: int) -> int:
+    if position < 0:
+        return -1
+    out[position] = 10
+    return position + 1
+
+
+def _clear(counts: Any, rows: int) -> None:
+    row = 0
+    while row < rows:
+        counts[row] = 0
+        row += 1
+
+
+def _note_gaps(offsets: Any, keeper: Any, pairs: Any, room: int) -> bool:
+    """Where an offset is not the successor of the one before, both go to `pairs`; False when there are too many."""
+    rows = keeper[0]
+    last = keeper[6]
+    found = keeper[7]
+    row = 0
+    while row < rows:
         if offsets[row] != last + 1:
             if found >= room:
-                position = -1
-                break
+                return False
             pairs[2 * found] = last
             pairs[2 * found + 1] = offsets[row]
             found += 1
         last = offsets[row]
-        if keeper[4]:
-            position = _number(out, _text(out, position, b"| offset: "), last)
-            if keeper[3]:
-                position = _number(out, _text(out, position, b" LogAppendTime: "), keeper[2])
-            else:
-                position = _number(out, _text(out, position, b" CreateTime: "), timestamps[row])
-            position = _number(out, _text(out, position, b" keySize: "), key_lengths[row])
-            position = _number(out, _text(out, position, b" valueSize: "), value_lengths[row])
-            position = _text(out, position, b" sequence: ")
-            position = _number(out, position, _sequence(keeper[1], last - base_offset))
-            position = _text(out, position, b" headerKeys: [")
-            if header_counts[row] > 0:
-                position = _header_names(out, position, source, header_positions[row], header_counts[row])
-                if position < 0:
-                    break
-            position = _text(out, position, b"]")
-        header_counts[row] = 0
-        if keeper[5]:
-            position = _contents(
-                out,
-                position,
-                source,
-                key_positions[row],
-                key_lengths[row],
-                value_positions[row],
-                value_lengths[row],
-                keeper[4],
-            )
-            if position < 0:
-                break
-        out[position] = 10
-        position += 1
         row += 1
-    while row < rows:
-        header_counts[row] = 0
-        row += 1
-    if position >= 0:
-        keeper[6] = last
-        keeper[7] = found
-    return position
+    keeper[6] = last
+    keeper[7] = found
+    return True
 
 
-def _contents(
-    out: Any,
-    position: int,
-    source: Any,
-    key_position: int,
-    key_length: int,
-    value_position: int,
-    value_length: int,
-    has_metadata: int,
-) -> int:
-    """Key and value, each where there is one; -1 when one is not text."""
-    if key_length >= 0:
-        if not _is_utf8(source, key_position, key_length):
-            return -1
-        position = _text(out, position, b" key: ") if has_metadata else _text(out, position, b"| key: ")
-        position = _bytes(out, position, source, key_position, key_length)
-        has_metadata = 1
-    if value_length >= 0:
-        if not _is_utf8(source, value_position, value_length):
-            return -1
-        position = _text(out, position, b" payload: ") if has_metadata else _text(out, position, b"| payload: ")
-        position = _bytes(out, position, source, value_position, value_length)
-    return position
+def _key(out: Any, position: int, source: Any, start: int, length: int, has_prefix: int) -> int:
+    """The key if there is one; -1 when it is not text."""
+    if length < 0:
+        return position
+    if not _is_utf8(source, start, length):
+        return -1
+    position = _text(out, position, b" key: ") if has_prefix else _text(out, position, b"| key: ")
+    return _bytes(out, position, source, start, length)
+
+
+def _value(out: Any, position: int, source: Any, start: int, length: int, has_prefix: int) -> int:
+    """The value if there is one; -1 when it is not text."""
+    if position < 0 or length < 0:
+        return position
+    if not _is_utf8(source, start, length):
+        return -1
+    position = _text(out, position, b" payload: ") if has_prefix else _text(out, position, b"| payload: ")
+    return _bytes(out, position, source, start, length)
 
 
 def _header_names(out: Any, position: int, source: Any, at: int, count: int) -> int:
     """The names of headers that decode_records found sound, separated by commas; -1 when one is not text."""
+    position = _text(out, position, b" headerKeys: [")
     first = True
     while count > 0:
         size, at = _size(source, at)
@@ -405,7 +413,7 @@ def _header_names(out: Any, position: int, source: Any, at: int, count: int) -> 
         if size > 0:
             at += size
         count -= 1
-    return position
+    return _text(out, position, b"]")
 
 
 def _size(source: Any, at: int) -> tuple[int, int]:
