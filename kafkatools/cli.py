@@ -160,12 +160,13 @@ def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
         return ExitStatus.USAGE
     import typer
 
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Apache Kafka's bin/ without the JVM.")
-    app.callback()(_group_options)
+    about = "Apache Kafka's bin/ without the JVM. kt COMMAND --help tells about a command, kt --version the version."
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, help=about)
+    app.callback()(_nothing)
     for name in COMMANDS:
         app.command(name, help=load(name).summary)(_nothing)
     group = typer.main.get_command(app)
-    context = group.make_context("kt", [], resilient_parsing=True, max_content_width=console.width)
+    context = group.make_context("kt", [], resilient_parsing=True, terminal_width=console.width)
     text = group.get_help(context) + "\n"
     if not arguments:
         console.error(text.rstrip("\n"))
@@ -184,9 +185,5 @@ def _unknown_command(name: str, console: Console) -> None:
     console.error(f"Did you mean kt {near[0]}? See kt --help." if near else "See kt --help.")
 
 
-def _group_options(version: bool = False) -> None:
-    """Options of `kt` itself."""
-
-
 def _nothing() -> None:
-    """Stands for a command in the help; commands of the table never come here."""
+    """Stands for a command in the help of `kt`; commands of the table never come here."""
