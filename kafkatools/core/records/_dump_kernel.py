@@ -337,7 +337,7 @@ def format_records(
 
 
 def _has_room(rows: int, columns: tuple[array[int], ...], data_size: int, target_size: int) -> bool:
-    """Whether the columns have the rows, and the target room for the lines: labels, numbers, and each byte of data twice."""
+    """Whether the columns have the rows and the target has room: labels, numbers, and each byte of the data twice."""
     shortest = min(len(column) for column in columns)
     return 0 < rows <= shortest and data_size * 2 + rows * RECORD_LINE_BYTES <= target_size
 

@@ -319,7 +319,8 @@ def _compress_zstd(data: Buffer, level: int) -> bytes:
     import zstandard
 
     packer = zstandard.ZstdCompressor(level=level, write_content_size=False).compressobj()
-    return packer.compress(data) + packer.flush()
+    # the Java client flushes, then closes: an empty last block
+    return packer.compress(data) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + packer.flush()
 
 
 def _decompress_zstd(data: memoryview, limit: int) -> bytes:
