@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Any
+from typing import Any, ClassVar
 
 from crc32c import crc32c
 
@@ -19,9 +19,13 @@ from kafkatools.core.log.dump.segment_file import SegmentFile
 HEADER_UP_TO_MAGIC = 17
 LOG_OVERHEAD = 12
 HEADER_SIZE = 61
+HEADER_UP_TO_CRC_END = 21
 LEGACY_MINIMUM = 14
 LEGACY_HEADER_V0 = 18
 LEGACY_HEADER_V1 = 26
+
+LARGEST_IN_MEMORY = 64 << 20
+"""Of a larger batch with a wrong checksum no more is read: such a length is damage."""
 
 _PREFIX = struct.Struct(">qiib")
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -31,7 +35,10 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class BatchHeader:
-    """The header of a version 2 batch at `position` of its file; `view` is the whole batch, `size_bytes` long."""
+    """The header of a version 2 batch at `position` of its file; `view` is the whole batch, `size_bytes` long.
+
+    `crc` is the checksum of the bytes when it was computed already.
+    """
 
     __slots__ = (
         "attributes",
@@ -51,6 +58,7 @@ class BatchHeader:
         "size_bytes",
         "view",
     )
+    crc_position: ClassVar[int] = 17
     base_offset: int
     partition_leader_epoch: int
     magic: int
@@ -64,7 +72,7 @@ class BatchHeader:
     base_sequence: int
     record_count: int
 
-    def __init__(self, view: memoryview, position: int, size_bytes: int) -> None:
+    def __init__(self, view: memoryview, position: int, size_bytes: int, crc: int | None = None) -> None:
         self.view = view
         self.position = position
         self.size_bytes = size_bytes
@@ -84,7 +92,8 @@ class BatchHeader:
             self.base_sequence,
             self.record_count,
         ) = _HEADER.unpack_from(header)
-        self.is_valid = size_bytes >= HEADER_SIZE and crc32c(view[21:size_bytes]) == self.crc
+        computed = crc32c(view[21:size_bytes]) if crc is None else crc
+        self.is_valid = size_bytes >= HEADER_SIZE and computed == self.crc
 
     @property
     def last_offset(self) -> int:
@@ -119,20 +128,22 @@ class LegacyHeader:
     """A message of magic 0 or 1 (or, compressed, the wrapper of several) at `position` of its file."""
 
     __slots__ = ("attributes", "crc", "is_valid", "magic", "max_timestamp", "offset", "position", "size_bytes", "view")
+    crc_position: ClassVar[int] = 12
     offset: int
     crc: int
     magic: int
     attributes: int
     max_timestamp: int
 
-    def __init__(self, view: memoryview, position: int, size_bytes: int) -> None:
+    def __init__(self, view: memoryview, position: int, size_bytes: int, crc: int | None = None) -> None:
         self.view = view
         self.position = position
         self.size_bytes = size_bytes
         header = bytes(view[:LEGACY_HEADER_V1]).ljust(LEGACY_HEADER_V1, b"\0")
         self.offset, _, self.crc, self.magic, self.attributes = _LEGACY_V0.unpack_from(header)
         self.max_timestamp = _LEGACY_V1.unpack_from(header)[5] if self.magic == 1 else -1
-        self.is_valid = size_bytes - LOG_OVERHEAD >= LEGACY_MINIMUM and zlib.crc32(view[16:size_bytes]) == self.crc
+        computed = zlib.crc32(view[16:size_bytes]) if crc is None else crc
+        self.is_valid = size_bytes - LOG_OVERHEAD >= LEGACY_MINIMUM and computed == self.crc
 
     @property
     def last_offset(self) -> int:
@@ -194,10 +205,22 @@ def next_batch(file: SegmentFile, position: int, end: int, shown_name: str) -> H
         raise Damage(record_size_message(size, shown_name), position)
     if position > end - LOG_OVERHEAD - size:
         return None
-    view = file.view(position, LOG_OVERHEAD + size)
     kind: Any = BatchHeader if 2 <= prefix[16] < 0x80 else LegacyHeader
-    header: Header = kind(view, position, LOG_OVERHEAD + size)
+    size += LOG_OVERHEAD
+    crc = None
+    in_memory = size
+    if size > LARGEST_IN_MEMORY:
+        crc = _checksum(file, position, size, kind)
+        stored = file.view(position, HEADER_UP_TO_CRC_END)[kind.crc_position : kind.crc_position + 4]
+        if crc != int.from_bytes(stored, "big"):
+            in_memory = LARGEST_IN_MEMORY
+    header: Header = kind(file.view(position, in_memory), position, size, crc)
     return header
+
+
+def _checksum(file: SegmentFile, position: int, size: int, kind: Any) -> int:
+    first, function = (21, crc32c) if kind is BatchHeader else (16, zlib.crc32)
+    return file.checksum(position + first, size - first, function)
 
 
 def record_size_message(size: int, shown_name: str) -> str:

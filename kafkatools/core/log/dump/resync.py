@@ -14,6 +14,9 @@ from kafkatools.core.log.dump.batch_headers import HEADER_SIZE, LEGACY_HEADER_V0
 from kafkatools.core.log.dump.segment_file import SegmentFile
 
 _LENGTH = struct.Struct(">i")
+_TAIL = struct.Struct(">hiqqqhii")
+_KNOWN_ATTRIBUTES = 0x7F
+_LAST_CODEC = 4
 _STEP = 1 << 20
 _MAGIC_POSITION = 16
 
@@ -52,11 +55,20 @@ def _is_batch(file: SegmentFile, position: int, end: int, header: bytes) -> bool
     if header[0] & 0x80 or size > end - position:
         return False
     if header[_MAGIC_POSITION] < 2:
-        return size >= LEGACY_HEADER_V0 + 8 and _crc_of_legacy(file, position, size, header)
-    if size < HEADER_SIZE or len(header) < HEADER_SIZE or header[21] or header[57] & 0x80 or header[23] & 0x80:
+        crc = int.from_bytes(header[12:16], "big")
+        return size >= LEGACY_HEADER_V0 + 8 and file.checksum(position + 16, size - 16, zlib.crc32) == crc
+    if size < HEADER_SIZE or len(header) < HEADER_SIZE or not _is_plausible(header):
         return False
-    return crc32c(bytes(file.view(position + 21, size - 21))) == int.from_bytes(header[17:21], "big")
+    crc = int.from_bytes(header[17:21], "big")
+    return file.checksum(position + 21, size - 21, crc32c) == crc
 
 
-def _crc_of_legacy(file: SegmentFile, position: int, size: int, header: bytes) -> bool:
-    return zlib.crc32(bytes(file.view(position + 16, size - 16))) == int.from_bytes(header[12:16], "big")
+def _is_plausible(header: bytes) -> bool:
+    """Cheap checks before the checksum is computed, so that garbage costs little."""
+    attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, count = _TAIL.unpack_from(header, 21)
+    return (
+        attributes & ~_KNOWN_ATTRIBUTES == 0
+        and attributes & 7 <= _LAST_CODEC
+        and 0 <= count <= last_delta + 1
+        and min(max_timestamp, producer_id, epoch, sequence) >= -1
+    )

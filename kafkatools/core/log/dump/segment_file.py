@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from types import TracebackType
 
 WINDOW_BYTES = 4 << 20
@@ -58,6 +59,18 @@ class SegmentFile:
         """Everything the window holds from `position` on, at least `least` bytes unless the file ends."""
         self.view(position, least)
         return self._window[position - self._start :]
+
+    def checksum(self, position: int, size: int, function: Callable[[memoryview, int], int]) -> int:
+        """The checksum of any number of bytes, window by window; `function(data, checksum so far)`."""
+        value = 0
+        stop = min(position + size, self.size)
+        while position < stop:
+            data = self.view(position, min(self._window_bytes, stop - position))
+            if not data:
+                break
+            value = function(data, value)
+            position += len(data)
+        return value
 
     def read_ahead_from(self, position: int) -> None:
         """Say where the next window will begin, so that it is read meanwhile."""

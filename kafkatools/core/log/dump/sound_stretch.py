@@ -13,14 +13,11 @@ from collections.abc import Callable
 from crc32c import crc32c
 
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.log.dump.batch_headers import HEADER_SIZE, LOG_OVERHEAD
+from kafkatools.core.log.dump.batch_headers import HEADER_SIZE, LARGEST_IN_MEMORY, LOG_OVERHEAD
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.segment_file import WINDOW_BYTES, SegmentFile
 from kafkatools.core.records import dump_kernel, kernel
-
-LARGEST_BATCH = 64 << 20
-"""Larger ones are left to the slow way: a length that large is more likely damage."""
 
 _ROWS = 4096
 _GAPS = 1024
@@ -72,7 +69,7 @@ class SoundStretch:
         window = self._file.window(position, min(HEADER_SIZE, max(self._end - position, 0)))
         if len(window) >= LOG_OVERHEAD:
             size = _SIZE.unpack_from(window, 8)[0] + LOG_OVERHEAD
-            if len(window) < size <= min(LARGEST_BATCH, self._end - position):
+            if len(window) < size <= min(LARGEST_IN_MEMORY, self._end - position):
                 window = self._file.window(position, max(size, WINDOW_BYTES))
         return window[: max(self._end - position, 0)]
 
