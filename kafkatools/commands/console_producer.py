@@ -158,7 +158,17 @@ def run(console: Console, args: Args) -> ExitStatus:
     except ConfigError as error:
         raise UsageError(str(error)) from None
     config = producer_config(console, args)
+    if not console.is_debug:
+        _silence_log()
     return ConsoleProducer(console, args, config, line_format).run()
+
+
+def _silence_log() -> None:
+    """What the client logs on its way (retries, reconnects) is not for the terminal; failures are told by the
+    report."""
+    import logging
+
+    logging.getLogger("kafkatools").addHandler(logging.NullHandler())
 
 
 def _line_format(args: Args) -> LineFormat:
@@ -183,9 +193,12 @@ def producer_config(console: Console, args: Args) -> Config:
             values[name] = value
         else:
             console.error(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the producer")
-    values |= property_pairs(args.command_property, "command-property") | property_pairs(
-        args.producer_property, "producer-property"
-    )
+    pairs = property_pairs(args.command_property, "command-property")
+    pairs |= property_pairs(args.producer_property, "producer-property")
+    for name in pairs:
+        if name not in PRODUCER and not PRODUCER.is_prefixed(name):
+            raise UsageError(str(PRODUCER.unknown(name)))
+    values |= pairs
     for name, option, default in _MERGED:
         given = getattr(args, option)
         if given is not None:
@@ -346,7 +359,8 @@ class ConsoleProducer:
         return self._describe(-1 if key_lengths is None else key_lengths[row], value_lengths[row])
 
     def _describe(self, key_length: int, value_length: int) -> str:
-        return f"Error when sending message to topic {self._topic} with key: {_size(key_length)}, value: {_size(value_length)}"
+        sizes = f"key: {_size(key_length)}, value: {_size(value_length)}"
+        return f"Error when sending message to topic {self._topic} with {sizes}"
 
     def _send_records(self, producer: Producer) -> None:
         from kafkatools.core.errors import KafkaError
@@ -478,6 +492,6 @@ COMMAND = Command(
     rules=RULES,
     examples=(
         "kt console-producer --topic first < lines.txt",
-        "kt console-producer --topic first --reader-property parse.key=true --reader-property key.separator=: < pairs.txt",
+        "kt console-producer --topic first --reader-property parse.key=true < pairs.tsv",
     ),
 )

@@ -149,7 +149,7 @@ def run_case(tmp_path: pathlib.Path) -> Iterator[Callable[[Case, str], Ran]]:
 
 
 def with_counts(case: Case, wanted: transcripts.Expected) -> transcripts.Expected:
-    """Kafka says nothing when all went well; `kt` ends with its counts. What was a warning on stdout is one on stderr."""
+    """Kafka says nothing when all went well, `kt` ends with its counts; a warning on stdout is one on stderr."""
     if case.stdout.startswith("Warning: "):
         return wanted._replace(stdout="", error=case.stdout.rstrip("\n"))
     if wanted.error == "" and wanted.status == ExitStatus.OK and case.number != "080":

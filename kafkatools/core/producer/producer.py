@@ -273,6 +273,7 @@ class Producer:
         cluster = self._metadata.cluster
         count = cluster.partition_count(topic)
         if count is not None and (partition is None or partition < count) and self._metadata.contains(topic):
+            self._metadata.touch(topic)
             return cluster, max_wait_ms
         started_ms = self.clock.now_ms()
         remaining_ms = max_wait_ms

@@ -259,6 +259,7 @@ class Sender:
             settings.request_timeout_ms,
             settings.acks != 0,
             max_version=max_version,
+            decode=False,
         )
         self.metrics.record_batches(batches, now_ms)
         self.client.send(request, now_ms)
@@ -277,19 +278,29 @@ class Sender:
             missing = ProduceOutcome(NetworkException, message=why)
         elif response.error is not None:
             missing = ProduceOutcome(type(response.error), message=str(response.error))
-        elif response.body is None:
+        elif response.raw is None:
             missing = ProduceOutcome(None)  # acks=0: the request was written, nobody will answer
         else:
-            produced = read_produce_response(response.body, names)
-            outcomes = produced.outcomes
-            self.metrics.record_response(response.latency_ms, produced.throttle_ms, now_ms)
-            missing = ProduceOutcome(UnsupportedVersion, message="The response lacks the partition")
-            self._take_new_leaders(produced.outcomes, produced.endpoints)
+            outcomes, missing = self._read_outcomes(response, names, now_ms)
         for partition, batch in batches.items():
             self._complete_batch(batch, outcomes.get(partition, missing), now_ms)
 
+    def _read_outcomes(
+        self, response: ClientResponse, names: dict[Any, str], now_ms: int
+    ) -> tuple[dict[TopicPartition, ProduceOutcome], ProduceOutcome]:
+        """What the answer says, and what to take for a partition that it leaves out."""
+        assert response.raw is not None
+        try:
+            produced = read_produce_response(response.raw, response.api_version, names)
+        except KafkaError as error:
+            return {}, ProduceOutcome(type(error), message=str(error))
+        self.metrics.record_response(response.latency_ms, produced.throttle_ms, now_ms)
+        self.client.throttle(response.request.node, produced.throttle_ms, now_ms)
+        self._take_new_leaders(produced.outcomes, produced.endpoints)
+        return produced.outcomes, ProduceOutcome(UnsupportedVersion, message="The answer leaves the partition out")
+
     def _take_new_leaders(self, outcomes: dict[TopicPartition, ProduceOutcome], endpoints: tuple[Any, ...]) -> None:
-        leaders = {
+        leaders: dict[tuple[str, int], tuple[int, int]] = {
             partition: (outcome.leader_id, outcome.leader_epoch)
             for partition, outcome in outcomes.items()
             if outcome.error in (NotLeaderOrFollower, FencedLeaderEpoch)
@@ -381,7 +392,7 @@ class Sender:
 def _build_init_producer_id(version: int) -> Any:
     from kafkatools.core.protocol.messages import build, request_type
 
-    fields = {"transactional_id": None, "transaction_timeout_ms": 0x7FFFFFFF}
+    fields = {"transactional_id": None, "transaction_timeout": 0x7FFFFFFF}
     return build(request_type(ApiKey.INIT_PRODUCER_ID, version), fields)
 
 

@@ -1,0 +1,106 @@
+"""ProducerMetadata: the topics that are being sent to, and waiting for news of them (Kafka's ProducerMetadata).
+
+Rules: a topic is asked for as soon as it is first sent to, alone and without waiting for the back-off; a topic that was
+not sent to for metadata.max.idle.ms is forgotten; topics may be created by asking for them, if the brokers allow that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.errors import InvalidTopic, TopicAuthorizationFailed
+from kafkatools.core.net.addresses import parse_bootstrap_servers
+from kafkatools.core.net.connection_states import ExponentialBackoff
+from kafkatools.core.net.metadata import ClusterView, Metadata
+
+ClusterSnapshot = ClusterView
+
+
+class ProducerMetadata(Metadata):
+    """Metadata of the topics sent to; `_expiry_ms` holds when each is forgotten, None until an answer came."""
+
+    def __init__(self, config: Config, clock: Clock) -> None:
+        super().__init__(
+            parse_bootstrap_servers(config.bootstrap_servers),
+            max_age_ms=config.metadata_max_age_ms,
+            backoff=ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
+            allow_auto_topic_creation=True,
+            rebootstrap_trigger_ms=config.metadata_recovery_rebootstrap_trigger_ms,
+        )
+        self._clock = clock
+        self._max_idle_ms: int = config.metadata_max_idle_ms
+        self._expiry_ms: dict[str, int | None] = {}
+        self._new_topics: set[str] = set()
+
+    def add(self, topic: str, now_ms: int) -> None:
+        """Notes that a topic is sent to; a new one is asked for."""
+        with self._lock:
+            if topic not in self._expiry_ms:
+                self._expiry_ms[topic] = None
+                self._new_topics.add(topic)
+                self.request_update_for_new_topics()
+            elif self._expiry_ms[topic] is not None:
+                self._expiry_ms[topic] = now_ms + self._max_idle_ms
+
+    def contains(self, topic: str) -> bool:
+        """Whether the topic is one of those sent to."""
+        return topic in self._expiry_ms
+
+    def touch(self, topic: str) -> None:
+        """Keeps a topic that is sent to; for every send, so without the lock (one store into the table)."""
+        if self._expiry_ms.get(topic) is not None:
+            self._expiry_ms[topic] = self._clock.now_ms() + self._max_idle_ms
+
+    def request_update_for_topic(self, topic: str, now_ms: int) -> int:
+        """Asks for a topic; the version that has to be passed."""
+        with self._lock:
+            self.add(topic, now_ms)
+            if topic in self._new_topics:
+                return self.request_update_for_new_topics()
+            return self.request_update(reset_backoff=False)
+
+    def await_update(self, last_version: int, timeout_ms: int) -> bool:
+        """Waits until an answer newer than `last_version` came. Raises the error that makes waiting senseless."""
+        with self._lock:
+            arrived = self._changed.wait_for(
+                lambda: self._update_version > last_version or self._error, timeout_ms / 1000
+            )
+            error = self.take_error()
+            if error is not None:
+                raise error
+            return bool(arrived)
+
+    def raise_for_topic(self, topic: str) -> None:
+        """Raises what no further answer will cure: the topic's name is invalid, or we may not write to it."""
+        error = self.cluster.topic_errors.get(topic)
+        if error is TopicAuthorizationFailed:
+            raise TopicAuthorizationFailed(f"Not authorized to access topics: [{topic}]")
+        if error is InvalidTopic:
+            raise InvalidTopic(f"Invalid topics: [{topic}]")
+
+    # -- the hooks of Metadata, under its lock --
+
+    def topics_of_interest(self) -> Collection[str]:
+        return sorted(self._expiry_ms)
+
+    def new_topics(self) -> Collection[str]:
+        return sorted(self._new_topics)
+
+    def retain_topic(self, topic: str, is_internal: bool, now_ms: int) -> bool:
+        """Forgets a topic that was not sent to for long (ProducerMetadata.retainTopic)."""
+        if topic not in self._expiry_ms:
+            return False
+        expiry_ms = self._expiry_ms[topic]
+        if expiry_ms is not None and expiry_ms <= now_ms and topic not in self._new_topics:
+            del self._expiry_ms[topic]
+            return False
+        return True
+
+    def on_update(self, now_ms: int) -> None:
+        """Topics that were answered, well or badly, are no longer new."""
+        for topic in [*self._cluster.topics, *self._cluster.topic_errors]:
+            if topic in self._expiry_ms and self._expiry_ms[topic] is None:
+                self._expiry_ms[topic] = now_ms + self._max_idle_ms
+            self._new_topics.discard(topic)
