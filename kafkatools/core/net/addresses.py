@@ -1,0 +1,61 @@
+"""host:port lists and the addresses behind names (ClientUtils.parseAndValidateAddresses, ClientUtils.resolve)."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kafkatools.core.errors import ConfigError, NameResolutionFailed
+
+_MAX_PORT = 65535
+
+
+class HostPort(NamedTuple):
+    """A host name or address, and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Address(NamedTuple):
+    """What a socket connects to."""
+
+    family: int
+    sockaddr: Any
+
+
+def parse_bootstrap_servers(servers: str | Iterable[str]) -> list[HostPort]:
+    """`a:9092,[::1]:9093` as hosts and ports. Raises ConfigError."""
+    parts = servers.split(",") if isinstance(servers, str) else list(servers)
+    found = [_parse(part.strip()) for part in parts if part.strip()]
+    if not found:
+        raise ConfigError("No resolvable bootstrap urls given in bootstrap.servers")
+    return found
+
+
+def _parse(text: str) -> HostPort:
+    address = text.split("://", 1)[-1]
+    host, colon, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    if not host or not colon or not port.isdecimal() or not 0 < int(port) <= _MAX_PORT:
+        raise ConfigError(f"Invalid url in bootstrap.servers: {text}")
+    return HostPort(host, int(port))
+
+
+def resolve(host: str, port: int) -> list[Address]:
+    """The addresses of a name, those of the first one's family first. Raises NameResolutionFailed."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+        raise NameResolutionFailed(f"The host name {host} of {HostPort(host, port)} has no address: {reason}") from None
+    addresses = [Address(family, sockaddr) for family, _, _, _, sockaddr in found]
+    preferred = addresses[0].family
+    return sorted(dict.fromkeys(addresses), key=lambda address: address.family != preferred)

@@ -1,0 +1,80 @@
+"""One connection to a node: frames out of buffers that are not copied, frames in (KafkaChannel)."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kafkatools.core.net.transport import MAX_BUFFERS, Buffer, Transport
+from kafkatools.core.protocol.frames import FrameReader
+
+
+class EndOfStream(Exception):
+    """The other side closed the connection."""
+
+
+class Channel:
+    """The bytes of one connection in both directions. Nothing here knows what a request is."""
+
+    def __init__(self, node_id: int, transport: Transport, max_frame_bytes: int) -> None:
+        self.node_id = node_id
+        self.transport = transport
+        self.is_connected = False
+        self.has_received = False
+        self.events = 0
+        self._outgoing: deque[memoryview] = deque()
+        self._reader = FrameReader(max_frame_bytes)
+
+    @property
+    def has_outgoing(self) -> bool:
+        """Whether bytes wait to be sent."""
+        return bool(self._outgoing)
+
+    def send(self, buffers: list[Buffer]) -> None:
+        """Queue the buffers of a frame; they must not change until `write` has said True."""
+        for buffer in buffers:
+            view = memoryview(buffer)
+            if view.nbytes:
+                self._outgoing.append(view.cast("B") if view.format != "B" or view.ndim != 1 else view)
+
+    def write(self) -> bool:
+        """Send what the socket takes; True when nothing is left. Raises OSError."""
+        while self._outgoing:
+            batch = [self._outgoing[i] for i in range(min(MAX_BUFFERS, len(self._outgoing)))]
+            sent = self.transport.sendmsg(batch)
+            if sent == 0:
+                return False
+            self._drop(sent)
+        return True
+
+    def _drop(self, count: int) -> None:
+        while count:
+            head = self._outgoing[0]
+            if count < len(head):
+                self._outgoing[0] = head[count:]
+                return
+            count -= len(head)
+            self._outgoing.popleft()
+
+    def read(self) -> list[memoryview]:
+        """The frames that are complete with what has come. Raises NotKafka, OSError, and EndOfStream (frames that came
+        before it are given first, by an earlier call)."""
+        while True:
+            with self._reader.buffer() as buffer:
+                room = len(buffer)
+                count = self.transport.recv_into(buffer)
+            if count is None:
+                return self._reader.receive()
+            if count == 0:
+                frames = self._reader.receive()
+                if frames:
+                    return frames
+                raise EndOfStream
+            self.has_received = True
+            self._reader.advance(count)
+            if count < room:
+                return self._reader.receive()
+
+    def close(self) -> None:
+        """Close the connection and forget what was queued."""
+        self._outgoing.clear()
+        self.transport.close()

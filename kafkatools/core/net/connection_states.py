@@ -1,0 +1,219 @@
+"""The state of the connection to every node, and when to try again (ClusterConnectionStates, ExponentialBackoff).
+
+A failed connection is tried again after reconnect.backoff.ms, doubled with every failure up to
+reconnect.backoff.max.ms, give or take a fifth; likewise the time allowed for a connection to be made grows from
+socket.connection.setup.timeout.ms. A name with several addresses is tried address by address (KIP-302), with a
+back-off once all have failed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from enum import Enum
+
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.net.addresses import Address, resolve
+
+Random = Callable[[], float]
+
+
+class ConnectionState(Enum):
+    """Kafka's ConnectionState."""
+
+    DISCONNECTED = "DISCONNECTED"
+    CONNECTING = "CONNECTING"
+    CHECKING_API_VERSIONS = "CHECKING_API_VERSIONS"
+    READY = "READY"
+    AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
+
+
+def system_random() -> float:
+    """A random number in [0, 1)."""
+    return int.from_bytes(os.urandom(4), "big") / 2**32
+
+
+class ExponentialBackoff:
+    """initial * 2^attempts up to `max_ms`, give or take `jitter` of it."""
+
+    def __init__(self, initial_ms: int, max_ms: int, jitter: float = 0.2, random: Random = system_random) -> None:
+        self._initial_ms = min(initial_ms, max_ms)
+        self._max_ms = max_ms
+        self._jitter = jitter
+        self._random = random
+
+    def backoff_ms(self, attempts: int) -> int:
+        """The wait after so many attempts (from 0)."""
+        term = self._initial_ms * 2 ** min(attempts, 62)
+        factor = 1 + self._jitter * (2 * self._random() - 1)
+        if self._initial_ms >= self._max_ms:
+            return self._initial_ms
+        return int(min(self._max_ms, min(term, self._max_ms) * factor))
+
+
+class NodeState:
+    """What is known about the connection to one node."""
+
+    __slots__ = (
+        "address_index", "addresses", "backoff_ms", "error", "failed_attempts", "failed_connects", "host",
+        "last_attempt_ms", "port", "setup_timeout_ms", "state", "throttled_until_ms",
+    )  # fmt: skip
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self.state = ConnectionState.DISCONNECTED
+        self.addresses: list[Address] = []
+        self.address_index = 0
+        self.last_attempt_ms = 0
+        self.failed_attempts = 0
+        self.failed_connects = 0
+        self.backoff_ms = 0
+        self.setup_timeout_ms = 0
+        self.throttled_until_ms = 0
+        self.error: KafkaError | None = None
+
+
+class ConnectionStates:
+    """States by node id."""
+
+    def __init__(self, reconnect: ExponentialBackoff, setup_timeout: ExponentialBackoff) -> None:
+        self._reconnect = reconnect
+        self._setup_timeout = setup_timeout
+        self._nodes: dict[int, NodeState] = {}
+
+    def state(self, node: int) -> ConnectionState:
+        """The state; DISCONNECTED for a node nobody has asked about."""
+        found = self._nodes.get(node)
+        return ConnectionState.DISCONNECTED if found is None else found.state
+
+    def error(self, node: int) -> KafkaError | None:
+        """Why the last try or connection ended, until one succeeds."""
+        found = self._nodes.get(node)
+        return None if found is None else found.error
+
+    def has_been_tried(self, node: int) -> bool:
+        """Whether a connection was ever begun."""
+        return node in self._nodes
+
+    def last_attempt_ms(self, node: int) -> int:
+        """When a connection was last begun; 0 never."""
+        found = self._nodes.get(node)
+        return 0 if found is None else found.last_attempt_ms
+
+    def can_connect(self, node: int, now_ms: int) -> bool:
+        """Whether a new try is due."""
+        found = self._nodes.get(node)
+        return found is None or (_is_down(found) and now_ms - found.last_attempt_ms >= found.backoff_ms)
+
+    def is_blacked_out(self, node: int, now_ms: int) -> bool:
+        """Down, and the back-off is not over."""
+        found = self._nodes.get(node)
+        return found is not None and _is_down(found) and now_ms - found.last_attempt_ms < found.backoff_ms
+
+    def connection_delay_ms(self, node: int, now_ms: int) -> int:
+        """How long until a try may begin; while connecting, how long until that is given up (it ends poll sooner)."""
+        found = self._nodes.get(node)
+        if found is None:
+            return 0
+        if found.state is ConnectionState.CONNECTING:
+            return max(0, found.last_attempt_ms + found.setup_timeout_ms - now_ms)
+        return max(0, found.last_attempt_ms + found.backoff_ms - now_ms) if _is_down(found) else 0
+
+    def connecting(self, node: int, host: str, port: int, now_ms: int) -> Address:
+        """Begin: the address to try. Raises NameResolutionFailed, after counting it as a failure."""
+        found = self._nodes.get(node)
+        if found is None or (found.host, found.port) != (host, port):
+            found = self._nodes[node] = NodeState(host, port)
+        found.state = ConnectionState.CONNECTING
+        found.last_attempt_ms = now_ms
+        found.setup_timeout_ms = self._setup_timeout.backoff_ms(found.failed_connects)
+        if found.address_index >= len(found.addresses):
+            try:
+                found.addresses = resolve(host, port)
+            except KafkaError as error:
+                self.disconnected(node, now_ms, error)
+                raise
+            found.address_index = 0
+        return found.addresses[found.address_index]
+
+    def connected(self, node: int) -> None:
+        """The TCP connection stands; versions are asked for next."""
+        found = self._nodes[node]
+        found.state = ConnectionState.CHECKING_API_VERSIONS
+        found.failed_connects = 0
+
+    def ready(self, node: int) -> None:
+        """Requests may go out: all back-offs start anew."""
+        found = self._nodes[node]
+        found.state = ConnectionState.READY
+        found.failed_attempts = found.failed_connects = found.backoff_ms = 0
+        found.error = None
+        del found.addresses[: found.address_index]
+        found.address_index = 0
+
+    def disconnected(self, node: int, now_ms: int, error: KafkaError | None) -> None:
+        """The connection ended, or none could be made."""
+        found = self._nodes[node]
+        found.last_attempt_ms = now_ms
+        found.backoff_ms = self._reconnect.backoff_ms(found.failed_attempts)
+        found.failed_attempts += 1
+        if found.state is ConnectionState.CONNECTING:
+            found.failed_connects += 1
+            found.address_index += 1
+            if found.address_index < len(found.addresses):
+                found.backoff_ms = 0
+        elif found.state is ConnectionState.READY:
+            found.addresses, found.address_index = [], 0
+        found.state = ConnectionState.DISCONNECTED
+        found.error = error
+
+    def authentication_failed(self, node: int, now_ms: int, error: KafkaError) -> None:
+        """The node refused the credentials."""
+        self.disconnected(node, now_ms, error)
+        self._nodes[node].state = ConnectionState.AUTHENTICATION_FAILED
+
+    def forget(self, node: int) -> None:
+        """The node is no longer part of the cluster."""
+        self._nodes.pop(node, None)
+
+    def throttle(self, node: int, until_ms: int) -> None:
+        """The node asked for a pause (KIP-219)."""
+        found = self._nodes.get(node)
+        if found is not None:
+            found.throttled_until_ms = max(found.throttled_until_ms, until_ms)
+
+    def throttle_delay_ms(self, node: int, now_ms: int) -> int:
+        """How much of a pause is left."""
+        found = self._nodes.get(node)
+        return 0 if found is None else max(0, found.throttled_until_ms - now_ms)
+
+    def is_ready(self, node: int, now_ms: int) -> bool:
+        """Ready and not paused."""
+        found = self._nodes.get(node)
+        return found is not None and found.state is ConnectionState.READY and found.throttled_until_ms <= now_ms
+
+    def has_ready_nodes(self, now_ms: int) -> bool:
+        """Whether any node is ready."""
+        return any(self.is_ready(node, now_ms) for node in self._nodes)
+
+    def timed_out_connections(self, now_ms: int) -> list[int]:
+        """Nodes whose connection takes longer than it may."""
+        return [
+            node
+            for node, found in self._nodes.items()
+            if found.state is ConnectionState.CONNECTING and now_ms - found.last_attempt_ms > found.setup_timeout_ms
+        ]
+
+    def next_setup_timeout_ms(self, now_ms: int) -> int | None:
+        """How long until the next of the connections being made is given up; None when there are none."""
+        waits = [
+            found.last_attempt_ms + found.setup_timeout_ms + 1 - now_ms
+            for found in self._nodes.values()
+            if found.state is ConnectionState.CONNECTING
+        ]
+        return max(0, min(waits)) if waits else None
+
+
+def _is_down(found: NodeState) -> bool:
+    return found.state in (ConnectionState.DISCONNECTED, ConnectionState.AUTHENTICATION_FAILED)

@@ -1,0 +1,453 @@
+"""What a client knows of the cluster, and when it must ask again (org.apache.kafka.clients.Metadata, MetadataCache).
+
+A `ClusterView` never changes; `Metadata` replaces it. Rules:
+
+- `update_version` counts full and partial answers taken in; whoever waits for news waits for a higher one.
+  `request_version` tells an answer to an old question from one to the present topics of interest.
+- A partition is replaced only by one with the same or a newer leader epoch, unless the topic has a new id.
+- Answers of versions before 9 carry epochs that may lie, so they are ignored there.
+- The lock guards every field; a subclass waits and wakes through `_changed`. No callback runs under it but the hooks
+  `retain_topic`, `topics_of_interest` and `on_update`.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kafkatools.core.errors import NONE, KafkaError, error_for_code, error_from_code
+from kafkatools.core.net.connection_states import ExponentialBackoff
+
+FIRST_VERSION_WITH_RELIABLE_EPOCHS = 9
+NO_LEADER = -1
+
+
+class Node(NamedTuple):
+    """A broker, or a bootstrap server with a negative id."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class PartitionView(NamedTuple):
+    """One partition; leader and epoch None when not known."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    leader_epoch: int | None
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
+    error_code: int = NONE
+
+
+class TopicView(NamedTuple):
+    """One topic; partitions by index."""
+
+    name: str
+    id: uuid.UUID | None
+    is_internal: bool
+    partitions: dict[int, PartitionView]
+
+
+class ClusterView:
+    """The cluster at one moment."""
+
+    __slots__ = ("_names", "cluster_id", "controller_id", "is_bootstrap", "nodes", "topics", "topic_errors")
+
+    def __init__(
+        self,
+        nodes: Mapping[int, Node],
+        topics: Mapping[str, TopicView] | None = None,
+        *,
+        cluster_id: str | None = None,
+        controller_id: int | None = None,
+        topic_errors: Mapping[str, type[KafkaError]] | None = None,
+        is_bootstrap: bool = False,
+    ) -> None:
+        self.nodes = dict(nodes)
+        self.topics = dict(topics or {})
+        self.cluster_id = cluster_id
+        self.controller_id = controller_id
+        self.topic_errors = dict(topic_errors or {})
+        self.is_bootstrap = is_bootstrap
+        self._names = {topic.id: topic.name for topic in self.topics.values() if topic.id is not None}
+
+    def node(self, node_id: int) -> Node | None:
+        """The broker of an id."""
+        return self.nodes.get(node_id)
+
+    @property
+    def controller(self) -> Node | None:
+        """Where requests to the controller go."""
+        return None if self.controller_id is None else self.nodes.get(self.controller_id)
+
+    def partition(self, topic: str, partition: int) -> PartitionView | None:
+        """One partition."""
+        found = self.topics.get(topic)
+        return None if found is None else found.partitions.get(partition)
+
+    def partition_count(self, topic: str) -> int | None:
+        """How many partitions a topic has; None when the topic is not known."""
+        found = self.topics.get(topic)
+        return None if found is None else len(found.partitions)
+
+    def available_partitions(self, topic: str) -> list[int]:
+        """The partitions that have a leader."""
+        found = self.topics.get(topic)
+        if found is None:
+            return []
+        return [part.partition for part in found.partitions.values() if part.leader in self.nodes]
+
+    def leader_id(self, topic: str, partition: int) -> int | None:
+        """The id of a partition's leader, when it is known and part of the cluster."""
+        found = self.partition(topic, partition)
+        return None if found is None or found.leader not in self.nodes else found.leader
+
+    def leader_epoch(self, topic: str, partition: int) -> int | None:
+        """The epoch of a partition's leader."""
+        found = self.partition(topic, partition)
+        return None if found is None else found.leader_epoch
+
+    def topic_id(self, topic: str) -> uuid.UUID | None:
+        """The id of a topic."""
+        found = self.topics.get(topic)
+        return None if found is None else found.id
+
+    def topic_name(self, topic_id: uuid.UUID) -> str | None:
+        """The topic of an id."""
+        return self._names.get(topic_id)
+
+
+class NodeEndpoint(NamedTuple):
+    """The address of a leader that an answer named (KIP-951); anything with these attributes will do."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class Metadata:
+    """The cluster as a client sees it, and the topics it is interested in (all when `topics` is None)."""
+
+    def __init__(
+        self,
+        bootstrap: Iterable[tuple[str, int]],
+        *,
+        max_age_ms: int = 300_000,
+        backoff: ExponentialBackoff | None = None,
+        topics: Collection[str] | None = (),
+        allow_auto_topic_creation: bool = False,
+        rebootstrap_trigger_ms: int = 300_000,
+    ) -> None:
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._bootstrap = {-1 - index: Node(-1 - index, host, port) for index, (host, port) in enumerate(bootstrap)}
+        self._max_age_ms = max_age_ms
+        self._backoff = backoff or ExponentialBackoff(100, 1000)
+        self._topics: set[str] | None = None if topics is None else set(topics)
+        self.allow_auto_topic_creation = allow_auto_topic_creation
+        self._rebootstrap_trigger_ms = rebootstrap_trigger_ms
+        self._cluster = ClusterView(self._bootstrap, is_bootstrap=True)
+        self._update_version = 0
+        self._request_version = 0
+        self._needs_full_update = True
+        self._needs_partial_update = False
+        self._last_refresh_ms = 0
+        self._last_success_ms = 0
+        self._attempts = 0
+        self._equivalent_answers = 0
+        self._awaiting_since_ms: int | None = None
+        self._last_epochs: dict[tuple[str, int], int] = {}
+        self._error: KafkaError | None = None
+
+    # -- what is known --
+
+    @property
+    def cluster(self) -> ClusterView:
+        """The present view."""
+        return self._cluster
+
+    @property
+    def update_version(self) -> int:
+        """How many answers were taken in."""
+        with self._lock:
+            return self._update_version
+
+    def topics_of_interest(self) -> Collection[str] | None:
+        """The topics to ask for; None for all. A hook."""
+        return None if self._topics is None else sorted(self._topics)
+
+    def new_topics(self) -> Collection[str]:
+        """The topics a partial request asks for. A hook."""
+        return self.topics_of_interest() or ()
+
+    def retain_topic(self, topic: str, is_internal: bool, now_ms: int) -> bool:
+        """Whether a topic of an answer is kept. A hook."""
+        return self._topics is None or topic in self._topics
+
+    def on_update(self, now_ms: int) -> None:
+        """An answer was taken in. A hook; runs under the lock."""
+
+    def set_topics(self, topics: Collection[str] | None) -> None:
+        """Be interested in these topics only (None: all), and ask when there are new ones."""
+        with self._lock:
+            wanted = None if topics is None else set(topics)
+            is_wider = self._topics is not None and (wanted is None or not wanted <= self._topics)
+            self._topics = wanted
+            if is_wider:
+                self._request_version += 1
+                self.request_update()
+
+    def add_topics(self, topics: Iterable[str]) -> None:
+        """Be interested in these topics too."""
+        with self._lock:
+            if self._topics is not None:
+                self.set_topics(self._topics | set(topics))
+
+    # -- when to ask --
+
+    def request_update(self, reset_backoff: bool = True) -> int:
+        """Ask at the next opportunity; the update version to wait to be passed."""
+        with self._lock:
+            self._needs_full_update = True
+            if reset_backoff:
+                self._equivalent_answers = 0
+            return self._update_version
+
+    def request_update_for_new_topics(self) -> int:
+        """Ask for the new topics alone at the next opportunity, without waiting for the back-off."""
+        with self._lock:
+            self._last_refresh_ms = 0
+            self._attempts = self._equivalent_answers = 0
+            self._needs_partial_update = True
+            self._request_version += 1
+            return self._update_version
+
+    @property
+    def update_requested(self) -> bool:
+        """Whether an answer is due regardless of its age."""
+        with self._lock:
+            return self._needs_full_update or self._needs_partial_update
+
+    def time_to_next_update_ms(self, now_ms: int) -> int:
+        """How long until a request is due: at once when asked for and out of back-off, else at max age."""
+        with self._lock:
+            expires = 0 if self.update_requested else max(0, self._last_success_ms + self._max_age_ms - now_ms)
+            return max(expires, self.time_to_allow_update_ms(now_ms))
+
+    def time_to_allow_update_ms(self, now_ms: int) -> int:
+        """How much of the back-off is left."""
+        with self._lock:
+            tries = self._attempts or self._equivalent_answers
+            if tries == 0:
+                return 0
+            return max(0, self._last_refresh_ms + self._backoff.backoff_ms(tries - 1) - now_ms)
+
+    def next_request(self, now_ms: int) -> tuple[dict[str, Any], int, bool]:
+        """The fields of the next Metadata request, its request version, and whether it is partial."""
+        with self._lock:
+            is_partial = not self._needs_full_update and self._needs_partial_update
+            names = self.new_topics() if is_partial else self.topics_of_interest()
+            topics = None if names is None else [{"topic_id": None, "name": name} for name in names]
+            if self._awaiting_since_ms is None:
+                self._awaiting_since_ms = now_ms
+            return (
+                {"topics": topics, "allow_auto_topic_creation": self.allow_auto_topic_creation},
+                self._request_version,
+                is_partial,
+            )
+
+    def failed_update(self, now_ms: int) -> None:
+        """A request came to nothing; back off."""
+        with self._lock:
+            self._last_refresh_ms = now_ms
+            self._attempts += 1
+            self._equivalent_answers = 0
+
+    def needs_rebootstrap(self, now_ms: int) -> bool:
+        """Whether no answer has come for so long that the bootstrap servers should be asked (KIP-1102)."""
+        with self._lock:
+            since = self._awaiting_since_ms
+            return since is not None and now_ms - since > self._rebootstrap_trigger_ms
+
+    def rebootstrap(self, now_ms: int) -> None:
+        """Begin again with the bootstrap servers, keeping what is known of topics out of the view (KIP-899)."""
+        with self._lock:
+            self._cluster = ClusterView(self._bootstrap, is_bootstrap=True)
+            self._needs_full_update = True
+            self._awaiting_since_ms = now_ms
+            self._last_epochs.clear()
+
+    # -- answers --
+
+    def update(self, request_version: int, response: Any, is_partial: bool, now_ms: int) -> None:
+        """Take a MetadataResponse entity in."""
+        with self._lock:
+            self._needs_partial_update = request_version < self._request_version
+            self._last_refresh_ms = now_ms
+            self._attempts = 0
+            self._awaiting_since_ms = None
+            if not is_partial:
+                self._needs_full_update = False
+                self._last_success_ms = now_ms
+            else:
+                self._equivalent_answers = 0
+            self._update_version += 1
+            before = self._cluster
+            self._cluster = self._read(response, is_partial, now_ms)
+            self._equivalent_answers += 0 if is_partial or _differ(before, self._cluster) else 1
+            self.on_update(now_ms)
+            self._changed.notify_all()
+
+    def _read(self, response: Any, is_partial: bool, now_ms: int) -> ClusterView:
+        nodes = {
+            broker.node_id: Node(broker.node_id, broker.host, broker.port, getattr(broker, "rack", None))
+            for broker in response.brokers
+        }
+        version = int(response.__version__)
+        topics: dict[str, TopicView] = {}
+        errors: dict[str, type[KafkaError]] = {}
+        if is_partial and not self._cluster.is_bootstrap:
+            topics.update(self._cluster.topics)
+            errors.update(self._cluster.topic_errors)
+        for topic in response.topics or ():
+            name = topic.name
+            if name is None or not self.retain_topic(name, bool(getattr(topic, "is_internal", False)), now_ms):
+                continue
+            topics.pop(name, None)
+            errors.pop(name, None)
+            code = int(topic.error_code)
+            if code == NONE:
+                topics[name] = self._topic(topic, version)
+            else:
+                errors[name] = error_for_code(code)
+                self._needs_full_update |= errors[name].stale_metadata
+        return ClusterView(
+            nodes,
+            topics,
+            cluster_id=getattr(response, "cluster_id", None),
+            controller_id=getattr(response, "controller_id", None),
+            topic_errors=errors,
+        )
+
+    def _topic(self, topic: Any, version: int) -> TopicView:
+        topic_id = getattr(topic, "topic_id", None)
+        before = self._cluster.topics.get(topic.name)
+        is_same = before is not None and (topic_id is None or before.id is None or before.id == topic_id)
+        partitions: dict[int, PartitionView] = {}
+        for part in sorted(topic.partitions, key=lambda each: each.partition_index):
+            view = _partition_view(topic.name, part, version)
+            known = before.partitions.get(view.partition) if before is not None and is_same else None
+            partitions[view.partition] = self._newer(view, known, is_same)
+            if view.error_code != NONE and error_for_code(view.error_code).stale_metadata:
+                self._needs_full_update = True
+        return TopicView(topic.name, topic_id, bool(getattr(topic, "is_internal", False)), partitions)
+
+    def _newer(self, view: PartitionView, known: PartitionView | None, is_same_topic: bool) -> PartitionView:
+        """The view, unless it is older than what is known."""
+        key = (view.topic, view.partition)
+        if view.leader_epoch is None:
+            return view
+        last = self._last_epochs.get(key)
+        if is_same_topic and last is not None and view.leader_epoch < last:
+            return known or view
+        self._last_epochs[key] = view.leader_epoch
+        return view
+
+    def update_last_seen_epoch_if_newer(self, topic: str, partition: int, epoch: int) -> bool:
+        """A leader epoch was seen elsewhere (a fetch, a commit): newer than known asks for fresh metadata."""
+        with self._lock:
+            last = self._last_epochs.get((topic, partition))
+            if last is not None and epoch <= last:
+                return False
+            if last is not None:
+                self._last_epochs[topic, partition] = epoch
+                self._needs_full_update = True
+            return last is not None
+
+    def update_partition_leadership(
+        self, leaders: Mapping[tuple[str, int], tuple[int, int]], endpoints: Iterable[Any] = ()
+    ) -> set[tuple[str, int]]:
+        """Take over leaders (id, epoch) that an answer named, where they are newer (KIP-951); the partitions changed.
+
+        `endpoints` are the addresses that came along: node_id, host, port, rack.
+        """
+        with self._lock:
+            nodes = dict(self._cluster.nodes)
+            nodes.update({each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in endpoints})
+            topics = dict(self._cluster.topics)
+            changed = set()
+            for (name, index), (leader, epoch) in leaders.items():
+                topic = topics.get(name)
+                known = None if topic is None else topic.partitions.get(index)
+                if topic is None or known is None or leader not in nodes:
+                    continue
+                if known.leader_epoch is not None and epoch <= known.leader_epoch:
+                    continue
+                moved = known._replace(leader=leader, leader_epoch=epoch, error_code=NONE)
+                topics[name] = topic._replace(partitions={**topic.partitions, index: moved})
+                self._last_epochs[name, index] = epoch
+                changed.add((name, index))
+            if changed:
+                self._replace(nodes, topics)
+            return changed
+
+    def _replace(self, nodes: dict[int, Node], topics: dict[str, TopicView]) -> None:
+        before = self._cluster
+        self._cluster = ClusterView(
+            nodes,
+            topics,
+            cluster_id=before.cluster_id,
+            controller_id=before.controller_id,
+            topic_errors=before.topic_errors,
+        )
+        self._changed.notify_all()
+
+    def update_leader(self, topic: str, partition: int, leader: int, epoch: int, endpoints: Iterable[Any] = ()) -> bool:
+        """`update_partition_leadership` for one partition; whether it was news."""
+        return bool(self.update_partition_leadership({(topic, partition): (leader, epoch)}, endpoints))
+
+    # -- errors --
+
+    def fail(self, error: KafkaError) -> None:
+        """Nothing can come of waiting: whoever waits is to raise this."""
+        with self._lock:
+            self._error = error
+            self._changed.notify_all()
+
+    def take_error(self) -> KafkaError | None:
+        """The error that was set, once."""
+        with self._lock:
+            error, self._error = self._error, None
+            return error
+
+
+def _partition_view(topic: str, part: Any, version: int) -> PartitionView:
+    leader = int(part.leader_id)
+    epoch = int(getattr(part, "leader_epoch", -1)) if version >= FIRST_VERSION_WITH_RELIABLE_EPOCHS else -1
+    return PartitionView(
+        topic,
+        int(part.partition_index),
+        None if leader == NO_LEADER else leader,
+        None if epoch < 0 else epoch,
+        tuple(part.replica_nodes),
+        tuple(part.isr_nodes),
+        tuple(getattr(part, "offline_replicas", ())),
+        int(part.error_code),
+    )
+
+
+def _differ(before: ClusterView, after: ClusterView) -> bool:
+    return before.is_bootstrap or before.topics != after.topics or before.nodes != after.nodes
+
+
+def response_error(response: Any) -> KafkaError | None:
+    """The error of a whole Metadata answer (version 13 and newer: REBOOTSTRAP_REQUIRED)."""
+    return error_from_code(int(getattr(response, "error_code", NONE)))

@@ -1,0 +1,128 @@
+"""Keeps a client's metadata fresh from within `poll` (NetworkClient.DefaultMetadataUpdater)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.config import Config
+from kafkatools.core.errors import RebootstrapRequired, UnsupportedVersion
+from kafkatools.core.net.metadata import Metadata, response_error
+from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.net.network_client import ClientResponse, NetworkClient
+
+_log = logging.getLogger(__name__)
+
+
+class MetadataUpdater:
+    """Decides when to ask which node, and takes the answers in."""
+
+    def __init__(self, client: NetworkClient, metadata: Metadata, config: Config) -> None:
+        self._client = client
+        self._metadata = metadata
+        self._request_timeout_ms: int = config.request_timeout_ms
+        self._reconnect_backoff_ms: int = config.reconnect_backoff_ms
+        self._rebootstraps = config.metadata_recovery_strategy.lower() == "rebootstrap"
+        self._in_progress: tuple[int, int, bool] | None = None  # node, request version, is partial
+
+    def is_update_due(self, now_ms: int) -> bool:
+        """Whether the next request should be for metadata."""
+        return self._in_progress is None and self._metadata.time_to_next_update_ms(now_ms) == 0
+
+    def maybe_update(self, now_ms: int) -> int:
+        """Ask when it is time and a node is there; how long until this should be called again."""
+        if self._in_progress is not None:
+            return self._request_timeout_ms
+        wait_ms = self._metadata.time_to_next_update_ms(now_ms)
+        if wait_ms > 0:
+            return wait_ms
+        if self._rebootstraps and self._metadata.needs_rebootstrap(now_ms):
+            self._rebootstrap(now_ms)
+        node = self._client.least_loaded_node(now_ms)
+        if node is None:
+            return self._without_a_node(now_ms)
+        return self._ask(node, now_ms)
+
+    def _without_a_node(self, now_ms: int) -> int:
+        """No node is up or may be tried now: all known ones failed, so the bootstrap servers are next (KIP-899)."""
+        cluster = self._metadata.cluster
+        failed = all(self._client.connection_failed(node) for node in cluster.nodes)
+        if self._rebootstraps and failed and not cluster.is_bootstrap:
+            self._rebootstrap(now_ms)
+        return self._reconnect_backoff_ms
+
+    def _rebootstrap(self, now_ms: int) -> None:
+        _log.info("No known broker answers; going back to the bootstrap servers")
+        for node in self._metadata.cluster.nodes:
+            self._client.disconnect(node, now_ms)
+        self._metadata.rebootstrap(now_ms)
+
+    def _ask(self, node: int, now_ms: int) -> int:
+        if self._client.can_send(node, now_ms):
+            self._send(node, now_ms)
+            return self._request_timeout_ms
+        states = self._client.connection_states
+        if states.can_connect(node, now_ms):
+            self._client.ready(node, now_ms)
+        return (
+            max(1, self._client.poll_delay_ms(node, now_ms))
+            if states.is_blacked_out(node, now_ms)
+            else (self._reconnect_backoff_ms)
+        )
+
+    def _send(self, node: int, now_ms: int) -> None:
+        from kafkatools.core.net.network_client import ClientRequest
+
+        fields, request_version, is_partial = self._metadata.next_request(now_ms)
+        self._in_progress = (node, request_version, is_partial)
+        request = ClientRequest(
+            node,
+            ApiKey.METADATA,
+            lambda version: build_metadata_request(version, fields),
+            lambda response: self._handle_response(response, now_ms),
+        )
+        try:
+            self._client.send_internal(request, now_ms)
+        except UnsupportedVersion as error:
+            self._in_progress = None
+            self._metadata.failed_update(now_ms)
+            self._metadata.fail(error)
+
+    def _handle_response(self, response: ClientResponse, sent_ms: int) -> None:
+        if self._in_progress is None:
+            return
+        _, request_version, is_partial = self._in_progress
+        self._in_progress = None
+        now_ms = sent_ms + response.latency_ms
+        if response.body is None:
+            self._metadata.failed_update(now_ms)
+            return
+        error = response_error(response.body)
+        if isinstance(error, RebootstrapRequired) and self._rebootstraps:
+            self._rebootstrap(now_ms)
+        elif error is not None or not response.body.brokers:
+            _log.debug("Metadata answer without brokers or with an error: %s", error)
+            self._metadata.failed_update(now_ms)
+        else:
+            self._metadata.update(request_version, response.body, is_partial, now_ms)
+
+    def handle_disconnection(self, node: int, now_ms: int) -> None:
+        """A connection ended: its leaders may have moved."""
+        if self._in_progress is not None and self._in_progress[0] == node:
+            self._in_progress = None
+            self._metadata.failed_update(now_ms)
+        self._metadata.request_update(reset_backoff=False)
+
+
+def build_metadata_request(version: int, fields: dict[str, Any]) -> Any:
+    """A Metadata request; version 0 has an empty list for "all topics", versions before 4 always allow creation."""
+    from kafkatools.core.protocol.messages import build, request_type
+
+    values = dict(fields)
+    if version == 0 and values["topics"] is None:
+        values["topics"] = ()
+    if version < 4:
+        values.pop("allow_auto_topic_creation", None)
+    return build(request_type(ApiKey.METADATA, version), values)

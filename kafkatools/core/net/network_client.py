@@ -1,0 +1,545 @@
+"""Requests to nodes and their answers over connections that never block (org.apache.kafka.clients.NetworkClient).
+
+One thread owns a client; `wakeup` may come from any. `poll` does its steps in Kafka's order, each in a `handle_*`:
+sends that are complete, answers, lost connections, new connections, version requests, connections and requests that
+took too long; callbacks run last. An answer must carry the correlation id of the oldest request in flight.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.errors import (
+    ConnectionFailed,
+    Disconnected,
+    IllegalState,
+    KafkaError,
+    NotKafka,
+    UnsupportedVersion,
+)
+from kafkatools.core.net import api_version_check
+from kafkatools.core.net.addresses import HostPort
+from kafkatools.core.net.channel import Channel, EndOfStream
+from kafkatools.core.net.connection_states import ConnectionState, ConnectionStates, ExponentialBackoff
+from kafkatools.core.net.in_flight import InFlightRequest, InFlightRequests
+from kafkatools.core.net.metadata import Metadata, Node
+from kafkatools.core.net.metadata_updater import MetadataUpdater
+from kafkatools.core.net.selector import READ, WRITE, Ready, Selector
+from kafkatools.core.net.transport import Buffer, PlaintextTransport, TransportFactory
+from kafkatools.core.protocol.api_versions import NEVER, ApiKey, BrokerVersions
+from kafkatools.core.protocol.frames import decode_response_header, encode_request, frame_request
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_MAX_IN_FLIGHT = 100
+MAX_FRAME_BYTES = 0x7FFFFFFF
+
+
+class ClientRequest(NamedTuple):
+    """A request to a node. `build(version)` gives an entity, or the buffers of a body that is framed as it is.
+
+    With `decode` False the answer's body stays a memoryview. Without `timeout_ms` request.timeout.ms holds.
+    """
+
+    node: int
+    api_key: int
+    build: Callable[[int], Any]
+    callback: Callable[[ClientResponse], None] | None = None
+    timeout_ms: int | None = None
+    expect_response: bool = True
+    min_version: int = 0
+    max_version: int | None = None
+    decode: bool = True
+
+
+class ClientResponse(NamedTuple):
+    """What became of a request. `body` is the entity, or the raw memoryview when the request asked for that; None with
+    an error and for a request without an answer. `raw` is the body's bytes."""
+
+    request: ClientRequest
+    api_version: int
+    body: Any
+    raw: memoryview | None
+    error: KafkaError | None
+    disconnected: bool
+    latency_ms: int
+
+
+class _InFlight(InFlightRequest):
+    __slots__ = ("api_version", "is_internal", "request")
+
+    def __init__(
+        self,
+        correlation_id: int,
+        request: ClientRequest,
+        api_version: int,
+        now_ms: int,
+        timeout_ms: int,
+        internal: bool,
+    ) -> None:
+        super().__init__(correlation_id, request.expect_response, now_ms, timeout_ms)
+        self.request = request
+        self.api_version = api_version
+        self.is_internal = internal
+
+
+class NetworkClient:
+    """See the module."""
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        metadata: Metadata,
+        client_id: str | None = None,
+        transport_factory: TransportFactory | None = None,
+    ) -> None:
+        self._clock = clock
+        self.metadata = metadata
+        self._client_id = config.client_id if client_id is None else client_id
+        self._request_timeout_ms: int = config.request_timeout_ms
+        self._max_idle_ms: int = config.connections_max_idle_ms
+        self._transport_factory = transport_factory or plaintext_factory(config)
+        self.connection_states = ConnectionStates(
+            ExponentialBackoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
+            ExponentialBackoff(
+                config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms
+            ),
+        )
+        name = "max.in.flight.requests.per.connection"
+        limit = config[name] if name in config.table else DEFAULT_MAX_IN_FLIGHT
+        self._in_flight: InFlightRequests[_InFlight] = InFlightRequests(limit)
+        self._updater = MetadataUpdater(self, metadata, config)
+        self._selector = Selector()
+        self._channels: dict[int, Channel] = {}
+        self._last_used_ms: dict[int, int] = {}
+        self._versions: dict[int, BrokerVersions] = {}
+        self._versions_to_request: dict[int, int] = {}
+        self._correlation_id = 0
+        self._responses: list[ClientResponse] = []
+        self._broken: list[tuple[Channel, KafkaError]] = []
+        self._turn = 0
+        self._is_closed = False
+
+    # -- readiness --
+
+    def ready(self, node: int, now_ms: int) -> bool:
+        """Whether a request may go to the node now; begins to connect when that is due."""
+        if self.is_ready(node, now_ms):
+            return True
+        if self.connection_states.can_connect(node, now_ms):
+            self._initiate_connect(node, now_ms)
+        return False
+
+    def is_ready(self, node: int, now_ms: int) -> bool:
+        """Whether a request may go to the node now. Metadata that is due goes first."""
+        return not self._updater.is_update_due(now_ms) and self.can_send(node, now_ms)
+
+    def can_send(self, node: int, now_ms: int) -> bool:
+        """Connected, versions known, not paused, and room in flight."""
+        return self.connection_states.is_ready(node, now_ms) and self._in_flight.can_send_more(node)
+
+    def connection_failed(self, node: int) -> bool:
+        """Whether the last connection ended or could not be made."""
+        return self.connection_states.state(node) is ConnectionState.DISCONNECTED and (
+            self.connection_states.has_been_tried(node)
+        )
+
+    def connection_error(self, node: int) -> KafkaError | None:
+        """Why."""
+        return self.connection_states.error(node)
+
+    def poll_delay_ms(self, node: int, now_ms: int) -> int:
+        """How long it makes no sense to ask again whether the node is ready."""
+        waits = self.connection_states.connection_delay_ms(node, now_ms)
+        return max(waits, self.connection_states.throttle_delay_ms(node, now_ms))
+
+    def broker_versions(self, node: int) -> BrokerVersions | None:
+        """What the node said it can do; None before it said so."""
+        return self._versions.get(node)
+
+    def in_flight_count(self, node: int | None = None) -> int:
+        """Requests without an answer yet."""
+        return self._in_flight.count(node)
+
+    def throttle(self, node: int, duration_ms: int, now_ms: int) -> None:
+        """The node's answer asked for a pause; for callers that decode answers themselves."""
+        if duration_ms > 0:
+            self.connection_states.throttle(node, now_ms + duration_ms)
+
+    def least_loaded_node(self, now_ms: int) -> int | None:
+        """The best node for a request that any can answer: ready and idle, else connecting, else free to connect."""
+        nodes = list(self.metadata.cluster.nodes)
+        if not nodes:
+            return None
+        self._turn = (self._turn + 1) % len(nodes)
+        rotated = nodes[self._turn :] + nodes[: self._turn]
+        sendable = [node for node in rotated if self.can_send(node, now_ms)]
+        if sendable:
+            return min(sendable, key=self._in_flight.count)
+        for node in rotated:
+            if self.connection_states.state(node) in (
+                ConnectionState.CONNECTING,
+                ConnectionState.CHECKING_API_VERSIONS,
+            ):
+                return node
+        free = [node for node in rotated if self.connection_states.can_connect(node, now_ms)]
+        return min(free, key=self.connection_states.last_attempt_ms) if free else None
+
+    # -- sending --
+
+    def send(self, request: ClientRequest, now_ms: int | None = None) -> None:
+        """Queue a request to a node that is ready, and write what the socket takes. Raises IllegalState.
+
+        When both sides have no common version, the answer comes with the next poll and has that error.
+        """
+        now = self._clock.now_ms() if now_ms is None else now_ms
+        if not self.can_send(request.node, now):
+            raise IllegalState(f"Attempt to send a request to node {request.node} which is not ready.")
+        newest = NEVER if request.max_version is None else request.max_version
+        try:
+            version = self._versions[request.node].choose_version(request.api_key, request.min_version, newest)
+            content = request.build(version)
+        except UnsupportedVersion as error:
+            self._responses.append(ClientResponse(request, -1, None, None, error, False, 0))
+            return
+        self._send(request, version, content, now)
+
+    def send_internal(self, request: ClientRequest, now_ms: int) -> None:
+        """Send for the client itself: the answer goes to the callback only."""
+        version = self._versions[request.node].choose_version(request.api_key, request.min_version)
+        self._send(request, version, request.build(version), now_ms, internal=True)
+
+    def _send(self, request: ClientRequest, version: int, content: Any, now_ms: int, internal: bool = False) -> None:
+        correlation_id = self._correlation_id
+        self._correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        frame: list[Buffer]
+        if isinstance(content, list):
+            frame = frame_request(request.api_key, version, correlation_id, self._client_id, content)
+        else:
+            frame = encode_request(request.api_key, version, correlation_id, self._client_id, content)
+        timeout_ms = self._request_timeout_ms if request.timeout_ms is None else request.timeout_ms
+        self._in_flight.add(request.node, _InFlight(correlation_id, request, version, now_ms, timeout_ms, internal))
+        channel = self._channels[request.node]
+        channel.send(frame)
+        self._write(channel)
+
+    def _write(self, channel: Channel) -> None:
+        try:
+            done = channel.write()
+        except OSError as problem:
+            self._broken.append(
+                (channel, Disconnected(f"{self._name(channel.node_id)}: {problem.strerror or problem}"))
+            )
+            return
+        newest = self._in_flight.newest(channel.node_id)
+        if done and newest is not None:
+            newest.is_sent = True
+        self._watch(channel, READ if done else READ | WRITE)
+
+    def _watch(self, channel: Channel, events: int) -> None:
+        if channel.events != events:
+            self._selector.modify(channel.transport.socket, events, channel)
+            channel.events = events
+
+    # -- the turn of the crank --
+
+    def poll(self, timeout_ms: int, now_ms: int | None = None) -> list[ClientResponse]:
+        """Wait for I/O for so long at most and do the steps; the answers, after their callbacks ran."""
+        now = self._clock.now_ms() if now_ms is None else now_ms
+        metadata_wait_ms = self._updater.maybe_update(now)
+        waits = [timeout_ms, metadata_wait_ms, self._next_timeout_ms(now)]
+        if self._responses or self._broken or self._has_unreported_sends():
+            waits.append(0)
+        ready = self._selector.poll(min(waits))
+        now = self._clock.now_ms()
+        self.handle_io(ready, now)
+        self.handle_completed_sends(now)
+        self.handle_disconnections(now)
+        self.handle_initiate_api_version_requests(now)
+        self.handle_timed_out_connections(now)
+        self.handle_timed_out_requests(now)
+        self.handle_idle_connections(now)
+        return self._complete_responses()
+
+    def _next_timeout_ms(self, now_ms: int) -> int:
+        waits = (self._in_flight.next_timeout_ms(now_ms), self.connection_states.next_setup_timeout_ms(now_ms))
+        return min((wait for wait in waits if wait is not None), default=self._request_timeout_ms)
+
+    def _has_unreported_sends(self) -> bool:
+        return any(self._is_unreported(node) for node in self._channels)
+
+    def _is_unreported(self, node: int) -> bool:
+        newest = self._in_flight.newest(node)
+        return newest is not None and newest.is_sent and not newest.expects_response
+
+    def handle_io(self, ready: list[Ready], now_ms: int) -> None:
+        """Sockets that can be read or written."""
+        for each in ready:
+            channel: Channel = each.data
+            events = each.events
+            self._last_used_ms[channel.node_id] = now_ms
+            if self._channels.get(channel.node_id) is not channel:
+                continue
+            if not channel.is_connected:
+                self.handle_connections(channel, now_ms)
+                continue
+            if events & WRITE:
+                self._write(channel)
+            if events & READ:
+                self.handle_completed_receives(channel, now_ms)
+
+    def handle_completed_sends(self, now_ms: int) -> None:
+        """Requests that need no answer are complete when they are sent (acks=0)."""
+        for node in list(self._channels):
+            while self._is_unreported(node):
+                sent = self._in_flight.complete_last_sent(node)
+                self._finish(sent, None, None, None, False, now_ms)
+
+    def handle_completed_receives(self, channel: Channel, now_ms: int) -> None:
+        """Answers, in the order of the requests."""
+        try:
+            for frame in channel.read():
+                self._handle_frame(channel, frame, now_ms)
+        except KafkaError as error:
+            self._broken.append((channel, self._describe(channel, error)))
+        except EndOfStream:
+            self._broken.append((channel, self._end_of_stream(channel)))
+        except OSError as problem:
+            reason = problem.strerror or str(problem)
+            self._broken.append((channel, Disconnected(f"Connection to {self._name(channel.node_id)} lost: {reason}")))
+
+    def _handle_frame(self, channel: Channel, frame: memoryview, now_ms: int) -> None:
+        node = channel.node_id
+        expected = self._in_flight.oldest(node)
+        if expected is None or not expected.expects_response:
+            raise NotKafka("it sent an answer to no question")
+        key = expected.request.api_key
+        correlation_id, offset = decode_response_header(key, expected.api_version, frame)
+        if correlation_id != expected.correlation_id:
+            raise NotKafka(
+                f"its answer has the correlation id {correlation_id} in place of {expected.correlation_id}"
+                f" ({ApiKey(key).label} v{expected.api_version})"
+            )
+        request = self._in_flight.complete_next(node)
+        raw = frame[offset:]
+        try:
+            body = self._decode(request, raw)
+        except KafkaError as error:
+            self._finish(request, None, raw, error, False, now_ms)
+            raise
+        throttle = getattr(body, "throttle_time", None)
+        if throttle:
+            self.throttle(node, round(throttle.total_seconds() * 1000), now_ms)
+        self._finish(request, body, raw, None, False, now_ms)
+
+    def _decode(self, request: _InFlight, raw: memoryview) -> Any:
+        if not request.request.decode:
+            return raw
+        from kafkatools.core.protocol.messages import decode, response_type
+
+        return decode(response_type(request.request.api_key, request.api_version), raw)[0]
+
+    def _finish(
+        self,
+        request: _InFlight,
+        body: Any,
+        raw: memoryview | None,
+        error: KafkaError | None,
+        disconnected: bool,
+        now_ms: int,
+    ) -> None:
+        response = ClientResponse(
+            request.request, request.api_version, body, raw, error, disconnected, now_ms - request.sent_ms
+        )
+        if request.is_internal:
+            if request.request.callback is not None:
+                request.request.callback(response)
+            return
+        self._responses.append(response)
+
+    def handle_disconnections(self, now_ms: int) -> None:
+        """Connections that broke: their requests end with Disconnected, metadata is asked for again."""
+        broken, self._broken = self._broken, []
+        for channel, error in broken:
+            if self._channels.get(channel.node_id) is channel:
+                self._disconnect(channel.node_id, error, now_ms)
+
+    def _disconnect(self, node: int, error: KafkaError, now_ms: int) -> None:
+        level = logging.WARNING if node < 0 or not isinstance(error, Disconnected) else logging.INFO
+        _log.log(level, "%s", error)
+        self._forget_channel(node)
+        self.connection_states.disconnected(node, now_ms, error)
+        lost = self._in_flight.clear(node)
+        for request in lost:
+            self._finish(request, None, None, error, True, now_ms)
+        self._updater.handle_disconnection(node, now_ms)
+
+    def _forget_channel(self, node: int) -> None:
+        channel = self._channels.pop(node, None)
+        if channel is not None:
+            self._selector.unregister(channel.transport.socket)
+            channel.close()
+        self._last_used_ms.pop(node, None)
+        self._versions.pop(node, None)
+        self._versions_to_request.pop(node, None)
+
+    def handle_connections(self, channel: Channel, now_ms: int) -> None:
+        """A connection stands (or could not be made), and then what comes before the first request."""
+        node = channel.node_id
+        try:
+            if self.connection_states.state(node) is ConnectionState.CONNECTING:
+                channel.transport.finish_connect()
+            if not channel.transport.handshake():
+                return
+        except (OSError, KafkaError) as problem:
+            self._broken.append((channel, self._connect_error(node, problem)))
+            return
+        channel.is_connected = True
+        self.connection_states.connected(node)
+        self._watch(channel, READ)
+        self._versions_to_request[node] = api_version_check.NEWEST_VERSION
+
+    def handle_initiate_api_version_requests(self, now_ms: int) -> None:
+        """Ask new connections which versions they take (KIP-35), in an older version when they refused (KIP-511)."""
+        for node, version in list(self._versions_to_request.items()):
+            del self._versions_to_request[node]
+            request = ClientRequest(
+                node,
+                ApiKey.API_VERSIONS,
+                api_version_check.build,
+                lambda response: self._handle_api_versions(response),
+                decode=False,
+            )
+            self._send(request, version, api_version_check.build(version), now_ms, internal=True)
+
+    def _handle_api_versions(self, response: ClientResponse) -> None:
+        node = response.request.node
+        if response.raw is None or response.error is not None:
+            return
+        answer = api_version_check.read(response.raw, response.api_version)
+        if isinstance(answer, int):
+            self._versions_to_request[node] = answer
+            return
+        self._versions[node] = answer
+        self.connection_states.ready(node)
+
+    def handle_timed_out_connections(self, now_ms: int) -> None:
+        """Connections that were not made within socket.connection.setup.timeout.ms."""
+        for node in self.connection_states.timed_out_connections(now_ms):
+            message = f"Connection to {self._name(node)} was not made in time (socket.connection.setup.timeout.ms)"
+            self._disconnect(node, ConnectionFailed(message), now_ms)
+
+    def handle_timed_out_requests(self, now_ms: int) -> None:
+        """A request without an answer for request.timeout.ms costs the connection, since answers come in order."""
+        for node in self._in_flight.nodes_with_timed_out_requests(now_ms):
+            message = f"{self._name(node)} did not answer a request in time (request.timeout.ms); connection closed"
+            self._disconnect(node, Disconnected(message), now_ms)
+
+    def handle_idle_connections(self, now_ms: int) -> None:
+        """Close what was not used for connections.max.idle.ms; one a turn, as Kafka does."""
+        if self._max_idle_ms < 0:
+            return
+        for node, used_ms in self._last_used_ms.items():
+            if now_ms - used_ms > self._max_idle_ms and not self._in_flight.count(node):
+                message = f"Connection to {self._name(node)} was idle (connections.max.idle.ms); closed"
+                self._disconnect(node, Disconnected(message), now_ms)
+                return
+
+    def _complete_responses(self) -> list[ClientResponse]:
+        responses, self._responses = self._responses, []
+        for response in responses:
+            if response.request.callback is not None:
+                response.request.callback(response)
+        return responses
+
+    # -- connecting --
+
+    def _initiate_connect(self, node: int, now_ms: int) -> None:
+        known: Node | None = self.metadata.cluster.node(node)
+        if known is None or self._is_closed:
+            return
+        try:
+            address = self.connection_states.connecting(node, known.host, known.port, now_ms)
+        except KafkaError as error:
+            _log.warning("%s", error)
+            self._updater.handle_disconnection(node, now_ms)
+            return
+        try:
+            transport = self._transport_factory(address, known.host)
+            channel = Channel(node, transport, MAX_FRAME_BYTES)
+            is_connected = transport.connect()
+        except OSError as problem:
+            failure = self._connect_error(node, problem)
+            _log.warning("%s", failure)
+            self.connection_states.disconnected(node, now_ms, failure)
+            self._updater.handle_disconnection(node, now_ms)
+            return
+        self._channels[node] = channel
+        self._last_used_ms[node] = now_ms
+        channel.events = READ | WRITE
+        self._selector.register(transport.socket, channel.events, channel)
+        if is_connected:
+            self.handle_connections(channel, now_ms)
+
+    # -- words --
+
+    def _name(self, node: int) -> str:
+        known = self.metadata.cluster.node(node)
+        address = "" if known is None else str(HostPort(known.host, known.port))
+        return address if node < 0 else f"node {node} ({address})" if address else f"node {node}"
+
+    def _connect_error(self, node: int, problem: Exception) -> KafkaError:
+        if isinstance(problem, KafkaError):
+            return problem
+        reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+        return ConnectionFailed(f"Connection to {self._name(node)} failed: {reason}")
+
+    def _describe(self, channel: Channel, error: KafkaError) -> KafkaError:
+        if isinstance(error, NotKafka):
+            return NotKafka(f"{self._name(channel.node_id)} did not answer as Kafka does: {error}")
+        return error
+
+    def _end_of_stream(self, channel: Channel) -> KafkaError:
+        name = self._name(channel.node_id)
+        if not channel.has_received:
+            return Disconnected(
+                f"{name} closed the connection before it answered: it is no Kafka broker, wants another "
+                "security.protocol, or is going down"
+            )
+        return Disconnected(f"{name} closed the connection")
+
+    # -- the end --
+
+    def disconnect(self, node: int, now_ms: int | None = None) -> None:
+        """Close the connection to a node; its requests end with Disconnected."""
+        if node in self._channels:
+            now = self._clock.now_ms() if now_ms is None else now_ms
+            self._disconnect(node, Disconnected(f"Connection to {self._name(node)} closed on request"), now)
+
+    def wakeup(self) -> None:
+        """End the present or the next poll; from any thread."""
+        self._selector.wakeup()
+
+    def close(self) -> None:
+        """Close everything; what is in flight is forgotten. Twice is no error."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for node in list(self._channels):
+            self._forget_channel(node)
+        self._selector.close()
+
+
+def plaintext_factory(config: Config) -> TransportFactory:
+    """Plain TCP with the configured buffer sizes."""
+    send_bytes, receive_bytes = config.send_buffer_bytes, config.receive_buffer_bytes
+
+    def make(address: Any, host: str) -> PlaintextTransport:
+        return PlaintextTransport(address, send_bytes, receive_bytes)
+
+    return make

@@ -1,0 +1,154 @@
+"""Asking one question and waiting for its answer, for tools: `Requester.send_and_wait` over a NetworkClient.
+
+It gives up early where waiting cannot help: when every known node says that it is no Kafka broker or has no address, at
+once; when no node could be reached since the start, after `UNREACHABLE_PATIENCE_MS`. Everything else is tried again
+until the time is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import (
+    AuthenticationFailed,
+    KafkaError,
+    NameResolutionFailed,
+    NoBrokersAvailable,
+    NotKafka,
+    Timeout,
+    UnsupportedVersion,
+)
+from kafkatools.core.net.network_client import ClientRequest, ClientResponse, NetworkClient
+from kafkatools.core.protocol.api_versions import NEVER
+
+UNREACHABLE_PATIENCE_MS = 3000
+_HOPELESS = (NotKafka, NameResolutionFailed, AuthenticationFailed, UnsupportedVersion)
+
+Fields = Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
+
+
+class Question(NamedTuple):
+    """A request: `node` None goes to the least loaded one. `fields` may depend on the version."""
+
+    node: int | None
+    api_key: int
+    fields: Fields
+    min_version: int = 0
+    max_version: int = NEVER
+
+
+class Answer(NamedTuple):
+    """An entity or an error, and who gave it."""
+
+    node: int
+    entity: Any
+    error: KafkaError | None
+
+
+class Requester:
+    """Blocking requests, one or many at a time. One thread."""
+
+    def __init__(self, client: NetworkClient, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._has_reached_a_node = False
+
+    def send_and_wait(self, node: int | None, api_key: int, fields: Fields, timeout_ms: int) -> Any:
+        """The answer of a node (None: any) as an entity. Raises KafkaError."""
+        answer = self.ask_all([Question(node, api_key, fields)], timeout_ms)[0]
+        if answer.error is not None:
+            raise answer.error
+        return answer.entity
+
+    def ask_all(self, questions: Sequence[Question], timeout_ms: int) -> list[Answer]:
+        """All answers, in the order of the questions; nodes are asked at the same time. Never raises KafkaError."""
+        started_ms = self._clock.now_ms()
+        answers: list[Answer | None] = [None] * len(questions)
+        waiting = set(range(len(questions)))
+        while any(answer is None for answer in answers):
+            now_ms = self._clock.now_ms()
+            for index in sorted(waiting):
+                problem = self._try_send(questions[index], index, answers, waiting, now_ms)
+                if problem is not None:
+                    answers[index] = Answer(-1, None, problem)
+                    waiting.discard(index)
+            left_ms = started_ms + timeout_ms - now_ms
+            hopeless = self._hopeless(questions, waiting, now_ms - started_ms, left_ms)
+            for index, error in hopeless.items():
+                answers[index] = Answer(-1, None, error)
+                waiting.discard(index)
+            if left_ms <= 0:
+                break
+            if any(answer is None for answer in answers):
+                self._client.poll(min(left_ms, 100 if waiting else left_ms), now_ms)
+        return [answer or Answer(-1, None, self._timed_out(timeout_ms)) for answer in answers]
+
+    def _try_send(
+        self, question: Question, index: int, answers: list[Answer | None], waiting: set[int], now_ms: int
+    ) -> KafkaError | None:
+        """Send when a node is ready; an error that ends the question, else None."""
+        node = self._client.least_loaded_node(now_ms) if question.node is None else question.node
+        if node is None or not self._client.can_send(node, now_ms):
+            if node is not None:
+                self._client.ready(node, now_ms)
+            return None
+
+        def complete(response: ClientResponse) -> None:
+            self._has_reached_a_node = True
+            if response.disconnected and question.node is None:
+                waiting.add(index)
+            else:
+                answers[index] = Answer(response.request.node, response.body, response.error)
+
+        waiting.discard(index)
+        self._has_reached_a_node = True
+        request = ClientRequest(
+            node,
+            question.api_key,
+            lambda version: build_request(question.api_key, version, question.fields),
+            complete,
+            min_version=question.min_version,
+            max_version=question.max_version,
+        )
+        self._client.send(request, now_ms)
+        return None
+
+    def _hopeless(
+        self, questions: Sequence[Question], waiting: set[int], waited_ms: int, left_ms: int
+    ) -> dict[int, KafkaError]:
+        """Questions for which no node is left, with the reason."""
+        found = {}
+        for index in waiting:
+            named = questions[index].node
+            nodes = list(self._client.metadata.cluster.nodes) if named is None else [named]
+            errors = [self._client.connection_error(node) for node in nodes]
+            reasons = [error for error in errors if error is not None]
+            if not reasons or len(reasons) < len(nodes):
+                continue
+            is_final = all(isinstance(error, _HOPELESS) for error in reasons)
+            is_unreachable = waited_ms >= UNREACHABLE_PATIENCE_MS and not self._has_reached_a_node
+            if is_final or is_unreachable or left_ms <= 0:
+                found[index] = _joined(reasons)
+        return found
+
+    def _timed_out(self, timeout_ms: int) -> KafkaError:
+        if not self._has_reached_a_node:
+            return NoBrokersAvailable(f"No broker answered within {timeout_ms} ms")
+        return Timeout(f"The answer did not come within {timeout_ms} ms")
+
+
+def _joined(reasons: Sequence[KafkaError]) -> KafkaError:
+    """One error for several nodes: the only one, or one that names them all."""
+    texts = list(dict.fromkeys(str(reason) for reason in reasons))
+    if len(texts) == 1:
+        return reasons[0]
+    return NoBrokersAvailable("No broker can be reached: " + "; ".join(texts))
+
+
+def build_request(api_key: int, version: int, fields: Fields) -> Any:
+    """A request entity from plain fields."""
+    from kafkatools.core.protocol.messages import build, request_type
+
+    return build(request_type(api_key, version), fields(version) if callable(fields) else fields)
