@@ -82,10 +82,6 @@ def _records(item: FetchedColumns) -> Iterator[ConsumerRecord]:
         yield ConsumerRecord(item.topic, item.partition, *record)
 
 
-class WakeupError(KafkaError, name="WAKEUP"):
-    """Another thread called wakeup() while the consumer waited (Kafka's WakeupException)."""
-
-
 class Consumer:
     """Reads partitions. Use it as a context manager, or close it.
 
@@ -209,7 +205,6 @@ class Consumer:
             fetched = self._fetcher.collect(max_records)
             self._send_fetches(now)
             if fetched:
-                self._client.transmit()
                 return fetched
             left = deadline - now
             if left <= 0:
@@ -284,7 +279,7 @@ class Consumer:
     def _list(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         deadline = self._deadline(None)
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-        self._client.add_topics({part.topic for part in wanted})
+        self._client.set_topics({part.topic for part in wanted})
         while len(found) < len(wanted):
             left = {part: timestamp for part, timestamp in wanted.items() if part not in found}
             self._list_once(left, found, deadline)
@@ -323,10 +318,16 @@ class Consumer:
             self._wait(deadline, "Failed to get offsets by times in time")
 
     def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[int]:
-        """The partitions of a topic; empty when there is no such topic. Raises InvalidTopic, TopicAuthorizationFailed."""
-        self._client.add_topics({topic})
-        self._client.refresh_metadata(self._deadline(timeout_ms))
-        return self._client.partitions_of(topic)
+        """The partitions of a topic; empty when there is none. Raises InvalidTopic, TopicAuthorizationFailed."""
+        deadline = self._deadline(timeout_ms)
+        self._client.set_topics({topic})
+        self._client.refresh_metadata(deadline)
+        while self._client.is_being_created(topic) and self._clock.now_ms() < deadline:
+            self._client.refresh_metadata(deadline)
+        error = self._client.topic_error(topic)
+        if error is not None:
+            raise error
+        return self._client.topics().get(topic, [])
 
     def list_topics(self, timeout_ms: int | None = None) -> dict[str, list[int]]:
         """All topics with their partitions; from now on metadata covers all topics."""
@@ -355,6 +356,15 @@ class Consumer:
         """Topics and their partitions as they are known now; never waits."""
         return self._client.topics()
 
+    def connection_problem(self) -> KafkaError | None:
+        """Why a leader of what is read cannot be reached; None when all can be. A poll only tries again."""
+        for part in self.assignment():
+            leader = self._leaders.leader(part)
+            problem = None if leader is None else self._client.connection_problem(leader.leader)
+            if problem is not None:
+                return problem
+        return None
+
     def wakeup(self) -> None:
         """Ends a poll or another wait of the consumer's thread with WakeupError; may be called by any thread."""
         self._client.wakeup()
@@ -365,8 +375,8 @@ class Consumer:
             return
         self._closed = True
         for item in self._fetcher.close_requests():
-            self._client.send_fetch(item.node, item.request, _ignore, _ignore)
-        self._client.transmit()
+            if self._client.can_send(item.node):
+                self._client.send_fetch(item.node, item.request, _ignore, _ignore)
         self._client.close()
 
 

@@ -57,3 +57,7 @@ class CorruptBatch(CorruptRecord):
 
 class FetchFailed(KafkaError, name="FETCH_FAILED"):
     """A fetch that can never succeed: the broker's answer for the partition, in words."""
+
+
+class WakeupError(KafkaError, name="WAKEUP"):
+    """Another thread called wakeup() while the consumer waited (Kafka's WakeupException)."""

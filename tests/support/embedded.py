@@ -1,0 +1,30 @@
+"""The embedded broker inside a test's process, on a thread of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import socket
+import threading
+from collections.abc import Iterator
+
+from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.clock import SystemClock
+
+
+@contextlib.contextmanager
+def embedded_broker(directory: pathlib.Path, **settings: str) -> Iterator[str]:
+    """Runs a node on a free loopback port; gives its address. Settings: dots as underscores."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+    overrides = {name.replace("_", "."): value for name, value in settings.items()}
+    node = Node(single_node_config(str(directory), "127.0.0.1", port, overrides), SystemClock())
+    node.start(format_if_needed=True)
+    thread = threading.Thread(target=node.run, name="embedded-broker")
+    thread.start()
+    try:
+        yield node.bootstrap
+    finally:
+        node.request_stop()
+        thread.join(30)
+        node.close()
