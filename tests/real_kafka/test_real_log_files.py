@@ -38,9 +38,7 @@ def write_story(log: PartitionLog, count: int = 120) -> int:
             log.append_as_leader(memoryview(data), leader_epoch=0, now_ms=NOW_MS)
         if number % 10 == 9 and number < count - 10:
             marker = make_marker(1 + number // 10 % 2, 0, commit=number % 20 > 10)
-            log.append_as_leader(
-                memoryview(marker), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
-            )
+            log.append_as_leader(memoryview(marker), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
     return count
 
 
@@ -89,12 +87,11 @@ def test_the_dump_tool_stops_at_the_preallocated_tail_of_a_live_index(kafka_tool
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_the_broker_opens_a_log_that_was_continued_here(
-    is_clean: bool, new_kafka: Callable[..., ApacheKafka]
-) -> None:
+def test_the_broker_opens_a_log_that_was_continued_here(is_clean: bool, new_kafka: Callable[..., ApacheKafka]) -> None:
     cluster = new_kafka()
     cluster.start()
-    cluster.tool("topics", "--create", "--topic", "handed-over", "--config", "message.timestamp.after.max.ms=9000000000000")
+    after = "message.timestamp.after.max.ms=9000000000000"
+    cluster.tool("topics", "--create", "--topic", "handed-over", "--config", after)
     cluster.tool("console-producer", "--topic", "handed-over", stdin=b"first\nsecond\n")
     cluster.stop()
     directory = cluster.log_dir() / "handed-over-0"

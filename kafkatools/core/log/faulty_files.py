@@ -1,9 +1,10 @@
 """A `FileSystem` in memory that loses what was not synced and fails when told to: the disk of the fault tests.
 
-Model. A file has the bytes that were written and the bytes that were last synced; a directory has its names and those
-that were last synced. `crash()` makes the synced ones the only ones, or keeps a part of what was not synced, as a
-disk might. `fail_after` lets a number of operations pass and then raises; a write that fails may have written a part first,
-as on a disk that fills up. Every change is an operation and is counted, so that a test can fail at each of them in turn.
+Model. A file has the bytes that were written and the bytes that were last synced; a directory has its names and
+those that were last synced. `crash()` makes the synced ones the only ones, or keeps a part of what was not synced, as
+a disk might. `fail_after` lets a number of operations pass and then raises; a write that fails may have written a
+part first, as on a disk that fills up. Every change is an operation and is counted, so that a test can fail at each of
+them in turn.
 """
 
 import errno

@@ -424,7 +424,7 @@ class PartitionLog:
             self.is_closed = True
 
     def _close(self) -> None:
-        self.producer_state.take_snapshot()
+        self.producer_state.take_snapshot(sync=True)
         for segment in self.segments:
             segment.close()
 

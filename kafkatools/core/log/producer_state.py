@@ -91,13 +91,14 @@ class ProducerStateManager:
         for snapshot in [s for s in self.snapshot_offsets if s < offset]:
             self._delete_snapshot(snapshot)
 
-    def take_snapshot(self) -> None:
-        """Write a snapshot at `map_end_offset`, unless the last one is there already."""
+    def take_snapshot(self, *, sync: bool = False) -> None:
+        """Write a snapshot at `map_end_offset`, unless the last one is there already. One that was not synced and is
+        lost fails its checksum and is made again from the log."""
         if self.map_end_offset <= self._last_snapshot_offset:
             return
         entries = [self._snapshot_entry(self.producers[i]) for i in java_map_order(self.producers)]
         offset = self.map_end_offset
-        self._files.write_bytes(self.snapshot_path(offset), format_snapshot(entries), sync=True)
+        self._files.write_bytes(self.snapshot_path(offset), format_snapshot(entries), sync=sync)
         if offset not in self.snapshot_offsets:
             insort(self.snapshot_offsets, offset)
         self._last_snapshot_offset = offset

@@ -192,8 +192,8 @@ class _Loader:
         return next_offset
 
     def _recover_from(self, offset: int) -> None:
-        """Recover segment by segment; damage ends the log there. So does a hole: the end of a segment that never reached
-        the disk while the next one did (a cleaned log may have holes, and Kafka never looks for them)."""
+        """Recover segment by segment; damage ends the log there. So does a hole: the end of a segment that never
+        reached the disk while the next one did (a cleaned log may have holes; Kafka never looks for them)."""
         unflushed = self._segments.range(offset, END_OF_TIME)
         for number, segment in enumerate(unflushed):
             truncated = self._recover_segment(segment)

@@ -1,4 +1,4 @@
-"""What survives a loss of power, a kill, a full disk and cut files: always a prefix of the log, never a wrong record."""
+"""What survives a loss of power, a kill, a full disk, cut files: always a prefix of the log, never a wrong record."""
 
 import errno
 import random

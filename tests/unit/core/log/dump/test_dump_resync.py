@@ -1,0 +1,84 @@
+"""Finding the next valid batch in the middle of anything, and reading a file through small windows."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+
+import pytest
+
+from kafkatools.core.log.dump.resync import next_valid_batch
+from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.records.builder import BatchBuilder
+
+
+def batch(count: int = 3, offset: int = 0) -> bytes:
+    builder = BatchBuilder(1 << 16, base_offset=offset)
+    for number in range(count):
+        builder.append(1_700_000_000_000 + number, b"key", b"value %d" % number)
+    return bytes(builder.close())
+
+
+@pytest.mark.parametrize("junk", [b"", b"\x00" * 1000, b"\x02" * 1000, b"text, not a batch ", bytes(range(256)) * 5])
+def test_batch_is_found_behind_junk(junk: bytes, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(junk + batch() + b"tail")
+    with SegmentFile(str(path)) as file:
+        assert next_valid_batch(file, 0, file.size) == len(junk)
+
+
+def test_batch_across_the_edge_of_a_step_is_found(tmp_path: pathlib.Path) -> None:
+    step = 1 << 20
+    for before in (step - 17, step - 16, step - 1, step, step + 1):
+        path = tmp_path / f"log-{before}"
+        path.write_bytes(b"\x01" * before + batch())
+        with SegmentFile(str(path)) as file:
+            assert next_valid_batch(file, 0, file.size) == before
+
+
+def test_damaged_and_cut_batches_are_not_found(tmp_path: pathlib.Path) -> None:
+    damaged = bytearray(batch())
+    damaged[-1] ^= 1
+    path = tmp_path / "log"
+    path.write_bytes(bytes(damaged) + batch()[:-1])
+    with SegmentFile(str(path)) as file:
+        assert next_valid_batch(file, 0, file.size) == -1
+
+
+def test_search_ends_before_a_given_byte(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"\x00" * 100 + batch())
+    with SegmentFile(str(path)) as file:
+        assert next_valid_batch(file, 0, file.size, before=100) == -1
+        assert next_valid_batch(file, 0, file.size, before=101) == 100
+
+
+@pytest.mark.parametrize("window", [64, 100, 4096])
+def test_views_are_the_bytes_of_the_file_whatever_the_window(window: int, tmp_path: pathlib.Path) -> None:
+    data = random.Random(7).randbytes(5000)
+    path = tmp_path / "log"
+    path.write_bytes(data)
+    places = random.Random(8)
+    with SegmentFile(str(path), window_bytes=window) as file:
+        for _ in range(300):
+            position, size = places.randrange(5100), places.randrange(300)
+            if places.random() < 0.3:
+                file.read_ahead_from(places.randrange(5000))
+            assert bytes(file.view(position, size)) == data[position : position + size]
+
+
+def test_checksum_is_that_of_all_bytes_together(tmp_path: pathlib.Path) -> None:
+    import zlib
+
+    path = tmp_path / "log"
+    path.write_bytes(bytes(range(256)) * 10)
+    with SegmentFile(str(path), window_bytes=100) as file:
+        assert file.checksum(7, 2000, zlib.crc32) == zlib.crc32((bytes(range(256)) * 10)[7:2007])
+
+
+def test_file_that_shrinks_gives_what_is_left(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 1000)
+    with SegmentFile(str(path), window_bytes=100) as file:
+        path.write_bytes(b"x" * 50)
+        assert bytes(file.view(20, 100)) == b"x" * 30

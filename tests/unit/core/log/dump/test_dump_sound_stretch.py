@@ -1,0 +1,131 @@
+"""The quick way shows what the slow way shows, for any records; compiled and plain."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+from array import array
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkatools.core.log.dump.damage import Finding
+from kafkatools.core.log.dump.decoders import plain_decoder, value_decoder
+from kafkatools.core.log.dump.file_dump import FileDump
+from kafkatools.core.log.dump.gaps import GapFinder
+from kafkatools.core.log.dump.options import DumpOptions
+from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.log.dump.text_lines import TextLines
+from kafkatools.core.records import dump_kernel
+from kafkatools.core.records.builder import BatchBuilder
+from kafkatools.core.records.columns import TimestampType
+from kafkatools.core.records.compression import CompressionType
+
+_CELLS = st.none() | st.binary(max_size=20) | st.text(max_size=12).map(lambda text: text.encode())
+_HEADERS = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3)
+_RECORDS = st.lists(st.tuples(st.integers(-(2**40), 2**45), _CELLS, _CELLS, _HEADERS), min_size=1, max_size=6)
+_BATCHES = st.lists(
+    st.tuples(
+        _RECORDS,
+        st.sampled_from([CompressionType.NONE, CompressionType.GZIP]),
+        st.sampled_from([TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME]),
+        st.sampled_from([-1, 0, 2**31 - 2]),
+        st.integers(0, 3),
+    ),
+    max_size=4,
+)
+
+
+class _SlowLines(TextLines):
+    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder) -> None:
+        return None
+
+
+def segment(batches: list[tuple]) -> bytes:  # type: ignore[type-arg]
+    data = b""
+    offset = 0
+    for records, codec, timestamp_type, base_sequence, hole in batches:
+        offset += hole
+        builder = BatchBuilder(
+            1 << 16,
+            codec=codec,
+            timestamp_type=timestamp_type,
+            base_offset=offset,
+            producer_id=5 if base_sequence >= 0 else -1,
+            producer_epoch=0 if base_sequence >= 0 else -1,
+            base_sequence=base_sequence,
+        )
+        for timestamp, key, value, headers in records:
+            builder.append(timestamp, key, value, headers)
+        data += bytes(builder.close())
+        offset += len(records)
+    return data
+
+
+def dumped(path: pathlib.Path, lines: type[TextLines], options: DumpOptions) -> tuple[bytes, list[str], list[Finding]]:
+    out = bytearray()
+    findings: list[Finding] = []
+    dump = FileDump(options, lines(options, out.extend), findings.append)
+    dump.dump(str(path))
+    return bytes(out), list(dump.summary.lines()), findings
+
+
+@settings(max_examples=150, deadline=None)
+@given(batches=_BATCHES, contents=st.booleans(), skip=st.booleans(), deep=st.booleans())
+def test_quick_and_slow_show_the_same(
+    tmp_path_factory: pytest.TempPathFactory,
+    batches: list[tuple],
+    contents: bool,
+    skip: bool,
+    deep: bool,  # type: ignore[type-arg]
+) -> None:
+    path = tmp_path_factory.mktemp("dump") / "00000000000000000000.log"
+    path.write_bytes(segment(batches))
+    text = value_decoder("StringDecoder")
+    assert text is not None
+    options = DumpOptions(
+        print_contents=contents,
+        deep=deep or contents,
+        skip_metadata=skip,
+        decoder=lambda: plain_decoder(text, text),
+        is_plain_text=True,
+    )
+    assert dumped(path, TextLines, options) == dumped(path, _SlowLines, options)
+
+
+def test_last_sequence_wraps_to_zero(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    records = [(1, None, b"v", [])] * 4
+    path.write_bytes(segment([(records, CompressionType.NONE, TimestampType.CREATE_TIME, 2**31 - 2, 0)]))
+    out, _, findings = dumped(path, TextLines, DumpOptions())
+    assert b" baseSequence: 2147483646 lastSequence: 1 " in out
+    assert findings == []
+
+
+@pytest.mark.parametrize("number", [0, 7, 10, -1, -10, 2**63 - 1, -(2**63)])
+def test_numbers_are_shown_in_decimal(number: int) -> None:
+    table = array("q", [0, 0, 61, 2, 0, 0, 0, 0, 0, number, 0, 0, -1, 0])
+    target = bytearray(dump_kernel.BATCH_LINE_BYTES)
+    size = dump_kernel.format_batches(target, table, 0, 1, 0)
+    assert b" CreateTime: %d size: 61 " % number in target[:size]
+
+
+def test_kernel_refuses_a_target_that_is_too_short() -> None:
+    table = array("q", [0] * 28)
+    assert dump_kernel.format_batches(bytearray(dump_kernel.BATCH_LINE_BYTES), table, 0, 2, 0) == -1
+
+
+def test_plain_kernel_shows_the_same(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    records = [(1_700_000_000_000, "clé".encode(), b"v", [("h", b"x"), ("i", None)]), (2, None, None, [])]
+    path.write_bytes(segment([(records, CompressionType.NONE, TimestampType.CREATE_TIME, 0, 0)]))
+    command = [sys.executable, "-m", "kafkatools", "dump-log", "--print-data-log", "--files", path.name]
+    plain = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "KT_PURE_PYTHON": "1"}, capture_output=True, check=True
+    )
+    usual = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    assert plain.stdout == usual.stdout
+    assert b"headerKeys: [h,i] key: cl\xc3\xa9 payload: v\n" in plain.stdout
