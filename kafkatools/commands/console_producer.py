@@ -426,12 +426,15 @@ class ConsoleProducer:
 
     def _tell_oversized(self) -> None:
         """Lines that were too long to be kept."""
+        if not self._reader.oversized:
+            return
         from kafkatools.core.errors import RecordTooLarge
+        from kafkatools.core.producer.producer_batch import value_size_upper_bound
 
         limit = self._config.max_request_size
         for _, length in self._reader.oversized:
             error = RecordTooLarge(
-                f"The message is {length + 88} bytes when serialized which is larger than {limit}, "
+                f"The message is {value_size_upper_bound(length)} bytes when serialized which is larger than {limit}, "
                 "which is the value of the max.request.size configuration."
             )
             self._tally.fail(1, error, lambda index, length=length: self._describe(-1, length))  # type: ignore[misc]

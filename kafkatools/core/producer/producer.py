@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from array import array
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -204,12 +205,14 @@ class Producer:
             return [(partition, rows, range(rows.count))]
         if self._partitioner is not None:
             chosen = [self._choose_partition(topic, *cells, cluster) for cells in _cells(rows)]
-            from array import array
-
             return list(group_rows(rows, array("i", chosen)))
         if rows.key_lengths is None or self._ignore_keys:
             return [(UNKNOWN_PARTITION, rows, range(rows.count))]
-        return list(group_rows(rows, partitions_of_keys(rows, cluster.partition_count(topic) or 1)))
+        partitions = partitions_of_keys(rows, cluster.partition_count(topic) or 1)
+        if UNKNOWN_PARTITION in partitions:
+            sticky = self._accumulator.sticky_partition(topic, len(rows.buffer), cluster)
+            partitions = array("i", [sticky if each < 0 else each for each in partitions])
+        return list(group_rows(rows, partitions))
 
     def _append_rows(self, target: TopicPartition, rows: RowColumns, sink: RowsSink, cluster: ClusterSnapshot) -> None:
         start = 0

@@ -251,10 +251,12 @@ class ProducerBatch:
         """Writes the header, compresses, computes the CRC; again after the producer state was reset."""
         if self._records is not None and not self._reopened:
             return
-        if self._reopened and self._records is not None:
-            self.builder.reopen_and_rewrite_producer_state(
-                self.producer_id, self.producer_epoch, self.base_sequence, is_transactional
-            )
+        if self._reopened:
+            state = (self.producer_id, self.producer_epoch, self.base_sequence, is_transactional)
+            if self._records is None:
+                self.builder.set_producer_state(*state)
+            else:
+                self.builder.reopen_and_rewrite_producer_state(*state)
         self._reopened = False
         self._closed_for_appends = True
         self._records = self.builder.close()
@@ -441,5 +443,14 @@ def batch_size_upper_bound(payload: Payload) -> int:
 
 def rows_size_upper_bound(columns: RowColumns, row: int) -> int:
     """The same for one row of columns."""
-    size = BATCH_OVERHEAD + MAX_RECORD_OVERHEAD + 1 + 5 + max(0, columns.value_lengths[row])
-    return size + (1 if columns.key_lengths is None else 5 + max(0, columns.key_lengths[row]))
+    size = BATCH_OVERHEAD + MAX_RECORD_OVERHEAD + 1 + _cell_size(columns.value_lengths[row])
+    return size + (1 if columns.key_lengths is None else _cell_size(columns.key_lengths[row]))
+
+
+def _cell_size(length: int) -> int:
+    return 1 if length < 0 else length + _varint_size(length)
+
+
+def value_size_upper_bound(length: int) -> int:
+    """The same for a record that is nothing but a value of so many bytes."""
+    return BATCH_OVERHEAD + MAX_RECORD_OVERHEAD + 1 + 1 + _cell_size(length)

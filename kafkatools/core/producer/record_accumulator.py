@@ -271,6 +271,14 @@ class RecordAccumulator:
         topic.sticky.update(sticky, batch.estimated_size_bytes, cluster, _all_full(queue))
         return AppendResult(append.future, append.taken, len(queue) > 1 or batch.is_full, True, partition)
 
+    def sticky_partition(self, topic: str, size_bytes: int, cluster: Cluster) -> int:
+        """The partition for unkeyed rows of so many bytes that go out together with keyed ones, in one order."""
+        with self._lock:
+            sticky = self._topic_locked(topic).sticky
+            info = sticky.peek(cluster)
+            sticky.update(info, size_bytes, cluster)
+            return info.partition
+
     def make_builder(self, topic: str, capacity_bytes: int, buffer: bytearray | None = None) -> BatchBuilder:
         """A builder with this producer's compression and what has been learnt about the topic's ratio."""
         settings = self.settings

@@ -246,6 +246,16 @@ def test_a_reset_producer_state_is_written_when_the_batch_is_closed_again() -> N
     assert (written.producer_epoch, written.base_sequence, written.is_valid()) == (1, 0, True)
 
 
+def test_a_producer_state_that_is_reset_before_the_batch_was_ever_closed_is_written() -> None:
+    batch = new_batch()
+    append_all(batch, [b"a"], [])
+    batch.set_producer_state(5, 0, 10, False)
+    batch.reset_producer_state(5, 1, 0)
+    batch.close()
+    written = RecordBatch(batch.records())
+    assert (written.producer_epoch, written.base_sequence, written.is_valid()) == (1, 0, True)
+
+
 def test_a_leader_change_is_seen_by_a_retry_only() -> None:
     batch = new_batch()
     batch.maybe_update_leader_epoch(3)
