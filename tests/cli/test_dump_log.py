@@ -173,3 +173,15 @@ def test_json_failure_is_an_error_object() -> None:
     )
     assert json.loads(ran.err)["error"]["message"].endswith("no such file")
     assert ran.status is ExitStatus.FAILED
+
+
+def test_batches_inside_one_with_a_wrong_length_are_salvaged(tmp_path: pathlib.Path) -> None:
+    data = bytearray((recorded_segments.log_directory("multi-segment") / LOG).read_bytes())
+    data[2171 + 8 : 2171 + 12] = (4681 - 2171 - 12).to_bytes(4, "big")
+    (tmp_path / LOG).write_bytes(data)
+    plain = run_kt("dump-log", "--files", LOG, cwd=tmp_path)
+    salvaged = run_kt("dump-log", "--files", LOG, "--salvage", cwd=tmp_path)
+    assert " position: 2691 " not in plain.out
+    assert "at byte 2171: a valid batch begins inside it, at byte 2691" in plain.err
+    assert " position: 2691 " in salvaged.out
+    assert " position: 4681 " in plain.out and " position: 4681 " in salvaged.out

@@ -129,6 +129,7 @@ class FileDump:
                 self._report,
                 base_offset=base_offset,
                 stop_at_damage=self._options.stop_at_damage,
+                salvage=self._options.salvage,
             )
             gaps = GapFinder(self.summary.gaps.setdefault(os.path.abspath(path), {}))
             self._dump_batches(walk, self._lines.stretch(file, end, gaps), gaps, path)

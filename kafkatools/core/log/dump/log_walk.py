@@ -33,6 +33,7 @@ class LogWalk:
         *,
         base_offset: int = UNKNOWN,
         stop_at_damage: bool = False,
+        salvage: bool = False,
     ) -> None:
         self._file = file
         self._end = end
@@ -42,6 +43,7 @@ class LogWalk:
         self._checks = HeaderChecks(shown_name, report, base_offset)
         self._is_legacy = False
         self._stop_at_damage = stop_at_damage
+        self._salvage = salvage
         self.has_stopped = False
         self.trailing_bytes = 0
 
@@ -66,6 +68,8 @@ class LogWalk:
             self._position = header.position + header.size_bytes
             self._checks.check(header)
             yield header
+            if not header.is_valid and self._position == header.position + header.size_bytes:
+                self._look_inside(header)
         if self.has_stopped and self._stop_at_damage:
             return
         if not self.has_stopped:
@@ -87,6 +91,17 @@ class LogWalk:
                 return
             yield header
             position = self._next_valid(header.position + header.size_bytes)
+
+    def _look_inside(self, header: Header) -> None:
+        """A batch with a wrong checksum may only have a wrong length, with others inside. Its view is void then."""
+        start, end = header.position + 1, header.position + header.size_bytes
+        found = next_valid_batch(self._file, start, self._end, legacy=self._is_legacy, before=end)
+        if found < 0:
+            return
+        how = "going on there" if self._salvage else "--salvage goes on there"
+        self._report(Finding(self._name, header.position, f"a valid batch begins inside it, at byte {found}", how))
+        if self._salvage:
+            self._position = found
 
     def _next_valid(self, position: int) -> int:
         return next_valid_batch(self._file, position, self._end, legacy=self._is_legacy)

@@ -21,12 +21,15 @@ _STEP = 1 << 20
 _MAGIC_POSITION = 16
 
 
-def next_valid_batch(file: SegmentFile, position: int, end: int, *, legacy: bool = False) -> int:
-    """The position of the first valid batch at or after `position`; -1 when there is none."""
-    while position < end - LEGACY_HEADER_V0:
+def next_valid_batch(
+    file: SegmentFile, position: int, end: int, *, legacy: bool = False, before: int | None = None
+) -> int:
+    """The position of the first valid batch at or after `position`, and before `before`; -1 when there is none."""
+    stop = end - LEGACY_HEADER_V0 if before is None else min(before, end - LEGACY_HEADER_V0)
+    while position < stop:
         found = _in_step(file, position, end, legacy)
         if found >= 0:
-            return found
+            return found if found < stop else -1
         position += _STEP
     return -1
 
@@ -66,7 +69,7 @@ def _is_batch(file: SegmentFile, position: int, end: int, header: bytes) -> bool
 def _is_plausible(header: bytes) -> bool:
     """Cheap checks before the checksum is computed, so that garbage costs little."""
     attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, count = _TAIL.unpack_from(header, 21)
-    return (
+    return bool(
         attributes & ~_KNOWN_ATTRIBUTES == 0
         and attributes & 7 <= _LAST_CODEC
         and 0 <= count <= last_delta + 1

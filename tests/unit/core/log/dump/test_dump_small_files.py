@@ -1,0 +1,169 @@
+"""Indexes, producer snapshots and transaction indexes from bytes, and decoders of keys and values."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from crc32c import crc32c
+
+from kafkatools.core.log.dump.control_text import control_text
+from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.log.dump.decoders import (
+    cluster_metadata_decoder,
+    offsets_decoder,
+    plain_decoder,
+    remote_log_metadata_decoder,
+    value_decoder,
+)
+from kafkatools.core.log.dump.file_kinds import base_offset_of, kind_of, snapshot_id_of
+from kafkatools.core.log.dump.index_files import OffsetIndexFile, TimeIndexFile
+from kafkatools.core.log.dump.records import DumpedRecord
+from kafkatools.core.log.dump.state_files import read_aborted_transactions, read_producer_snapshot
+
+
+def offset_index(*entries: tuple[int, int], tail: bytes = b"") -> OffsetIndexFile:
+    return OffsetIndexFile.parse(b"".join(struct.pack(">ii", *entry) for entry in entries) + tail, 100)
+
+
+def test_lookup_gives_the_last_entry_at_or_below() -> None:
+    index = offset_index((5, 50), (9, 90), (20, 200))
+    assert [index.lookup(offset) for offset in (100, 104, 105, 108, 109, 119, 120, 999)] == [
+        0,
+        0,
+        50,
+        50,
+        90,
+        90,
+        200,
+        200,
+    ]
+
+
+def test_lookup_in_a_long_index_is_the_same_in_its_warm_and_cold_part() -> None:
+    index = offset_index(*((number * 2, number) for number in range(1, 5000)))
+    assert all(index.lookup(100 + number * 2 + 1) == number for number in range(1, 5000, 7))
+
+
+def test_partial_entry_is_odd_and_not_read() -> None:
+    index = offset_index((5, 50), tail=b"abc")
+    assert (index.entries, index.odd_bytes) == (((105, 50),), 3)
+    with pytest.raises(Damage, match="found 11 bytes which is neither positive nor a multiple of 8"):
+        index.sanity_check("x.index")
+
+
+def test_zero_entry_hides_what_follows() -> None:
+    assert offset_index((5, 50), (0, 0), (9, 90)).unseen_from == 8
+    assert offset_index((5, 50), (0, 0), (0, 0)).unseen_from < 0
+    times = TimeIndexFile.parse(struct.pack(">qiqiqi", 1, 5, 0, 0, 2, 9), 100)
+    assert times.unseen_from == 12
+
+
+def test_time_index_that_ends_before_it_begins_is_not_sane() -> None:
+    times = TimeIndexFile.parse(struct.pack(">qiqi", 50, 5, 40, 6), 100)
+    with pytest.raises(Damage, match="last timestamp is 40 which is less than the first timestamp 50"):
+        times.sanity_check("x.timeindex")
+
+
+def snapshot(entries: bytes, count: int) -> bytes:
+    body = struct.pack(">I", count) + entries
+    return struct.pack(">hI", 1, crc32c(body)) + body
+
+
+def test_producer_snapshot_gives_its_entries() -> None:
+    entry = struct.pack(">qhiqiqiq", 7, 2, 1, 99, 3, 1000, 4, -1)
+    (producer,) = read_producer_snapshot(snapshot(entry, 1))
+    assert (producer.producer_id, producer.producer_epoch, producer.last_offset) == (7, 2, 99)
+    # the sequences of the batch wrapped from 2147483647 to 0
+    assert (producer.first_sequence, producer.last_sequence) == (2147483646, 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "Snapshot failed schema validation: null"),
+        (b"\x00\x09" + bytes(20), "Snapshot contained an unknown file version 9"),
+        (snapshot(b"", 3), "Snapshot failed schema validation: null"),
+        (snapshot(b"", 0)[:-1] + b"\x00!", r"Snapshot is corrupt \(CRC is no longer valid\)"),
+    ],
+)
+def test_bad_producer_snapshots_are_refused(data: bytes, message: str) -> None:
+    with pytest.raises(Damage, match=message):
+        read_producer_snapshot(data)
+
+
+def test_half_an_aborted_transaction_is_not_read() -> None:
+    data = struct.pack(">hqqqq", 0, 1, 2, 3, 4)
+    (entry,) = read_aborted_transactions(data + data[:33])
+    assert (entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset) == (1, 2, 3, 4)
+
+
+def test_file_kinds() -> None:
+    assert kind_of("a/00000000000000000000.log") == ".log"
+    assert kind_of("a/00000000000000000000.log.deleted") is None
+    assert kind_of("partition.metadata") is None
+    assert base_offset_of("x/00000000000000000152.timeindex") == 152
+    assert snapshot_id_of("00000000000000000243-0000000001.checkpoint") == (243, 1)
+    assert snapshot_id_of("bootstrap.checkpoint") is None
+    with pytest.raises(Damage, match='For input string: "abc"'):
+        base_offset_of("abc.log")
+
+
+def record(key: bytes | None, value: bytes | None) -> DumpedRecord:
+    views = [None if data is None else memoryview(data) for data in (key, value)]
+    return DumpedRecord(offset=4, timestamp=0, sequence=-1, key=views[0], value=views[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("org.apache.kafka.tools.api.StringDecoder", b"abc", "abc"),
+        ("IntegerDecoder", b"\xff\xff\xff\xfe\x00", "-2"),
+        ("LongDecoder", bytes(7) + b"\x05", "5"),
+        ("org.apache.kafka.tools.api.DefaultDecoder", b"\x00\xff", "AP8="),
+    ],
+)
+def test_decoder_classes(name: str, value: bytes, shown: str) -> None:
+    decoder = value_decoder(name)
+    assert decoder is not None
+    assert plain_decoder(decoder, decoder)(record(None, value)) == (None, shown)
+
+
+def test_decoder_class_of_ones_own_is_not_known() -> None:
+    assert value_decoder("com.example.Mine") is None
+
+
+def test_number_of_too_few_bytes_is_damage() -> None:
+    decoder = value_decoder("LongDecoder")
+    assert decoder is not None
+    with pytest.raises(Damage):
+        plain_decoder(decoder, decoder)(record(None, b"1234"))
+
+
+def test_wrong_decoders_say_so_in_the_words_of_kafka() -> None:
+    assert offsets_decoder()(record(b"\x6c\x69", b"")) == ("Unknown record type 27753 at offset 4, skipping.", None)
+    assert cluster_metadata_decoder()(record(None, b"\x24")) == (
+        None,
+        "Error at 4, skipping. Could not deserialize metadata record due to unknown frame version 36"
+        "(only frame version 1 is supported)",
+    )
+    assert remote_log_metadata_decoder()(record(None, b"")) == (
+        None,
+        "Error at offset 4, skipping. Error while reading frame version",
+    )
+    with pytest.raises(Damage, match="message had a missing key"):
+        offsets_decoder()(record(None, b""))
+
+
+def test_tombstone_is_shown_as_a_delete() -> None:
+    key = b"\x00\x02\x00\x01g"
+    assert offsets_decoder()(record(key, None)) == ('{"type":"2","data":{"group":"g"}}', "<DELETE>")
+
+
+def test_control_records() -> None:
+    assert control_text(record(bytes((0, 0, 0, 1)), bytes((0, 0, 0, 0, 0, 7)))) == (
+        " endTxnMarker: COMMIT coordinatorEpoch: 7"
+    )
+    assert control_text(record(bytes((0, 0, 0, 99)), b"")) == " controlType: UNKNOWN(99)"
+    with pytest.raises(Damage, match="Must have at least 4 bytes"):
+        control_text(record(b"\x00", b""))
