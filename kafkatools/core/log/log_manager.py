@@ -77,8 +77,8 @@ class LogManager:
         return self._high_watermarks.get(name, 0)
 
     def get_or_create(self, name: TopicPartition, topic_id: str, config: LogConfig, wall_ms: int) -> PartitionLog:
-        """The log of a partition: the open one, the one on disk, or a new one. Its high watermark is the end of the log;
-        an owner with followers sets it back."""
+        """The log of a partition: the open one, the one on disk, or a new one. Its high watermark is the end of the
+        log; an owner with followers sets it back."""
         log = self.logs.get(name)
         if log is not None:
             return log
@@ -165,8 +165,8 @@ class LogManager:
         checkpoints.write_offset_checkpoint(self.files, self._path(name), known)
 
     def close(self, broker_epoch: int) -> None:
-        """Flush and close every log, write the checkpoints, then the marker of a clean stop. When a disk error stops it,
-        there is no marker, and the next start recovers."""
+        """Flush and close every log, write the checkpoints, then the marker of a clean stop. When a disk error stops
+        it, there is no marker, and the next start recovers."""
         for log in self.logs.values():
             log.flush()
             log.close()
