@@ -114,7 +114,7 @@ def find_lines(
         elif stop == carriage:
             if after == end and not is_end:
                 break
-            if newline == after:
+            if newline == after and after < end:
                 after += 1
         starts[row] = position
         sizes[row] = stop - position

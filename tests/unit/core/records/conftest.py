@@ -16,7 +16,7 @@ def kernels(request: pytest.FixtureRequest) -> Any:
     """The functions of all record kernels: the ones in use, and the plain sources."""
     if request.param == "in use":
         return kernel
-    merged = types.SimpleNamespace()
+    merged = types.ModuleType("plain")
     for name in ("_kernel", "_kernel_text", "_scan_kernel"):
         merged.__dict__.update(vars(plain_kernel(name)))
     return merged

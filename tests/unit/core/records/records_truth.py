@@ -40,7 +40,13 @@ def java_batch_names() -> list[str]:
 def true_records(name: str) -> list[tuple[Any, ...]]:
     """Offset, timestamp (-1 for none), key, value, headers of each data record of a log."""
     return [
-        (offset, -1 if timestamp is None else timestamp, _bytes(key), _bytes(value), tuple((h, _bytes(v)) for h, v in headers))
+        (
+            offset,
+            -1 if timestamp is None else timestamp,
+            _bytes(key),
+            _bytes(value),
+            tuple((h, _bytes(v)) for h, v in headers),
+        )
         for offset, timestamp, _, key, value, headers in _json("true-records.json.xz")[name]
     ]
 

@@ -91,7 +91,7 @@ def test_records_before_the_damaged_one_are_given() -> None:
 
 
 def test_unknown_codec_is_an_error_of_its_own() -> None:
-    with pytest.raises(UnsupportedCompressionType, match="Unknown compression type id: 6"):
+    with pytest.raises(UnsupportedCompressionType, match="Unknown compression type id: 7"):
         for batch in read_file_batches(damaged("damaged-attributes-codec-unknown")):
             batch.columns()
 
@@ -111,7 +111,9 @@ def test_size_of_the_length_field(length: int, is_damage: bool) -> None:
     data = bytearray(segments("plain-java")[0][:104])
     data[8:12] = length.to_bytes(4, "big", signed=True)
     if is_damage:
-        with pytest.raises(CorruptRecord, match=rf"Record size {length} is less than the minimum record overhead \(14\)"):
+        with pytest.raises(
+            CorruptRecord, match=rf"Record size {length} is less than the minimum record overhead \(14\)"
+        ):
             list(read_batches(data))
         with pytest.raises(CorruptRecord, match=rf"Found record size {length} smaller than .* in file some.log."):
             list(read_file_batches(data, file_name="some.log"))
@@ -160,7 +162,9 @@ def read_all(data: bytes | bytearray) -> None:
         pass
 
 
-@pytest.mark.parametrize("name", ["v2-none", "v2-gzip", "v2-snappy", "v2-lz4", "v2-zstd", "v1-none", "v1-lz4", "v0-gzip"])
+@pytest.mark.parametrize(
+    "name", ["v2-none", "v2-gzip", "v2-snappy", "v2-lz4", "v2-zstd", "v1-none", "v1-lz4", "v0-gzip"]
+)
 def test_truncation_at_every_byte_is_survived(name: str) -> None:
     data = java_batch(name)
     for cut in range(0, len(data), 1 if len(data) < 3000 else 17):

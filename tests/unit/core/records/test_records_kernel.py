@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from records_truth import plain_kernel, segments
 
 from kafkatools.core.records import kernel
-from kafkatools.core.records.columns import RecordColumns, RowColumns
 from kafkatools.core.records.batch import read_file_batches
+from kafkatools.core.records.columns import RecordColumns, RowColumns
 
 LOOSE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
 
@@ -167,7 +167,9 @@ def columns_of(rows: list[tuple[bytes | None, bytes | None]]) -> RecordColumns:
     count = len(rows)
     ints = (cells.key_positions, cells.key_lengths, cells.value_positions, cells.value_lengths)
     nothing = array("i", bytes(4 * count))
-    return RecordColumns(cells.buffer, (array("q", range(count)), array("q", bytes(8 * count))), (*ints, nothing, nothing))
+    return RecordColumns(
+        cells.buffer, (array("q", range(count)), array("q", bytes(8 * count))), (*ints, nothing, nothing)
+    )
 
 
 def test_values_are_appended_with_separators(kernels: Any) -> None:

@@ -1,0 +1,194 @@
+"""The codecs: what they write, what they read from others, and how much they may give back."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import random
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkatools.core.errors import CorruptRecord, KafkaError, RecordTooLarge, UnsupportedCompressionType
+from kafkatools.core.records.compression import CompressionType, check_level, compress, decompress
+
+PACKED = [codec for codec in CompressionType if codec]
+NOISE = random.Random(7).randbytes(200_000)
+SAMPLES = [b"", b"a", b"hello kafka " * 20_000, NOISE]
+
+
+@pytest.mark.parametrize("codec", CompressionType)
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("sample", SAMPLES, ids=["empty", "one", "text", "noise"])
+def test_round_trip(codec: CompressionType, magic: int, sample: bytes) -> None:
+    assert decompress(codec, memoryview(compress(codec, sample, magic=magic)), magic=magic) == sample
+
+
+@settings(deadline=None)
+@given(st.sampled_from(PACKED), st.lists(st.tuples(st.binary(max_size=20), st.integers(1, 9000)), max_size=6))
+def test_round_trip_of_any_bytes(codec: CompressionType, parts: list[tuple[bytes, int]]) -> None:
+    data = b"".join(text * count for text, count in parts)
+    assert decompress(codec, compress(codec, data)) == data
+
+
+def test_gzip_has_javas_header() -> None:
+    assert compress(1, b"x")[:10].hex() == "1f8b08000000000000ff"
+
+
+def test_snappy_has_xerials_chunks_of_32_kib() -> None:
+    packed = compress(2, bytes(70_000))
+    assert packed[:16].hex() == "82534e41505059000000000100000001"
+    sizes = []
+    position = 16
+    while position < len(packed):
+        length = int.from_bytes(packed[position : position + 4], "big")
+        sizes.append(len(decompress(2, packed[position + 4 : position + 4 + length])))
+        position += 4 + length
+    assert sizes == [32768, 32768, 70_000 - 65536]
+
+
+def test_lz4_has_independent_blocks_of_64_kib_and_no_checksums() -> None:
+    packed = compress(3, NOISE)
+    assert packed[:7].hex() == "04224d18604082"
+    assert packed[7:11] == (0x80000000 | 65536).to_bytes(4, "little")
+    assert packed[-4:] == bytes(4)
+
+
+def test_lz4_of_magic_0_has_its_wrong_header_checksum() -> None:
+    packed = compress(3, b"text", magic=0)
+    assert packed[:7].hex() == "04224d1860401a"
+    assert decompress(3, packed, magic=0) == b"text"
+    with pytest.raises(CorruptRecord):
+        decompress(3, packed, magic=1)
+    right = compress(3, b"text", magic=1)
+    assert decompress(3, right, magic=0) == b"text"
+
+
+def test_lz4_of_magic_0_with_content_size() -> None:
+    import lz4.frame
+
+    frame = bytearray(lz4.frame.compress(b"content size " * 10, store_size=True))
+    assert frame[4] & 8
+    frame[14] ^= 0xFF
+    assert decompress(3, frame, magic=0) == b"content size " * 10
+    with pytest.raises(CorruptRecord):
+        decompress(3, frame)
+
+
+def test_several_gzip_members_are_read_and_what_follows_is_ignored() -> None:
+    data = gzip.compress(b"one ") + gzip.compress(b"two")
+    assert decompress(1, data) == b"one two"
+    assert decompress(1, data + b"rest") == b"one two"
+
+
+def test_raw_snappy_and_joined_streams_are_read() -> None:
+    import snappy
+
+    assert decompress(2, snappy.compress(b"raw " * 100)) == b"raw " * 100
+    assert decompress(2, compress(2, b"one ") + compress(2, b"two")) == b"one two"
+
+
+def test_several_zstd_frames_and_skippable_ones_are_read() -> None:
+    skippable = b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"xyz"
+    assert decompress(4, compress(4, b"one ") + skippable + compress(4, b"two")) == b"one two"
+
+
+def test_zstd_frames_with_content_size_and_checksum_are_read() -> None:
+    import zstandard
+
+    packer = zstandard.ZstdCompressor(level=1, write_content_size=True, write_checksum=True)
+    for sample in SAMPLES[1:]:
+        assert decompress(4, packer.compress(sample)) == sample
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_more_than_the_cap_is_refused(codec: CompressionType) -> None:
+    packed = compress(codec, bytes(1_000_000))
+    with pytest.raises(RecordTooLarge):
+        decompress(codec, packed, max_output_bytes=999_999)
+    assert len(decompress(codec, packed, max_output_bytes=1_000_000)) == 1_000_000
+
+
+def test_a_bomb_is_stopped_early() -> None:
+    inner = zlib.compressobj(9, zlib.DEFLATED, 31)
+    bomb = b"".join(inner.compress(bytes(1 << 20)) for _ in range(64)) + inner.flush()
+    assert len(bomb) < 100_000
+    with pytest.raises(RecordTooLarge):
+        decompress(1, bomb, max_output_bytes=1 << 20)
+
+
+def test_a_claimed_snappy_size_is_not_believed() -> None:
+    with pytest.raises(CorruptRecord, match="cannot hold"):
+        decompress(2, b"\xff\xff\xff\x3f\x00")
+    with pytest.raises(RecordTooLarge):
+        decompress(2, b"\xff\xff\xff\xff\x0f" + bytes(10))
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_truncation_is_damage(codec: CompressionType) -> None:
+    packed = compress(codec, NOISE[:500] * 3)
+    for cut in range(len(packed)):
+        if codec is CompressionType.SNAPPY and cut == 16:
+            continue  # a header and no chunk is an empty stream
+        with pytest.raises(CorruptRecord):
+            decompress(codec, packed[:cut])
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from(PACKED), st.data())
+def test_flipped_bits_are_survived(codec: CompressionType, data: st.DataObject) -> None:
+    packed = bytearray(compress(codec, b"some text, some text again " * 50 + NOISE[:300]))
+    for _ in range(data.draw(st.integers(1, 5))):
+        packed[data.draw(st.integers(0, len(packed) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with contextlib.suppress(KafkaError):
+        assert len(decompress(codec, packed, max_output_bytes=1 << 20)) <= 1 << 20
+
+
+@settings(deadline=None)
+@given(st.sampled_from(PACKED), st.binary(max_size=64), st.sampled_from([0, 2]))
+def test_any_bytes_are_survived(codec: CompressionType, data: bytes, magic: int) -> None:
+    head = {1: b"\x1f\x8b\x08", 2: b"", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}[codec]
+    for packed in (data, head + data):
+        with contextlib.suppress(KafkaError):
+            decompress(codec, packed, magic=magic, max_output_bytes=1 << 16)
+
+
+@pytest.mark.parametrize("number", [-1, 5, 6, 7])
+def test_unknown_codecs_are_errors_of_their_own(number: int) -> None:
+    for call in (compress, decompress):
+        with pytest.raises(UnsupportedCompressionType, match=f"Unknown compression type id: {number}"):
+            call(number, b"")
+
+
+def test_names_are_kafkas() -> None:
+    assert [codec.label for codec in CompressionType] == ["none", "gzip", "snappy", "lz4", "zstd"]
+    assert CompressionType.for_label("zstd") is CompressionType.ZSTD
+    with pytest.raises(UnsupportedCompressionType, match="Unknown compression name: brotli"):
+        CompressionType.for_label("brotli")
+
+
+@pytest.mark.parametrize(
+    ("codec", "good", "bad"),
+    [
+        (CompressionType.GZIP, (-1, 1, 9), (0, 10, -2)),
+        (CompressionType.LZ4, (1, 9, 17), (0, 18)),
+        (CompressionType.ZSTD, (-131072, 3, 22), (-131073, 23)),
+    ],
+)
+def test_levels_are_kafkas(codec: CompressionType, good: tuple[int, ...], bad: tuple[int, ...]) -> None:
+    assert [check_level(codec, level) for level in good] == list(good)
+    for level in bad:
+        with pytest.raises(ValueError, match="is not between"):
+            check_level(codec, level)
+    with pytest.raises(ValueError, match="has no compression levels"):
+        check_level(CompressionType.SNAPPY, 1)
+
+
+@pytest.mark.parametrize("codec", [CompressionType.GZIP, CompressionType.LZ4, CompressionType.ZSTD])
+def test_a_higher_level_packs_tighter(codec: CompressionType) -> None:
+    words = random.Random(1)
+    text = b" ".join(words.choice((b"lorem", b"ipsum", b"dolor", b"sit", b"amet")) for _ in range(20_000))
+    highest = 22 if codec is CompressionType.ZSTD else 9 if codec is CompressionType.GZIP else 17
+    assert len(compress(codec, text, highest)) < len(compress(codec, text, 1))

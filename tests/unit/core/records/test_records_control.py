@@ -1,0 +1,83 @@
+"""Control records: recorded markers are read and written again."""
+
+from __future__ import annotations
+
+import pytest
+from records_truth import segments
+
+from kafkatools.core.errors import CorruptRecord
+from kafkatools.core.records.batch import RecordBatch, read_batches
+from kafkatools.core.records.control import (
+    ControlRecordType,
+    EndTransactionMarker,
+    parse_control_type,
+    write_control_record,
+    write_end_transaction_marker,
+)
+
+
+def markers(name: str) -> list[RecordBatch]:
+    return [
+        batch
+        for segment in segments(name)
+        for batch in read_batches(segment)
+        if isinstance(batch, RecordBatch) and batch.is_control and batch.record_count
+    ]
+
+
+@pytest.mark.parametrize(("name", "commits", "aborts"), [("txn-java", 5, 6), ("txn-librdkafka", 5, 6)])
+def test_recorded_markers(name: str, commits: int, aborts: int) -> None:
+    kinds = [EndTransactionMarker.of_batch(batch).type for batch in markers(name)]
+    assert (kinds.count(ControlRecordType.COMMIT), kinds.count(ControlRecordType.ABORT)) == (commits, aborts)
+
+
+@pytest.mark.parametrize("name", ["txn-java", "compacted-txn", "consumer-offsets"])
+def test_markers_are_written_byte_for_byte(name: str) -> None:
+    found = markers(name)
+    assert found
+    for batch in found:
+        if batch.delete_horizon_ms is not None:
+            continue
+        written = write_end_transaction_marker(
+            EndTransactionMarker.of_batch(batch),
+            timestamp=batch.base_timestamp,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_offset=batch.base_offset,
+            partition_leader_epoch=batch.partition_leader_epoch,
+        )
+        assert written == batch.to_bytes()
+
+
+def test_quorum_control_records_are_written_byte_for_byte() -> None:
+    found = [batch for batch in markers("cluster-metadata") if batch.record_count == 1]
+    assert found
+    for batch in found:
+        record = batch.columns().record(0)
+        assert record.value is not None
+        written = write_control_record(
+            parse_control_type(record.key),
+            record.value,
+            timestamp=record.timestamp,
+            base_offset=batch.base_offset,
+            partition_leader_epoch=batch.partition_leader_epoch,
+        )
+        assert written == batch.to_bytes()
+
+
+def test_types_to_come_are_unknown_and_bad_keys_are_damage() -> None:
+    assert parse_control_type(b"\x00\x00\x00\x63") is ControlRecordType.UNKNOWN
+    assert parse_control_type(b"\x00\x01\x00\x02") is ControlRecordType.LEADER_CHANGE
+    for key in (None, b"", b"\x00\x00\x00", b"\xff\xff\x00\x00"):
+        with pytest.raises(CorruptRecord):
+            parse_control_type(key)
+
+
+def test_bad_markers_are_damage() -> None:
+    key = ControlRecordType.COMMIT.key()
+    for bad in (None, b"", b"\x00\x00\x00\x00\x00", b"\xff\xff\x00\x00\x00\x00"):
+        with pytest.raises(CorruptRecord):
+            EndTransactionMarker.parse(key, bad)
+    with pytest.raises(CorruptRecord, match="Expected end transaction marker type, but found LEADER_CHANGE"):
+        EndTransactionMarker.parse(ControlRecordType.LEADER_CHANGE.key(), b"\x00\x00\x00\x00\x00\x07")
+    assert EndTransactionMarker.parse(key, b"\x00\x00\x00\x00\x00\x07").coordinator_epoch == 7
