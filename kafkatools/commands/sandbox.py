@@ -1,4 +1,5 @@
-"""kt sandbox: the broker in the background that commands use when no --bootstrap-server is given. Kafka has no such tool."""
+"""kt sandbox: the broker in the background that commands use when no --bootstrap-server is given. Kafka has no such
+tool."""
 
 from __future__ import annotations
 
@@ -24,7 +25,13 @@ def _show(console: Console, args: Args, line: str, row: dict[str, Any]) -> None:
 
 
 def _row(info: SandboxInfo, state: str) -> dict[str, Any]:
-    return {"state": state, "bootstrap": info.bootstrap, "pid": info.pid, "directory": info.directory, "idle_ms": info.idle_ms}
+    return {
+        "state": state,
+        "bootstrap": info.bootstrap,
+        "pid": info.pid,
+        "directory": info.directory,
+        "idle_ms": info.idle_ms,
+    }
 
 
 def run_start(console: Console, args: Args) -> ExitStatus:
@@ -59,7 +66,9 @@ def run_status(console: Console, args: Args) -> ExitStatus:
     if info is None:
         _show(console, args, "Not running", {"state": "stopped"})
         return ExitStatus.FAILED
-    _show(console, args, f"Running on {info.bootstrap} (pid {info.pid}, data in {info.directory})", _row(info, "running"))
+    _show(
+        console, args, f"Running on {info.bootstrap} (pid {info.pid}, data in {info.directory})", _row(info, "running")
+    )
     return ExitStatus.OK
 
 
@@ -79,7 +88,9 @@ _START_OPTIONS = (
     Option("--port", "Port to listen on; without it 29092, or a free one if that is taken.", value="PORT", type=int),
     Option("--dir", "Directory of the data; without it one below KT_HOME.", value="DIR"),
     Option("--set", "A setting of the broker.", value="KEY=VALUE", repeatable=True),
-    Option("--idle-minutes", "Minutes without a request after which it stops; 0: never.", value="N", type=int, default=30),
+    Option(
+        "--idle-minutes", "Minutes without a request after which it stops; 0: never.", value="N", type=int, default=30
+    ),
 )
 
 COMMAND = Command(

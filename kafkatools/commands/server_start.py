@@ -1,6 +1,7 @@
 """kt server-start: one broker with its controller in the foreground, as kafka-server-start.sh starts one.
 
-Settings that mean nothing here are named in a warning. A listener that other machines can reach needs --insecure: there is no TLS, no SASL and no authorizer.
+Settings that mean nothing here are named in a warning. A listener that other machines can reach needs --insecure:
+there is no TLS, no SASL and no authorizer.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def _serve(console: Console, node: Node) -> None:
     node.start()
     run_file = RunFile(os.path.join(console.home, "servers", f"{os.getpid()}.json"))
     try:
-        run_file.write({"pid": os.getpid(), "node_id": node.node_id, "bootstrap": node.bootstrap, "directory": node.log_directory})
+        run_file.write(
+            {"pid": os.getpid(), "node_id": node.node_id, "bootstrap": node.bootstrap, "directory": node.log_directory}
+        )
         signal.signal(signal.SIGTERM, lambda *_: node.request_stop())
         signal.signal(signal.SIGINT, lambda *_: node.request_stop())
         console.error(f"INFO node {node.node_id} of cluster {node.cluster_id} is ready on {node.bootstrap}")

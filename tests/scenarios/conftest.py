@@ -27,8 +27,12 @@ class BrokerProcess:
         """Run `kt` with this home."""
         return subprocess.run(
             [sys.executable, "-m", "kafkatools", *args],
-            input=stdin, capture_output=True, timeout=timeout, env={**os.environ, "KT_HOME": str(self.home)}, check=False,
-        )  # fmt: skip
+            input=stdin,
+            capture_output=True,
+            timeout=timeout,
+            env={**os.environ, "KT_HOME": str(self.home)},
+            check=False,
+        )
 
     def start(self, **settings: str) -> None:
         """Start it; a second start takes the same port."""

@@ -1,4 +1,5 @@
-"""Log directories change hands: Apache Kafka reads and opens what this broker wrote, and this broker what Apache Kafka wrote, after a clean stop and after kill -9."""
+"""Log directories change hands: Apache Kafka reads and opens what this broker wrote, and this broker what Apache
+Kafka wrote, after a clean stop and after kill -9."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ import threading
 from typing import Any
 
 import pytest
-from kafkatools.core.clock import SystemClock
 from support.broker_client import BrokerClient, batch
+
+from kafkatools.core.clock import SystemClock
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "log"
 
@@ -48,7 +50,8 @@ def read_all(client: BrokerClient, topic: str, partition: int = 0) -> list[Any]:
 
 
 def test_records_acked_before_a_kill_are_there_after_it(broker: Any) -> None:
-    """kill -9 in the middle of producing, three times: every acknowledged record keeps its offset, offsets have no gap and no repetition."""
+    """kill -9 in the middle of producing, three times: every acknowledged record keeps its offset, offsets have no
+    gap and no repetition."""
     acked: dict[int, bytes] = {}
     numbers = itertools.count()
     with connect(broker) as client:
@@ -114,7 +117,9 @@ def test_apache_kafkas_dump_log_finds_nothing_wrong(broker: Any, kafka_tool: Any
     assert sane.stdout.count(b"passed sanity check") == len(files)
     deep = kafka_tool("dump-log", "--deep-iteration", "--files", ",".join(logs + files))
     assert deep.returncode == 0
-    complaints = [line for line in deep.stderr.splitlines() if b"Mismatch" in line or b"timestamp" in line or b"Invalid" in line]
+    complaints = [
+        line for line in deep.stderr.splitlines() if b"Mismatch" in line or b"timestamp" in line or b"Invalid" in line
+    ]
     assert complaints == []
     assert deep.stdout.count(b"isvalid: true") == 300
     assert b"isvalid: false" not in deep.stdout
@@ -141,7 +146,16 @@ def test_apache_kafka_and_this_broker_take_turns_on_a_directory(broker: Any, new
     read = ("--topic", "shared", "--partition", "1", "--offset", "earliest", "--max-messages", "2")
     assert kafka.tool("console-consumer", *read) == "one\ntwo\n"
     kafka.tool("topics", "--create", "--topic", "theirs", "--partitions", "1", "--config", "cleanup.policy=compact")
-    kafka.tool("console-producer", "--topic", "theirs", "--reader-property", "parse.key=true", "--reader-property", "key.separator=:", stdin=b"k:three\n")
+    kafka.tool(
+        "console-producer",
+        "--topic",
+        "theirs",
+        "--reader-property",
+        "parse.key=true",
+        "--reader-property",
+        "key.separator=:",
+        stdin=b"k:three\n",
+    )
     kafka.stop()
     shutil.rmtree(broker.directory)
     shutil.copytree(kafka.log_dir(), broker.directory)
@@ -150,13 +164,20 @@ def test_apache_kafka_and_this_broker_take_turns_on_a_directory(broker: Any, new
         assert [record.value for record in read_all(client, "shared", 1)] == [b"one", b"two"]
         assert [record.value for record in read_all(client, "theirs")] == [b"three"]
         assert client.produce("shared", batch([b"four"]), partition=1).base_offset == 2
-        configs = client.call(32, 4, resources=[{"resource_type": 2, "resource_name": "theirs", "configuration_keys": ["cleanup.policy"]}])
+        configs = client.call(
+            32, 4, resources=[{"resource_type": 2, "resource_name": "theirs", "configuration_keys": ["cleanup.policy"]}]
+        )
         assert configs.results[0].configs[0].value == "compact"
 
 
-@pytest.mark.parametrize(("name", "topic", "ends"), [("broker-root", "trio", (20, 40, 0)), ("unclean-kill9", "firehose", (1600,))])
-def test_a_directory_of_apache_kafka_without_its_metadata_log_is_adopted(make_broker: Any, tmp_path: pathlib.Path, name: str, topic: str, ends: tuple[int, ...]) -> None:
-    """Roots recorded from Apache Kafka 4.3.1: after a clean stop, and after kill -9 amid producing. Their partitions become topics again, with all records."""
+@pytest.mark.parametrize(
+    ("name", "topic", "ends"), [("broker-root", "trio", (20, 40, 0)), ("unclean-kill9", "firehose", (1600,))]
+)
+def test_a_directory_of_apache_kafka_without_its_metadata_log_is_adopted(
+    make_broker: Any, tmp_path: pathlib.Path, name: str, topic: str, ends: tuple[int, ...]
+) -> None:
+    """Roots recorded from Apache Kafka 4.3.1: after a clean stop, and after kill -9 amid producing. Their partitions
+    become topics again, with all records."""
     with tarfile.open(GOLDEN / f"{name}.tar.gz") as packed:
         packed.extractall(tmp_path / "root", filter="data")
     broker = make_broker()

@@ -1,6 +1,8 @@
-"""Other people's clients talk to the broker: each produces to it, reads back by assignment what it wrote, and checks the result itself.
+"""Other people's clients talk to the broker: each produces to it, reads back by assignment what it wrote, and checks
+the result itself.
 
-KT_CLIENTS_PYTHON names an interpreter that has kafka-python, confluent-kafka and aiokafka (default: this one); KT_CLIENTS_NODE_MODULES a directory with kafkajs.
+KT_CLIENTS_PYTHON names an interpreter that has kafka-python, confluent-kafka and aiokafka (default: this one);
+KT_CLIENTS_NODE_MODULES a directory with kafkajs.
 """
 
 from __future__ import annotations
@@ -36,7 +38,11 @@ def run(command: list[str], stdin: bytes = b"", env: dict[str, str] | None = Non
 
 @pytest.mark.parametrize(
     ("module", "script"),
-    [("kafka", "kafka_python_client.py"), ("confluent_kafka", "confluent_client.py"), ("aiokafka", "aiokafka_client.py")],
+    [
+        ("kafka", "kafka_python_client.py"),
+        ("confluent_kafka", "confluent_client.py"),
+        ("aiokafka", "aiokafka_client.py"),
+    ],
 )
 def test_python_clients_read_back_what_they_wrote(broker: Any, module: str, script: str) -> None:
     if subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True, check=False).returncode:
@@ -62,7 +68,8 @@ def test_kcat_creates_the_topic_by_producing_and_reads_it_back(broker: Any) -> N
 
 
 def test_old_librdkafka_protocol_versions_are_served(broker: Any) -> None:
-    """Without ApiVersions kcat falls back to the versions of an old broker: Produce 2 is not served, the client says so and the broker lives on."""
+    """Without ApiVersions kcat falls back to the versions of an old broker: Produce 2 is not served, the client says
+    so and the broker lives on."""
     if not shutil.which("kcat"):
         require("no kcat")
     run(["kcat", "-P", "-b", broker.bootstrap, "-t", "still-there"], b"x\n")
@@ -84,10 +91,14 @@ def test_apache_kafkas_console_and_perf_tools(broker: Any, kafka_tool: Any) -> N
     assert tool("topics", "--create", "--topic", "words", "--partitions", "1") == "Created topic words.\n"
     words = "".join(f"word {i}\n" for i in range(500))
     tool("console-producer", "--topic", "words", stdin=words.encode())
-    read = tool("console-consumer", "--topic", "words", "--partition", "0", "--offset", "earliest", "--max-messages", "500")
+    read = tool(
+        "console-consumer", "--topic", "words", "--partition", "0", "--offset", "earliest", "--max-messages", "500"
+    )
     assert read == words
     assert tool("get-offsets", "--topic", "words") == "words:0:500\n"
-    report = tool("producer-perf-test", "--topic", "perf", "--num-records", "20000", "--record-size", "100", "--throughput", "-1")
+    report = tool(
+        "producer-perf-test", "--topic", "perf", "--num-records", "20000", "--record-size", "100", "--throughput", "-1"
+    )
     assert "20000 records sent" in report
     assert tool("get-offsets", "--topic", "perf", "--time", "earliest") == "perf:0:0\n"
     assert tool("get-offsets", "--topic", "perf") == "perf:0:20000\n"

@@ -1,4 +1,5 @@
-"""A blocking client of few lines: one request, one response, over a real socket. Knows the wire, nothing of the broker."""
+"""A blocking client of few lines: one request, one response, over a real socket. Knows the wire, nothing of the
+broker."""
 
 from __future__ import annotations
 
@@ -10,7 +11,26 @@ from typing import Any
 from kafkatools.core.protocol import messages
 from kafkatools.core.records.builder import BatchBuilder
 
-FLEXIBLE_SINCE = {0: 9, 1: 12, 2: 6, 3: 9, 18: 3, 19: 5, 20: 4, 21: 2, 22: 2, 23: 4, 32: 4, 33: 2, 35: 2, 37: 2, 44: 1, 46: 0, 60: 0, 75: 0}
+FLEXIBLE_SINCE = {
+    0: 9,
+    1: 12,
+    2: 6,
+    3: 9,
+    18: 3,
+    19: 5,
+    20: 4,
+    21: 2,
+    22: 2,
+    23: 4,
+    32: 4,
+    33: 2,
+    35: 2,
+    37: 2,
+    44: 1,
+    46: 0,
+    60: 0,
+    75: 0,
+}
 
 
 def batch(values: list[bytes], timestamp: int = 1_700_000_000_000, **header: Any) -> bytes:

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 
 class DelayedFetch(DelayedOperation):
-    """Complete when `min_bytes` are there over all partitions, or when any partition has an error, another leader epoch, a diverging epoch, or an end below
-    the fetch offset (truncated); else at the time-out. What is answered is read again on completion."""
+    """Complete when `min_bytes` are there over all partitions, or when any partition has an error, another leader
+    epoch, a diverging epoch, or an end below the fetch offset (truncated); else at the time-out. What is answered is
+    read again on completion."""
 
     __slots__ = ("_isolation_level", "_min_bytes", "_on_complete", "_partitions", "_replicas")
 

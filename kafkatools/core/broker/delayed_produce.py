@@ -23,8 +23,8 @@ class ProduceStatus:
 
 
 class DelayedProduce(DelayedOperation):
-    """Complete when every partition is replicated up to its required offset or lost its leader; what is still pending at the time-out answers
-    REQUEST_TIMED_OUT."""
+    """Complete when every partition is replicated up to its required offset or lost its leader; what is still pending
+    at the time-out answers REQUEST_TIMED_OUT."""
 
     __slots__ = ("_on_complete", "statuses")
 

@@ -1,7 +1,8 @@
 """The one table of APIs this broker serves, and the way from a frame to its handler (Kafka's KafkaApis.handle).
 
-ApiVersions answers from this table. A handler module is imported when its API is first used, so that a broker is ready before it needs them all. An API that
-is not in the table, or a version outside of its range, closes the connection, as in Kafka; ApiVersions alone answers every version.
+ApiVersions answers from this table. A handler module is imported when its API is first used, so that a broker is
+ready before it needs them all. An API that is not in the table, or a version outside of its range, closes the
+connection, as in Kafka; ApiVersions alone answers every version.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Incremental fetch sessions of the broker (KIP-227; Kafka's FetchSession, FetchContext and FetchSessionCache).
 
-A session remembers the partitions a client wants and what it was last told of each, so that a request names only changes and a response only news. Epoch 0 asks for
-a new session, -1 for none, others must follow one another. When the cache is full a session is made only if one that was idle for two minutes can go.
+A session remembers the partitions a client wants and what it was last told of each, so that a request names only
+changes and a response only news. Epoch 0 asks for a new session, -1 for none, others must follow one another. When
+the cache is full a session is made only if one that was idle for two minutes can go.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class FetchContext:
         return INVALID_SESSION_ID if self.session is None else self.session.session_id
 
     def select(self, results: Sequence[FetchedPartition]) -> list[tuple[FetchPartition, FetchedPartition]]:
-        """The partitions that the response names; those with records go to the end of the session's order, so that all get their turn."""
+        """The partitions that the response names; those with records go to the end of the session's order, so that
+        all get their turn."""
         pairs = list(zip(self.wanted, results, strict=True))
         if self.session is None:
             return pairs

@@ -1,12 +1,16 @@
-"""The broker's sockets: accept, read frames, write responses; one thread, one selector (Kafka's SocketServer and Selector).
+"""The broker's sockets: accept, read frames, write responses; one thread, one selector (Kafka's SocketServer and
+Selector).
 
 Rules:
-- Requests of a connection are handled one after the other and answered in that order. While one is delayed, or its answer does not fit into the socket,
-  the connection is muted: nothing more is read or handled. So a slow reader costs one response, and order needs no bookkeeping.
-- Memory grows with the bytes that arrived, never with the size a frame announces. A frame above `max_request_bytes` closes the connection; so does one that
-  would take the receive buffers of all connections together above `max_buffered_bytes`.
+- Requests of a connection are handled one after the other and answered in that order. While one is delayed, or its
+  answer does not fit into the socket, the connection is muted: nothing more is read or handled. So a slow reader
+  costs one response, and order needs no bookkeeping.
+- Memory grows with the bytes that arrived, never with the size a frame announces. A frame above `max_request_bytes`
+  closes the connection; so does one that would take the receive buffers of all connections together above
+  `max_buffered_bytes`.
 - A frame is handed on as a writable view on the receive buffer, valid until the handler returns.
-- A queued file region keeps its own descriptor (dup) once the socket is full, so that a deleted segment cannot be replaced by another file under it.
+- A queued file region keeps its own descriptor (dup) once the socket is full, so that a deleted segment cannot be
+  replaced by another file under it.
 """
 
 from __future__ import annotations
@@ -43,7 +47,8 @@ Dispatch = Callable[[Request], Response]
 
 
 class Connection:
-    """One client. State: receive buffer with `start..end` unread bytes, output queue, muted while a request is delayed."""
+    """One client. State: receive buffer with `start..end` unread bytes, output queue, muted while a request is
+    delayed."""
 
     def __init__(self, listener: Listener, sock: socket.socket, now_ms: int) -> None:
         self.listener = listener
@@ -215,7 +220,9 @@ class Connection:
         return is_complete
 
     def _send_file(self, region: FileRegion) -> bool:
-        sent = os.sendfile(self.socket.fileno(), region.file.fileno(), region.position, min(region.size_bytes, SENDFILE_CHUNK))
+        sent = os.sendfile(
+            self.socket.fileno(), region.file.fileno(), region.position, min(region.size_bytes, SENDFILE_CHUNK)
+        )
         if sent == 0:  # the file is shorter than the response promised: the frame cannot be finished
             self.close()
             return False

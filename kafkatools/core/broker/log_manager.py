@@ -1,7 +1,9 @@
-"""The partition logs of one log directory: opening, checkpoints, retention, deleting, the lock and the clean-shutdown marker (Kafka's LogManager).
+"""The partition logs of one log directory: opening, checkpoints, retention, deleting, the lock and the clean-shutdown
+marker (Kafka's LogManager).
 
-Rules: `.kafka_cleanshutdown` is removed before anything is opened and written last. Checkpoints are replaced atomically. A deleted partition's directory is
-renamed to `<topic>-<n>.<id>-delete` at once and its files go after file.delete.delay.ms.
+Rules: `.kafka_cleanshutdown` is removed before anything is opened and written last. Checkpoints are replaced
+atomically. A deleted partition's directory is renamed to `<topic>-<n>.<id>-delete` at once and its files go after
+file.delete.delay.ms.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from typing import Any
 
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log import checkpoints, filenames
-from kafkatools.core.log.filenames import TopicPartition
 from kafkatools.core.log.delayed_tasks import DelayedTasks
+from kafkatools.core.log.filenames import TopicPartition
 from kafkatools.core.log.files import FileSystem
 from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.log.partition_log import PartitionLog
@@ -30,8 +32,8 @@ class DirectoryLock:
         except OSError:
             os.close(self._descriptor)
             raise KafkaStorageError(
-                f"Failed to acquire lock on file .lock in {directory}. A Kafka instance in another process or thread is "
-                "using this directory."
+                f"Failed to acquire lock on file .lock in {directory}. A Kafka instance in another process or thread "
+                "is using this directory."
             ) from None
 
     def release(self) -> None:
@@ -78,7 +80,9 @@ class LogManager:
         found = [
             filenames.parse_partition_directory(entry.name)
             for entry in self.files.list_directory(self.directory)
-            if not entry.name.endswith((filenames.DELETE_DIRECTORY_SUFFIX, filenames.STRAY_DIRECTORY_SUFFIX, filenames.FUTURE_DIRECTORY_SUFFIX))
+            if not entry.name.endswith(
+                (filenames.DELETE_DIRECTORY_SUFFIX, filenames.STRAY_DIRECTORY_SUFFIX, filenames.FUTURE_DIRECTORY_SUFFIX)
+            )
         ]
         return [name for name in found if name is not None and name.topic != "__cluster_metadata"]
 
@@ -139,11 +143,17 @@ class LogManager:
 
     def checkpoint_high_watermarks(self) -> None:
         """replication-offset-checkpoint."""
-        self._write(filenames.REPLICATION_OFFSET_CHECKPOINT, {name: log.high_watermark for name, log in self.logs.items()})
+        self._write(
+            filenames.REPLICATION_OFFSET_CHECKPOINT, {name: log.high_watermark for name, log in self.logs.items()}
+        )
 
     def checkpoint_start_offsets(self) -> None:
         """log-start-offset-checkpoint: logs whose start lies inside the first segment."""
-        moved = {name: log.log_start_offset for name, log in self.logs.items() if log.log_start_offset > log.segments.first.base_offset}
+        moved = {
+            name: log.log_start_offset
+            for name, log in self.logs.items()
+            if log.log_start_offset > log.segments.first.base_offset
+        }
         self._write(filenames.LOG_START_OFFSET_CHECKPOINT, moved)
 
     def _write(self, name: str, offsets: dict[TopicPartition, Any]) -> None:

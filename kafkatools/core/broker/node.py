@@ -1,7 +1,9 @@
-"""One broker with its controller: wires log manager, metadata log, controller, replica manager and listener, and turns the crank (Kafka's KafkaRaftServer).
+"""One broker with its controller: wires log manager, metadata log, controller, replica manager and listener, and
+turns the crank (Kafka's KafkaRaftServer).
 
-Rules: everything runs on the thread that calls `run_once`. A start that fails leaves the directory as it was, lock released. `close` is the clean stop: no more
-requests, logs flushed and closed, marker written. A node that is killed recovers on its next start.
+Rules: everything runs on the thread that calls `run_once`. A start that fails leaves the directory as it was, lock
+released. `close` is the clean stop: no more requests, logs flushed and closed, marker written. A node that is killed
+recovers on its next start.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from kafkatools.core.broker.controller.controller import Controller
 from kafkatools.core.broker.controller.metadata_log import MetadataLog, data_records
 from kafkatools.core.broker.dispatch import Dispatcher
 from kafkatools.core.broker.fetch_session import FetchSessionCache
-from kafkatools.core.broker.formatter import BOOTSTRAP_CHECKPOINT, FormatRequest, PlannedDirectory, random_uuid, write_directory
+from kafkatools.core.broker.formatter import (
+    BOOTSTRAP_CHECKPOINT,
+    FormatRequest,
+    PlannedDirectory,
+    random_uuid,
+    write_directory,
+)
 from kafkatools.core.broker.listener import Listener
 from kafkatools.core.broker.log_manager import DirectoryLock, LogManager
 from kafkatools.core.broker.node_settings import node_settings
@@ -66,7 +74,8 @@ class Node:
 
     # -- start -----------------------------------------------------------------------------------------------------
     def start(self, *, format_if_needed: bool = False) -> None:
-        """Open the directory, replay the metadata, recover the logs, listen. Raises KafkaStorageError, ConfigError, OSError."""
+        """Open the directory, replay the metadata, recover the logs, listen. Raises KafkaStorageError, ConfigError,
+        OSError."""
         if format_if_needed:
             self.files.make_directory(self.log_directory)
         elif not self.files.exists(self.log_directory):
@@ -101,7 +110,8 @@ class Node:
 
     def _not_formatted(self) -> ConfigError:
         return ConfigError(
-            f"No `meta.properties` found in {self.log_directory} (have you run `kafka-storage.sh` to format the directory?)"
+            f"No `meta.properties` found in {self.log_directory} "
+            "(have you run `kafka-storage.sh` to format the directory?)"
         )
 
     def _properties(self, format_if_needed: bool) -> dict[str, str]:
@@ -119,11 +129,20 @@ class Node:
         return properties
 
     def _format(self) -> None:
-        from kafkatools.core.broker.feature_levels import METADATA_LEVELS, LATEST_RELEASE, METADATA_VERSION, default_levels
+        from kafkatools.core.broker.feature_levels import (
+            LATEST_RELEASE,
+            METADATA_LEVELS,
+            METADATA_VERSION,
+            default_levels,
+        )
 
         level = METADATA_LEVELS[LATEST_RELEASE]
         request = FormatRequest(
-            random_uuid(), self.node_id, (self.log_directory,), self.log_directory, {METADATA_VERSION: level, **default_levels(level)}
+            random_uuid(),
+            self.node_id,
+            (self.log_directory,),
+            self.log_directory,
+            {METADATA_VERSION: level, **default_levels(level)},
         )
         planned = PlannedDirectory(self.log_directory, "metadata directory", random_uuid())
         write_directory(self.files, request, planned, self.clock.wall_ms())

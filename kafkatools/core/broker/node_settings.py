@@ -13,13 +13,44 @@ from kafkatools.core.errors import ConfigError
 LOOPBACK_HOSTS = ("localhost", "::1")
 DEFAULT_ADDRESS = ("127.0.0.1", 9092)
 USED_SETTINGS = frozenset(
-    """node.id broker.id process.roles listeners advertised.listeners controller.listener.names controller.quorum.voters
-    controller.quorum.bootstrap.servers log.dirs log.dir inter.broker.listener.name listener.security.protocol.map num.partitions
-    default.replication.factor auto.create.topics.enable delete.topic.enable socket.request.max.bytes connections.max.idle.ms fetch.max.bytes
-    max.incremental.fetch.session.cache.slots log.retention.check.interval.ms log.flush.offset.checkpoint.interval.ms
-    log.flush.start.offset.checkpoint.interval.ms replica.high.watermark.checkpoint.interval.ms log.flush.scheduler.interval.ms
-    log.retention.ms log.retention.minutes log.retention.hours log.roll.ms log.roll.hours log.roll.jitter.ms log.roll.jitter.hours
-    producer.id.expiration.ms transaction.partition.verification.enable unclean.leader.election.enable min.insync.replicas""".split()
+    [
+        "node.id",
+        "broker.id",
+        "process.roles",
+        "listeners",
+        "advertised.listeners",
+        "controller.listener.names",
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+        "log.dirs",
+        "log.dir",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "num.partitions",
+        "default.replication.factor",
+        "auto.create.topics.enable",
+        "delete.topic.enable",
+        "socket.request.max.bytes",
+        "connections.max.idle.ms",
+        "fetch.max.bytes",
+        "max.incremental.fetch.session.cache.slots",
+        "log.retention.check.interval.ms",
+        "log.flush.offset.checkpoint.interval.ms",
+        "log.flush.start.offset.checkpoint.interval.ms",
+        "replica.high.watermark.checkpoint.interval.ms",
+        "log.flush.scheduler.interval.ms",
+        "log.retention.ms",
+        "log.retention.minutes",
+        "log.retention.hours",
+        "log.roll.ms",
+        "log.roll.hours",
+        "log.roll.jitter.ms",
+        "log.roll.jitter.hours",
+        "producer.id.expiration.ms",
+        "transaction.partition.verification.enable",
+        "unclean.leader.election.enable",
+        "min.insync.replicas",
+    ]
 )
 
 
@@ -62,9 +93,7 @@ def node_settings(config: Config) -> NodeSettings:
 def _listener(config: Config) -> tuple[str, str, int]:
     """The first listener that is no controller's."""
     controllers = set(config.controller_listener_names) if config.is_given("controller.listener.names") else set()
-    protocols = dict(
-        pair.split(":", 1) for pair in config.listener_security_protocol_map or () if ":" in pair
-    )
+    protocols = dict(pair.split(":", 1) for pair in config.listener_security_protocol_map or () if ":" in pair)
     for text in config.listeners:
         name, host, port = parse_listener(text)
         if name in controllers:
@@ -72,7 +101,9 @@ def _listener(config: Config) -> tuple[str, str, int]:
         if protocols.get(name, name) != "PLAINTEXT":
             raise ConfigError(f"kt serves PLAINTEXT listeners only: {text}")
         return name, host, port
-    raise ConfigError("No security protocol defined for a listener of the broker: listeners names those of the controller only")
+    raise ConfigError(
+        "No security protocol defined for a listener of the broker: listeners names those of the controller only"
+    )
 
 
 def parse_listener(text: str) -> tuple[str, str, int]:

@@ -1,4 +1,5 @@
-"""A partition this broker leads (Kafka's Partition): the log, the leader epoch, and the rules for reading and writing as a leader.
+"""A partition this broker leads (Kafka's Partition): the log, the leader epoch, and the rules for reading and writing
+as a leader.
 
 With one replica the high watermark is the log end offset after every append.
 """
@@ -15,7 +16,8 @@ from kafkatools.core.errors import (
     PolicyViolation,
     UnknownLeaderEpoch,
 )
-from kafkatools.core.log.partition_log import LogAppendInfo, LogSlice, PartitionLog
+from kafkatools.core.log.log_results import LogAppendInfo, LogSlice
+from kafkatools.core.log.partition_log import PartitionLog
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 LATEST_TIMESTAMP, EARLIEST_TIMESTAMP = -1, -2
@@ -145,4 +147,3 @@ class Partition:
         """A new leader epoch begins at the end of the log."""
         if leader_epoch > self.leader_epoch:
             self.leader_epoch = leader_epoch
-

@@ -1,10 +1,13 @@
 """Delayed operations (Kafka's DelayedOperation and DelayedOperationPurgatory).
 
 Rules:
-- An operation completes exactly once: by `try_complete`, by an event on one of its keys, or by its time-out, whichever comes first.
-- `try_complete_else_watch` is the two-stage check: try; if not complete watch it under every key; try again. The second try closes the gap in which
-  the awaited event came after the first try and before the watch, when nobody was watching yet.
-- Everything runs on the listener's thread, so no locks; an operation may be completed while a list of watchers is being walked.
+- An operation completes exactly once: by `try_complete`, by an event on one of its keys, or by its time-out,
+  whichever comes first.
+- `try_complete_else_watch` is the two-stage check: try; if not complete watch it under every key; try again. The
+  second try closes the gap in which the awaited event came after the first try and before the watch, when nobody was
+  watching yet.
+- Everything runs on the listener's thread, so no locks; an operation may be completed while a list of watchers is
+  being walked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The partitions of this broker and what produce and fetch do with them (Kafka's ReplicaManager).
 
-Rules: a metadata delta is applied by opening, re-leading or dropping partitions. An append changes a high watermark; whoever waits for that partition is looked at
-after the requests at hand were handled (`complete_delayed`), not in the middle of them.
+Rules: a metadata delta is applied by opening, re-leading or dropping partitions. An append changes a high watermark;
+whoever waits for that partition is looked at after the requests at hand were handled (`complete_delayed`), not in the
+middle of them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.log.filenames import TopicPartition
 from kafkatools.core.log.log_config import LogConfig
-from kafkatools.core.log.partition_log import LogSlice
+from kafkatools.core.log.log_results import LogSlice
 
 NONE = 0
 
@@ -167,9 +168,7 @@ class ReplicaManager:
                 self.fetches.check_and_complete(key)
 
     # -- fetches ---------------------------------------------------------------------------------------------------
-    def read(
-        self, wanted: Sequence[FetchPartition], max_bytes: int, isolation_level: int
-    ) -> list[FetchedPartition]:
+    def read(self, wanted: Sequence[FetchPartition], max_bytes: int, isolation_level: int) -> list[FetchedPartition]:
         """Read every partition in order; the first that has records gives at least one batch whatever the limits."""
         results = []
         limit, min_one_message = max_bytes, True
@@ -229,5 +228,3 @@ def error_code_of(error: Exception) -> int:
     if isinstance(error, KafkaError):
         return error.code
     return KafkaStorageError.code if isinstance(error, OSError) else UnknownServerError.code
-
-

@@ -1,7 +1,8 @@
 """What travels between the listener and the handlers: requests in, responses out.
 
-A response is a list of parts. A part is bytes, or a `FileRegion` that goes from the log to the socket with sendfile. The size prefix counts all of them.
-A handler returns the parts; or `DELAYED` when it answers later with `request.complete(parts)`; or `()` when nothing is to be sent (acks=0).
+A response is a list of parts. A part is bytes, or a `FileRegion` that goes from the log to the socket with sendfile.
+The size prefix counts all of them. A handler returns the parts; or `DELAYED` when it answers later with
+`request.complete(parts)`; or `()` when nothing is to be sent (acks=0).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _SIZE_AND_CORRELATION = Struct(">ii")
 
 
 class CloseConnection(Exception):
-    """The connection is to be closed without an answer: malformed or unsupported request, failed produce with acks=0."""
+    """The connection is to be closed without an answer: malformed or unsupported request, failed produce with
+    acks=0."""
 
 
 class HasDescriptor(Protocol):
@@ -29,7 +31,8 @@ class HasDescriptor(Protocol):
 
 
 class FileRegion:
-    """Bytes of a file that are sent without being copied. The file is asked for its descriptor at the moment of sending."""
+    """Bytes of a file that are sent without being copied. The file is asked for its descriptor at the moment of
+    sending."""
 
     __slots__ = ("file", "position", "size_bytes")
 
@@ -46,9 +49,19 @@ NO_RESPONSE: Final[Response] = ()
 
 
 class Request:
-    """One request frame. `frame` is a writable view on the connection's receive buffer: valid only until the handler returns."""
+    """One request frame. `frame` is a writable view on the connection's receive buffer: valid only until the handler
+    returns."""
 
-    __slots__ = ("api_key", "body_offset", "client_id", "connection", "correlation_id", "frame", "is_flexible", "version")
+    __slots__ = (
+        "api_key",
+        "body_offset",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "frame",
+        "is_flexible",
+        "version",
+    )
 
     def __init__(self, connection: Connection, frame: memoryview, header: tuple[int, int, int]) -> None:
         self.connection = connection
@@ -65,11 +78,14 @@ class Request:
         try:
             entity, _ = messages.decode(messages.request_type(self.api_key, self.version), self.frame, self.body_offset)
         except Exception as error:  # noqa: BLE001 - boundary: whatever a decoder raises over hostile bytes ends this connection only
-            raise CloseConnection(f"malformed request (api key {self.api_key}, version {self.version}): {error}") from error
+            raise CloseConnection(
+                f"malformed request (api key {self.api_key}, version {self.version}): {error}"
+            ) from error
         return entity
 
     def respond(self, fields: dict[str, Any]) -> Response:
-        """A response of this request's API and version from the newest version's fields; what the version lacks is left out."""
+        """A response of this request's API and version from the newest version's fields; what the version lacks is
+        left out."""
         from kafkatools.core.protocol import messages
 
         entity_type = messages.response_type(self.api_key, self.version)

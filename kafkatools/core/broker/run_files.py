@@ -1,6 +1,7 @@
 """Files that tell other processes of a running broker: one JSON object, locked by the broker while it lives.
 
-The lock says whether the process is there; a pid alone would lie once it is used again. Rules: the file is written under its lock and removed at the end.
+The lock says whether the process is there; a pid alone would lie once it is used again. Rules: the file is written
+under its lock and removed at the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""The sandbox: a broker in the background of this machine, started on first use, stopped when nobody has used it for a while.
+"""The sandbox: a broker in the background of this machine, started on first use, stopped when nobody has used it for
+a while.
 
-Rules: loopback only; everything it keeps is below `<home>/sandbox`, directories 0700 and files 0600; one sandbox per home (`run.json`, locked by it while it lives);
-two starts at once meet at `start.lock` and the second finds the first one's broker. The process is this interpreter, detached, with its messages in `sandbox.log`.
+Rules: loopback only; everything it keeps is below `<home>/sandbox`, directories 0700 and files 0600; one sandbox per
+home (`run.json`, locked by it while it lives); two starts at once meet at `start.lock` and the second finds the first
+one's broker. The process is this interpreter, detached, with its messages in `sandbox.log`.
 """
 
 from __future__ import annotations
@@ -143,5 +145,3 @@ def stop(home: str, sleep_ms: Callable[[int], None]) -> SandboxInfo | None:
 def bind_ports(port: int | None) -> Sequence[int]:
     """The ports to try, in order."""
     return (DEFAULT_PORT, 0) if port is None else (port,)
-
-

@@ -1,6 +1,7 @@
 """The process of the sandbox: `python -m kafkatools.core.broker.sandbox_process '<json>'`, started by sandbox.py only.
 
-It says on stdout, in one line of JSON, where it listens or why it does not, and then nothing more there. It ends on SIGTERM, or when no request came for the idle time.
+It says on stdout, in one line of JSON, where it listens or why it does not, and then nothing more there. It ends on
+SIGTERM, or when no request came for the idle time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A hierarchical timing wheel (Kafka's TimingWheel and SystemTimer).
 
-Rules: adding and cancelling a task cost constant time; a task runs at the first `advance_to` at or after its expiration, rounded down to the tick
-of the wheel that held it; time is passed in. A task is in one bucket at most.
+Rules: adding and cancelling a task cost constant time; a task runs at the first `advance_to` at or after its
+expiration, rounded down to the tick of the wheel that held it; time is passed in. A task is in one bucket at most.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""confluent-kafka (librdkafka): idempotent producer, every codec, reading back by assignment. argv: bootstrap, topic."""
+"""confluent-kafka (librdkafka): idempotent producer, every codec, reading back by assignment. argv: bootstrap,
+topic."""
 
 import sys
 
@@ -12,14 +13,20 @@ for future in admin.create_topics([NewTopic(topic, 1, 1)]).values():
 expected = []
 failed = []
 for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "compression.type": codec, "linger.ms": 5})
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "compression.type": codec, "linger.ms": 5}
+    )
     for i in range(200):
         value = f"{codec} {i} ".encode() * 5
         expected.append(value)
-        producer.produce(topic, value, key=b"k%d" % i, partition=0, on_delivery=lambda e, m: failed.append(e) if e else None)
+        producer.produce(
+            topic, value, key=b"k%d" % i, partition=0, on_delivery=lambda e, m: failed.append(e) if e else None
+        )
     assert producer.flush(30) == 0
 assert not failed, failed
-consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "check.crcs": True})
+consumer = Consumer(
+    {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "check.crcs": True}
+)
 consumer.assign([TopicPartition(topic, 0, 0)])
 seen = []
 while len(seen) < len(expected):

@@ -1,4 +1,5 @@
-"""kafka-python: creates a topic, produces with keys and headers, reads back by assignment, looks up offsets by time. argv: bootstrap, topic."""
+"""kafka-python: creates a topic, produces with keys and headers, reads back by assignment, looks up offsets by time.
+argv: bootstrap, topic."""
 
 import sys
 
@@ -11,7 +12,14 @@ admin.create_topics([NewTopic(topic, 2, 1)])
 admin.close()
 producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", compression_type="gzip")
 sent = [
-    producer.send(topic, b"v%d" % i, key=b"k%d" % i, headers=[("h", b"%d" % i)], partition=i % 2, timestamp_ms=1_700_000_000_000 + i)
+    producer.send(
+        topic,
+        b"v%d" % i,
+        key=b"k%d" % i,
+        headers=[("h", b"%d" % i)],
+        partition=i % 2,
+        timestamp_ms=1_700_000_000_000 + i,
+    )
     for i in range(500)
 ]
 assert [f.get(30).offset for f in sent] == [i // 2 for i in range(500)]

@@ -1,6 +1,7 @@
 """Settings of topics and brokers: validation, changes, and how they are described.
 
-Source: ConfigurationControlManager, ControllerConfigurationValidator, ConfigAdminManager and ConfigHelper of Apache Kafka 4.3.
+Source: ConfigurationControlManager, ControllerConfigurationValidator, ConfigAdminManager and ConfigHelper of Apache
+Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ from kafkatools.core.errors import ConfigError, InvalidConfig, InvalidRequest, K
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = range(1, 6)
-CONFIG_TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6, "LIST": 7, "CLASS": 8, "PASSWORD": 9}
+CONFIG_TYPES = {
+    "BOOLEAN": 1,
+    "STRING": 2,
+    "INT": 3,
+    "SHORT": 4,
+    "LONG": 5,
+    "DOUBLE": 6,
+    "LIST": 7,
+    "CLASS": 8,
+    "PASSWORD": 9,
+}
 DYNAMIC_ONLY_FOR_TOPICS = frozenset(synonyms[0].name for synonyms in TOPIC_SYNONYMS.values())
 DYNAMIC_BROKER_SETTINGS = DYNAMIC_ONLY_FOR_TOPICS | {
     "background.threads",
@@ -239,8 +250,13 @@ def describe_broker(settings: BrokerSettings, name: str, keys: Sequence[str] | N
     if not name:
         defaults = settings.dynamic_default()
         return [
-            _entry(setting, defaults[setting.name], DYNAMIC_DEFAULT_BROKER_CONFIG,
-                   [_synonym(setting.name, defaults[setting.name], DYNAMIC_DEFAULT_BROKER_CONFIG)], read_only=False)
+            _entry(
+                setting,
+                defaults[setting.name],
+                DYNAMIC_DEFAULT_BROKER_CONFIG,
+                [_synonym(setting.name, defaults[setting.name], DYNAMIC_DEFAULT_BROKER_CONFIG)],
+                read_only=False,
+            )
             for setting in settings.static.table
             if setting.name in defaults and (keys is None or setting.name in keys)
         ]

@@ -1,7 +1,9 @@
-"""The controller of a quorum of one: every change becomes records, the records go to the metadata log, then to the image, then to whoever applies them.
+"""The controller of a quorum of one: every change becomes records, the records go to the metadata log, then to the
+image, then to whoever applies them.
 
-Rules: a request is decided against the image as it is now and written at once, so decisions never overlap. Applying a delta (creating or dropping
-partition logs) happens before the answer, so that a created topic can be written to when the client hears of it.
+Rules: a request is decided against the image as it is now and written at once, so decisions never overlap. Applying a
+delta (creating or dropping partition logs) happens before the answer, so that a created topic can be written to when
+the client hears of it.
 """
 
 from __future__ import annotations
@@ -43,9 +45,12 @@ class Controller:
         return self.settings.effective()
 
     # -- start -----------------------------------------------------------------------------------------------------
-    def start(self, endpoints: Sequence[tuple[str, str, int]], bootstrap: Sequence[Any] | None, *, is_clean: bool) -> None:
+    def start(
+        self, endpoints: Sequence[tuple[str, str, int]], bootstrap: Sequence[Any] | None, *, is_clean: bool
+    ) -> None:
         """Replay the log, begin a leader epoch, register controller and broker; after an unclean stop every partition
-        gets a new leader epoch, so that clients notice what a crash may have cut off. `bootstrap` are the first records of a new cluster."""
+        gets a new leader epoch, so that clients notice what a crash may have cut off. `bootstrap` are the first
+        records of a new cluster."""
         from kafkatools.core.protocol.schemas.metadata import (
             BeginTransactionRecord,
             BrokerRegistrationChangeRecord,
@@ -56,13 +61,19 @@ class Controller:
         self._log.replay(self.image.replay)
         self._log.lead(self._clock.wall_ms())
         if bootstrap is not None:
-            min_isr = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="1")
+            min_isr = ConfigRecord(
+                resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="1"
+            )
             self._write([BeginTransactionRecord(name="Bootstrap records"), *bootstrap, min_isr, EndTransactionRecord()])
         self._write([self._controller_registration(endpoints)])
         self.broker_epoch = self._log.end_offset
         self._write([self._broker_registration(endpoints)])
         self._write(
-            [BrokerRegistrationChangeRecord(version=0, broker_id=self.node_id, broker_epoch=self.broker_epoch, fenced=-1)]
+            [
+                BrokerRegistrationChangeRecord(
+                    version=0, broker_id=self.node_id, broker_epoch=self.broker_epoch, fenced=-1
+                )
+            ]
         )
         self._write(self._leadership_records(new_epochs=not is_clean and bootstrap is None))
         self.publish()
@@ -76,7 +87,9 @@ class Controller:
     def _controller_registration(self, endpoints: Sequence[tuple[str, str, int]]) -> Any:
         from kafkatools.core.protocol.schemas.metadata import RegisterControllerRecord
 
-        points = [{"name": "CONTROLLER", "host": host, "port": port, "security_protocol": 0} for _, host, port in endpoints]
+        points = [
+            {"name": "CONTROLLER", "host": host, "port": port, "security_protocol": 0} for _, host, port in endpoints
+        ]
         return RegisterControllerRecord(
             controller_id=self.node_id, incarnation_id=random_id(), end_points=points, features=self._features()
         )
@@ -98,7 +111,8 @@ class Controller:
         )
 
     def _leadership_records(self, *, new_epochs: bool) -> list[Any]:
-        """This node leads whatever it has a replica of: partitions led by nobody or by another node, and with `new_epochs` all."""
+        """This node leads whatever it has a replica of: partitions led by nobody or by another node, and with
+        `new_epochs` all."""
         from kafkatools.core.protocol.schemas.metadata import PartitionChangeRecord
 
         records = []
@@ -110,7 +124,11 @@ class Controller:
                     isr = None if partition.isr == (self.node_id,) else (self.node_id,)
                     records.append(
                         PartitionChangeRecord(
-                            version=0, partition_id=partition.partition_id, topic_id=topic.topic_id, isr=isr, leader=self.node_id
+                            version=0,
+                            partition_id=partition.partition_id,
+                            topic_id=topic.topic_id,
+                            isr=isr,
+                            leader=self.node_id,
                         )
                     )
         return records
@@ -185,8 +203,14 @@ class Controller:
         for index, epoch in sorted(partitions.items()):
             records.append(
                 PartitionRecord(
-                    partition_id=index, topic_id=topic_id, replicas=me, isr=me, leader=self.node_id,
-                    leader_epoch=epoch, partition_epoch=0, directories=(self._directory_id,),
+                    partition_id=index,
+                    topic_id=topic_id,
+                    replicas=me,
+                    isr=me,
+                    leader=self.node_id,
+                    leader_epoch=epoch,
+                    partition_epoch=0,
+                    directories=(self._directory_id,),
                 )
             )
         self._write(records)
@@ -201,7 +225,9 @@ class Controller:
             self._write(records)
             self.publish()
 
-    def replace_configs(self, resource: tuple[int, str], values: Mapping[str, str | None], *, validate_only: bool) -> None:
+    def replace_configs(
+        self, resource: tuple[int, str], values: Mapping[str, str | None], *, validate_only: bool
+    ) -> None:
         """Replace all settings of a resource; raises a KafkaError."""
         records = configs.replace_configs(self.image, self.settings, resource, values)
         if not validate_only:

@@ -1,4 +1,5 @@
-"""Kafka's Uuid: 16 random bytes written as 22 characters of URL-safe base64; an id that begins with a dash is never made."""
+"""Kafka's Uuid: 16 random bytes written as 22 characters of URL-safe base64; an id that begins with a dash is never
+made."""
 
 from __future__ import annotations
 

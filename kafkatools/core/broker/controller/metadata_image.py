@@ -1,7 +1,8 @@
 """The cluster's state as replayed from `__cluster_metadata` (Kafka's MetadataImage and its deltas).
 
-Rules: the image changes only by `replay` of a record, in log order; what else wants to know gets a `MetadataDelta` with the topics that changed.
-Records of features that this broker has no use for (ACLs, quotas, SCRAM, tokens) are kept in the log and skipped here.
+Rules: the image changes only by `replay` of a record, in log order; what else wants to know gets a `MetadataDelta`
+with the topics that changed. Records of features that this broker has no use for (ACLs, quotas, SCRAM, tokens) are
+kept in the log and skipped here.
 """
 
 from __future__ import annotations
@@ -160,7 +161,8 @@ class MetadataImage:
         self.delta.changed_topics[topic.topic_id] = topic
 
     def _change_partition(self, record: Any) -> None:
-        """PartitionRegistration.merge: the leader epoch rises with a new leader, the partition epoch with every change."""
+        """PartitionRegistration.merge: the leader epoch rises with a new leader, the partition epoch with every
+        change."""
         topic = self.topics_by_id.get(record.topic_id)
         if topic is None or record.partition_id not in topic.partitions:
             return

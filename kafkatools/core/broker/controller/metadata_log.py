@@ -1,8 +1,8 @@
 """`__cluster_metadata-0`: the log of a quorum of one, in Kafka's record format.
 
-Rules: one leader epoch per start, opened by a LeaderChange control record and noted in `quorum-state` before it is used; a change is appended (and forced
-to disk when asked) before it is applied to the image. A snapshot is read when the log does not begin at offset 0. Records between BeginTransaction and
-AbortTransaction count as never written.
+Rules: one leader epoch per start, opened by a LeaderChange control record and noted in `quorum-state` before it is
+used; a change is appended (and forced to disk when asked) before it is applied to the image. A snapshot is read when
+the log does not begin at offset 0. Records between BeginTransaction and AbortTransaction count as never written.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Creating, growing and deleting topics: what is checked, with which error and message, and which records result.
 
-Source: ReplicationControlManager, ControllerApis and Topic of Apache Kafka 4.3. Functions here are pure: they take the image and give records.
+Source: ReplicationControlManager, ControllerApis and Topic of Apache Kafka 4.3. Functions here are pure: they take
+the image and give records.
 """
 
 from __future__ import annotations
@@ -90,10 +91,7 @@ def check_new_topic(image: MetadataImage, name: str) -> None:
 def create_topic(image: MetadataImage, topic: NewTopic, placement: Placement) -> tuple[TopicState, list[Any]]:
     """The topic as it will be and the records that make it; raises a KafkaError."""
     check_new_topic(image, topic.name)
-    if topic.assignments:
-        replica_lists = _manual_assignments(topic, placement)
-    else:
-        replica_lists = _placed(topic, placement)
+    replica_lists = _manual_assignments(topic, placement) if topic.assignments else _placed(topic, placement)
     from kafkatools.core.protocol.schemas.metadata import ConfigRecord, TopicRecord
 
     state = TopicState(topic.name, placement.make_topic_id())
@@ -146,7 +144,9 @@ def _placed(topic: NewTopic, placement: Placement) -> list[tuple[int, ...]]:
     factor = placement.replication_factor if topic.replication_factor == -1 else topic.replication_factor
     check_replication_factor(factor)
     if count > MAX_PARTITIONS_PER_BATCH:
-        raise InvalidRequest(f"Excessively large number of partitions per request. Maximum is {MAX_PARTITIONS_PER_BATCH}.")
+        raise InvalidRequest(
+            f"Excessively large number of partitions per request. Maximum is {MAX_PARTITIONS_PER_BATCH}."
+        )
     return [(placement.broker_id,)] * count
 
 
@@ -190,20 +190,25 @@ def create_partitions(
     if count == current:
         raise InvalidPartitions(f"Topic already has {current} partition(s).")
     if count < current:
-        raise InvalidPartitions(f"The topic {name} currently has {current} partition(s); {count} would not be an increase.")
+        raise InvalidPartitions(
+            f"The topic {name} currently has {current} partition(s); {count} would not be an increase."
+        )
     added = count - current
     if assignments is None:
         replica_lists: list[tuple[int, ...]] = [(placement.broker_id,)] * added
     else:
         if len(assignments) != added:
             raise InvalidReplicaAssignment(
-                f"Attempted to add {added} additional partition(s), but only {len(assignments)} assignment(s) were specified."
+                f"Attempted to add {added} additional partition(s), but only {len(assignments)} assignment(s) "
+                "were specified."
             )
         replica_lists = [tuple(replicas) for replicas in assignments]
         for replicas in replica_lists:
             check_assignment(replicas, placement.broker_id)
     if added > MAX_PARTITIONS_PER_BATCH:
-        raise InvalidRequest(f"Excessively large number of partitions per request. Maximum is {MAX_PARTITIONS_PER_BATCH}.")
+        raise InvalidRequest(
+            f"Excessively large number of partitions per request. Maximum is {MAX_PARTITIONS_PER_BATCH}."
+        )
     return _partition_records(topic.topic_id, current, replica_lists, placement)
 
 

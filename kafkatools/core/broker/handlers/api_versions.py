@@ -1,8 +1,9 @@
 """ApiVersions (key 18), versions 0-4.
 
-Answers the dispatch table, so what is listed is what is served. A version above 4 is answered in version 0 with UNSUPPORTED_VERSION and the table, as Kafka does.
-Produce is listed from version 0 on although 3 is the lowest that is served: Kafka 4.x does so because old librdkafka reads its features from it (KAFKA-18659).
-Feature levels are those of the metadata log.
+Answers the dispatch table, so what is listed is what is served. A version above 4 is answered in version 0 with
+UNSUPPORTED_VERSION and the table, as Kafka does. Produce is listed from version 0 on although 3 is the lowest that is
+served: Kafka 4.x does so because old librdkafka reads its features from it (KAFKA-18659). Feature levels are those of
+the metadata log.
 Not done: client telemetry is not listed.
 """
 
@@ -75,5 +76,3 @@ def _unsupported(correlation_id: int) -> bytes:
     body = pack(">hi", UNSUPPORTED_VERSION, len(keys))
     body += b"".join(pack(">hhh", key["api_key"], key["min_version"], key["max_version"]) for key in keys)
     return pack(">ii", len(body) + 4, correlation_id) + body
-
-

@@ -1,6 +1,7 @@
 """DescribeCluster (key 60), versions 0-2.
 
-Not done: authorized operations; the controllers' endpoints (endpoint type 2) give MISMATCHED_ENDPOINT_TYPE, since this is a broker listener.
+Not done: authorized operations; the controllers' endpoints (endpoint type 2) give MISMATCHED_ENDPOINT_TYPE, since
+this is a broker listener.
 """
 
 from __future__ import annotations

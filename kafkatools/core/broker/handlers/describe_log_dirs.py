@@ -23,7 +23,12 @@ def handle(node: Node, request: Request) -> Response:
     topics = []
     for name, partitions in sorted(node.replicas.partitions.items()):
         chosen: list[dict[str, Any]] = [
-            {"partition_index": index, "partition_size": partition.log.size_bytes, "offset_lag": 0, "is_future_key": False}
+            {
+                "partition_index": index,
+                "partition_size": partition.log.size_bytes,
+                "offset_lag": 0,
+                "is_future_key": False,
+            }
             for index, partition in sorted(partitions.items())
             if wanted is None or index in wanted.get(name, ())
         ]

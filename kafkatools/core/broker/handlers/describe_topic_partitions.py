@@ -1,4 +1,5 @@
-"""DescribeTopicPartitions (key 75), version 0: topics in name order, in pages of at most max.request.partition.size.limit partitions (KIP-966).
+"""DescribeTopicPartitions (key 75), version 0: topics in name order, in pages of at most
+max.request.partition.size.limit partitions (KIP-966).
 
 Not done: authorized operations; eligible leader replicas are empty (one node has none).
 """

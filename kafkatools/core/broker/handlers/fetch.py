@@ -1,8 +1,10 @@
 """Fetch (key 1), versions 4-18.
 
-Records go from the segment's file to the socket with sendfile; the response around them is framed by hand. Sessions (KIP-227), topic ids (KIP-516), min and max bytes,
-max wait in the purgatory, both isolation levels, current leader epoch and diverging epoch.
-Not done: fetches of followers are refused (one node has none), preferred read replicas, quotas, current leader and node endpoints of KIP-951.
+Records go from the segment's file to the socket with sendfile; the response around them is framed by hand. Sessions
+(KIP-227), topic ids (KIP-516), min and max bytes, max wait in the purgatory, both isolation levels, current leader
+epoch and diverging epoch.
+Not done: fetches of followers are refused (one node has none), preferred read replicas, quotas, current leader and
+node endpoints of KIP-951.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""IncrementalAlterConfigs (key 44), versions 0-1: SET, DELETE, APPEND, SUBTRACT for topics and this broker, validate only.
+"""IncrementalAlterConfigs (key 44), versions 0-1: SET, DELETE, APPEND, SUBTRACT for topics and this broker, validate
+only.
 
 Not done: broker loggers, client metrics and groups give INVALID_REQUEST; AlterConfigPolicy.
 """

@@ -1,7 +1,8 @@
 """ListOffsets (key 2), versions 1-11.
 
-Timestamps -1 latest, -2 earliest, -3 the newest record (version 7 on), -4 earliest local (8), -5 latest tiered (9), -6 earliest pending upload (11); without tiered
-storage -4 is the log start and -5, -6 have no answer. Both isolation levels, current leader epoch.
+Timestamps -1 latest, -2 earliest, -3 the newest record (version 7 on), -4 earliest local (8), -5 latest tiered (9),
+-6 earliest pending upload (11); without tiered storage -4 is the log start and -5, -6 have no answer. Both isolation
+levels, current leader epoch.
 Not done: requests of followers are answered as a consumer's.
 """
 
@@ -25,14 +26,23 @@ def handle(node: Node, request: Request) -> Response:
     entity = request.decode()
     isolation_level = entity.isolation_level if request.version >= 2 else 0
     topics = [
-        {"name": topic.name, "partitions": [_partition(node, request, topic.name, each, isolation_level) for each in topic.partitions]}
+        {
+            "name": topic.name,
+            "partitions": [_partition(node, request, topic.name, each, isolation_level) for each in topic.partitions],
+        }
         for topic in entity.topics
     ]
     return request.respond({"topics": topics})
 
 
 def _partition(node: Node, request: Request, topic: str, wanted: Any, isolation_level: int) -> dict[str, Any]:
-    answer = {"partition_index": wanted.partition_index, "error_code": 0, "timestamp": -1, "offset": -1, "leader_epoch": -1}
+    answer = {
+        "partition_index": wanted.partition_index,
+        "error_code": 0,
+        "timestamp": -1,
+        "offset": -1,
+        "leader_epoch": -1,
+    }
     try:
         if wanted.timestamp < -6 or request.version < NEEDED_VERSION.get(wanted.timestamp, 0):
             raise UnsupportedVersion()

@@ -1,8 +1,10 @@
 """Metadata (key 3), versions 0-13.
 
-Topics by name, by id (from version 10), or all. A missing topic is created when the request and auto.create.topics.enable allow it: the answer is then
-LEADER_NOT_AVAILABLE or the reason, as in Kafka's AutoTopicCreationManager; the client asks again.
-Not done: authorized operations (no authorizer here: the field keeps its default), listeners other than the one asked on.
+Topics by name, by id (from version 10), or all. A missing topic is created when the request and
+auto.create.topics.enable allow it: the answer is then LEADER_NOT_AVAILABLE or the reason, as in Kafka's
+AutoTopicCreationManager; the client asks again.
+Not done: authorized operations (no authorizer here: the field keeps its default), listeners other than the one asked
+on.
 """
 
 from __future__ import annotations
@@ -106,4 +108,3 @@ def _missing(name: str | None, topic_id: Any, error_code: int) -> dict[str, Any]
         "is_internal": name in INTERNAL_TOPICS,
         "partitions": [],
     }
-

@@ -1,4 +1,5 @@
-"""OffsetForLeaderEpoch (key 23), versions 2-4: where a leader epoch ended, for clients that check for truncation (KIP-320).
+"""OffsetForLeaderEpoch (key 23), versions 2-4: where a leader epoch ended, for clients that check for truncation
+(KIP-320).
 
 Not done: nothing of what a client needs; followers do not ask here.
 """

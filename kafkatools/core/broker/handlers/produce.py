@@ -1,9 +1,10 @@
 """Produce (key 0), versions 3-13.
 
-The hot path: the frame is read by hand over the receive buffer, each batch is stamped in place and appended from there; nothing is copied and no record is
-looked at. acks 0, 1 and all; with acks=0 any error closes the connection. One record batch of magic 2 per partition (ProduceRequest.validateRecords).
-Not done: transactional batches are refused with INVALID_TXN_STATE as unverified (there is no transaction coordinator yet); quotas; current leader and node
-endpoints of KIP-951 (one node has no other leader).
+The hot path: the frame is read by hand over the receive buffer, each batch is stamped in place and appended from
+there; nothing is copied and no record is looked at. acks 0, 1 and all; with acks=0 any error closes the connection.
+One record batch of magic 2 per partition (ProduceRequest.validateRecords).
+Not done: transactional batches are refused with INVALID_TXN_STATE as unverified (there is no transaction coordinator
+yet); quotas; current leader and node endpoints of KIP-951 (one node has no other leader).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class ProduceData(NamedTuple):
 class PartitionResult(NamedTuple):
     """The outcome of one partition."""
 
-    index: int
+    partition: int
     error_code: int = NONE
     base_offset: int = -1
     log_append_time: int = -1
@@ -81,7 +82,10 @@ def handle(node: Node, request: Request) -> Response:
     except (StructError, IndexError, ValueError) as error:
         raise CloseConnection(f"malformed produce request: {error}") from error
     statuses: list[ProduceStatus] = []
-    results = [(topic, [_append(node, request, data, topic, item, statuses) for item in topic.partitions]) for topic in data.topics]
+    results = [
+        (topic, [_append(node, request, data, topic, item, statuses) for item in topic.partitions])
+        for topic in data.topics
+    ]
     if data.acks == 0:
         if any(result.error_code for _, partitions in results for result in partitions):
             raise CloseConnection("a produce request with acks=0 failed")
@@ -103,7 +107,13 @@ def _delay(
     def complete(_: object) -> None:
         failed = {(s.partition.topic, s.partition.index): s.error_code for s in statuses if s.error_code}
         answered = [
-            (topic, [result._replace(error_code=failed.get((topic.name or "", result.index), result.error_code)) for result in items])
+            (
+                topic,
+                [
+                    result._replace(error_code=failed.get((topic.name or "", result.partition), result.error_code))
+                    for result in items
+                ],
+            )
             for topic, items in results
         ]
         request.complete([encode_response(request, answered)])
@@ -166,20 +176,25 @@ def _partition(node: Node, request: Request, topic: TopicData, index: int) -> Pa
 def validate_records(version: int, records: memoryview | None) -> None:
     """Exactly one batch of magic 2; zstd from version 7 on."""
     if records is None or len(records) < 17:
-        raise InvalidRecord(f"Produce requests with version {version} must have at least one record batch per partition")
+        raise InvalidRecord(
+            f"Produce requests with version {version} must have at least one record batch per partition"
+        )
     if records[16] != 2:
         raise InvalidRecord(
             f"Produce requests with version {version} are only allowed to contain record batches with magic version 2"
         )
     if len(records) < 61:
-        raise InvalidRecord(f"Produce requests with version {version} must have at least one record batch per partition")
+        raise InvalidRecord(
+            f"Produce requests with version {version} must have at least one record batch per partition"
+        )
     if version < 7 and records[22] & 7 == ZSTD:
         raise UnsupportedCompressionType(
             f"Produce requests with version {version} are not allowed to use ZStandard compression"
         )
     if _INT32.unpack_from(records, 8)[0] + 12 < len(records):
         raise InvalidRecord(
-            f"Produce requests with version {version} are only allowed to contain exactly one record batch per partition"
+            f"Produce requests with version {version} are only allowed to contain exactly one record batch per "
+            "partition"
         )
 
 
