@@ -64,7 +64,7 @@ def _partitions(admin: AdminClient, takes: PartitionFilter) -> list[tuple[str, i
     described = describe_topics(admin, names=names) if names else {}
     found = []
     for name, topic in described.items():
-        found += [(name, part.index) for part in topic.partitions if takes(name, part.index)]
+        found += [(name, part.partition) for part in topic.partitions if takes(name, part.partition)]
     return sorted(found)
 
 

@@ -16,8 +16,18 @@ from kafkatools.core.admin.topics import delete_records
 from kafkatools.core.clock import SystemClock
 from kafkatools.exit_status import ExitStatus
 
+_USAGE = Difference("usage", status=ExitStatus.USAGE)
 DIFFERENCES = {
     "009": Difference("offsets-errors", status=ExitStatus.FAILED, own_words=True),
+    "020": _USAGE,
+    "021": _USAGE,
+    "022": _USAGE,
+    "032": _USAGE,
+    "035": _USAGE,
+    "036": _USAGE,
+    "048": Difference("usage", status=ExitStatus.USAGE, own_words=True),
+    "050": _USAGE,
+    "051": _USAGE,
     "059": Difference("unreachable", own_words=True),
     "063": Difference("nothing-ignored", status=ExitStatus.USAGE, stdout="", own_words=True),
     "064": Difference("missing-file", stderr="Error occurred: absent.properties: no such properties file"),

@@ -26,8 +26,8 @@ class Ran(NamedTuple):
 
     @property
     def out(self) -> str:
-        """Stdout as text."""
-        return self.stdout.decode()
+        """Stdout as text; bytes that are no UTF-8 as U+FFFD."""
+        return self.stdout.decode(errors="replace")
 
     @property
     def err(self) -> str:

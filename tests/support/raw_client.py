@@ -59,9 +59,9 @@ class RawClient:
         while True:
             described = self.call(ApiKey.METADATA, 9, {"topics": [{"name": name}], "allow_auto_topic_creation": False})
             found = described.topics[0]
-            if int(found.error_code) == 0 and len(found.partitions) == partitions:
-                if all(int(part.error_code) == 0 for part in found.partitions):
-                    return
+            ready = [part for part in found.partitions if int(part.error_code) == 0]
+            if int(found.error_code) == 0 and len(ready) == partitions:
+                return
 
     def produce(self, topic: str, partition: int, batch: bytes, transactional_id: str | None = None) -> int:
         """Sends one batch as it is; returns its base offset."""

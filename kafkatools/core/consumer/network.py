@@ -233,7 +233,7 @@ class ConsumerNetworkClient:
                 item.request.callback(ClientResponse(item.request, -1, None, None, error, True, 0))
 
     def poll(self, timeout_ms: int) -> None:
-        """Waits up to `timeout_ms` for something to happen; callbacks run in here. Raises WakeupError after `wakeup`."""
+        """Waits up to `timeout_ms` for something to happen and runs callbacks. Raises WakeupError after `wakeup`."""
         now = self._clock.now_ms()
         self._send_unsent(now)
         self._client.poll(0 if self._is_woken else timeout_ms, now)

@@ -25,7 +25,7 @@ class TopicFollower:
         self._seen_metadata = -1
         self.partitions: set[TopicPartition] = set()
 
-    def start(self, timeout_ms: int) -> bool:
+    def start(self, timeout_ms: int | None = None) -> bool:
         """Assigns what is there now; False when there is nothing yet. Raises InvalidTopic, TopicAuthorizationFailed."""
         if self._topic is not None:
             self._consumer.partitions_for(self._topic, timeout_ms)

@@ -198,10 +198,8 @@ def test_corrupt_batch_is_an_error_after_the_sound_records_and_again() -> None:
             fetch.fetch_columns(ALL)
         assert fetch.next_fetch_offset == bad.base_offset
     message = str(raised.value)
-    assert (
-        f"Record batch for partition {name}-0 at offset {bad.base_offset} is invalid, cause: Record is corrupt (stored crc = "
-        in message
-    )
+    assert f"Record batch for partition {name}-0 at offset {bad.base_offset} is invalid, cause: " in message
+    assert "Record is corrupt (stored crc = " in message
     assert f"offsets {bad.base_offset} to {bad.last_offset}" in message
     assert raised.value.next_offset == bad.next_offset
 

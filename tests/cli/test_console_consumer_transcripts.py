@@ -1,0 +1,182 @@
+"""kt console-consumer against the recordings of kafka-console-consumer.sh, on the embedded broker.
+
+The recordings end most runs with --timeout-ms 1500; here the time is shorter, since a local broker answers at once.
+Cases of groups, of transactions and of internal topics need what the embedded broker does not have yet; they are named
+below.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import struct
+from collections.abc import Iterator
+
+import pytest
+import transcripts
+from support.embedded import embedded_broker
+from support.kt import Ran, run_kt
+from support.raw_client import RawClient
+from transcripts import Case, Difference
+
+from kafkatools.exit_status import ExitStatus
+
+START = 1_700_000_000_000
+IDLE_MS = "250"
+FAILED, USAGE = ExitStatus.FAILED, ExitStatus.USAGE
+_KIP_848 = "The consumer rebalance protocol (KIP-848)"
+_DEPRECATED = re.compile(r"^Option --\S+ is deprecated .*\n", re.MULTILINE)
+_UNKNOWN_PROPERTY = "Unknown formatter property {}."
+_NO_GROUPS = "Consumer groups are not supported yet"
+_NONE_OF = "Unknown deserializer {}."
+
+NEED_GROUPS = {"047", "048", "049", "050", "051", "052", "056", "084", "085"}
+NEED_TRANSACTIONS = {"065", "066", "067", "088"}
+# Content of __consumer_offsets; a run that a signal ends (tested elsewhere).
+NOT_REPLAYED = {"089", "111"}
+# Which topic or partition comes first is chance, in Kafka too.
+ANY_ORDER = {"046", "057", "059"}
+
+DIFFERENCES = {
+    "025": Difference("nothing-ignored", USAGE, "", _UNKNOWN_PROPERTY.format("no.such")),
+    "026": Difference("nothing-ignored", USAGE, "", "Formatter property print.key must be true or false, not yes"),
+    "032": Difference("nothing-ignored", USAGE, "", "--formatter-property takes key=value, not 'print.key'"),
+    "042": Difference("consumer-failures", FAILED, "", "Offset 99 is out of range: plain-0 holds offsets 0 to 5"),
+    "043": Difference("consumer-failures", FAILED, "", "Topic plain has no partition 7, only 0 to 0"),
+    "044": Difference("consumer-failures", FAILED, "", "Topic plain has no partition -1, only 0 to 0"),
+    "055": Difference("usage", USAGE),
+    "058": Difference("missing-topic", FAILED, "", "A topic that matches aaa.one,aaa.two does not exist"),
+    "060": Difference("missing-topic", FAILED, "", "A topic that matches zzz.* does not exist"),
+    "061": Difference("usage", USAGE, "", "[ is an invalid regex"),
+    "071": Difference("skip-message", FAILED),
+    "072": Difference("skip-message", FAILED, "7\t1234567890123\n-1\t-5\n9\t42\n"),
+    "074": Difference("no-java-classes", stdout="1234567890123\n"),
+    "075": Difference("no-java-classes", USAGE, "", _NONE_OF.format("com.example.Nope")),
+    "076": Difference("no-java-classes", USAGE, "", _NONE_OF.format("java.lang.String")),
+    "083": Difference("no-java-classes", USAGE, "", "java.lang.String"),
+    "086": Difference("internal-formatters", USAGE, "", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"),
+    "090": Difference("missing-topic", FAILED, "", "Topic ghost does not exist"),
+    "091": Difference("consumer-failures", FAILED, "", "Invalid topics: [bad name]"),
+    "097": Difference("nothing-ignored", USAGE, "", "Unexpected argument 'extra'"),
+    "103": Difference("missing-file", FAILED, "", "absent.properties: no such properties file"),
+    "110": Difference("unreachable", FAILED, "", ""),
+    "113": Difference("help", ExitStatus.OK),
+}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The broker with the topics of the recordings, without the transactions."""
+    directory = tmp_path_factory.mktemp("console-consumer")
+    with embedded_broker(directory, auto_create_topics_enable="false") as bootstrap:
+        with RawClient(bootstrap) as client:
+            fill(client)
+        yield bootstrap
+
+
+def fill(client: RawClient) -> None:
+    def rows(topic: str, partition: int, *pairs: tuple[bytes | None, bytes | None]) -> None:
+        client.produce_rows(
+            topic, partition, [(START + i * 1000, key, value, ()) for i, (key, value) in enumerate(pairs)]
+        )
+
+    for name, partitions in (
+        ("plain", 1),
+        ("multi", 3),
+        ("nums", 1),
+        ("bin", 1),
+        ("empty", 1),
+        ("aaa.one", 1),
+        ("aaa.two", 1),
+    ):
+        client.create_topic(name, partitions)
+    plain = [
+        (b"k1", b"v1", [("h1", b"a"), ("h2", b"b")]),
+        (b"k2", b"v2", []),
+        (None, b"v3", [("h1", None)]),
+        (b"k4", None, []),
+        (b"", b"", []),
+    ]
+    client.produce_rows("plain", 0, [(START + i * 1000, *row) for i, row in enumerate(plain)])
+    rows("multi", 0, (b"a", b"m0"), (b"d", b"m3"))
+    rows("multi", 1, (b"b", b"m1"))
+    rows("multi", 2, (b"c", b"m2"))
+    numbers = (
+        (7, struct.pack(">q", 1234567890123)),
+        (-1, struct.pack(">q", -5)),
+        (8, b"xx"),
+        (9, struct.pack(">q", 42)),
+    )
+    rows("nums", 0, *((struct.pack(">i", key), value) for key, value in numbers))
+    rows("bin", 0, (b"\xff", b"\xc3\x28\x0aA"))
+    rows("aaa.one", 0, (None, b"one"))
+    rows("aaa.two", 0, (None, b"two"))
+
+
+CASES = [
+    case
+    for case in transcripts.load("console-consumer")
+    if case.number not in NEED_GROUPS | NEED_TRANSACTIONS | NOT_REPLAYED
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_behaves_as_recorded(case: Case, broker: str, tmp_path: pathlib.Path) -> None:
+    for recorded in CASES:
+        for name, text in recorded.files.items():
+            (tmp_path / name).write_text(text)
+    ran = run_kt("console-consumer", *arguments(case, broker), cwd=tmp_path)
+    difference = DIFFERENCES.get(case.number, Difference(""))
+    assert ran.status == (status(case) if difference.status is None else difference.status), ran.err
+    stdout = _DEPRECATED.sub("", case.stdout) if difference.stdout is None else difference.stdout
+    if difference.key == "help":
+        assert "--max-messages" in ran.out
+    elif case.number in ANY_ORDER:
+        assert sorted(ran.stdout.decode().splitlines()) == sorted(stdout.splitlines())
+    else:
+        assert ran.stdout.decode(errors="replace") == stdout, ran.err
+    check_stderr(case, ran, difference)
+
+
+def arguments(case: Case, bootstrap: str) -> list[str]:
+    args = [arg.replace("BOOTSTRAP", bootstrap).replace("UNREACHABLE", "127.0.0.1:1") for arg in case.args]
+    if "--timeout-ms" in args:
+        at = args.index("--timeout-ms") + 1
+        if args[at].isdigit() and int(args[at]) > 0:
+            args[at] = IDLE_MS
+    return args
+
+
+def status(case: Case) -> ExitStatus:
+    if case.exit == 0:
+        return ExitStatus.OK
+    usage = re.search(r"<option table>|<tool description>|Cannot parse argument|Found multiple arguments", case.stderr)
+    return USAGE if usage else FAILED
+
+
+def check_stderr(case: Case, ran: Ran, difference: Difference) -> None:
+    """The total, or Kafka's words for what is wrong; deprecation lines come first, as warnings."""
+    lines = [line for line in ran.err.splitlines() if not _DEPRECATED.match(line + "\n")]
+    assert len(_DEPRECATED.findall(ran.err)) == len(_DEPRECATED.findall(case.stdout))
+    if difference.stderr is not None:
+        assert any(line.startswith(difference.stderr) for line in lines), ran.err
+        return
+    total = re.search(r"^Processed a total of \d+ messages$", case.stderr, re.MULTILINE)
+    if total is not None:
+        assert total.group(0) in lines
+    elif case.exit:
+        message = case.stderr.replace("<option table>", "").replace("<tool description>", "").strip()
+        wanted = [transcripts._JAVA.sub("", transcripts._LOG_LINE.sub("", line)) for line in message.splitlines()]
+        if any(wanted):
+            assert any(lines[0] == line for line in wanted), (lines, wanted)
+
+
+def test_groups_are_refused_in_words() -> None:
+    for more in (["--group", "g1"], ["--command-property", "group.id=g4"]):
+        ran = run_kt("console-consumer", "--bootstrap-server", "127.0.0.1:1", "--topic", "plain", *more)
+        assert ran.status == USAGE
+        assert ran.err.startswith(_NO_GROUPS)
+
+
+def test_every_difference_is_documented() -> None:
+    assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()
