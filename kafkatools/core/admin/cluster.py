@@ -1,51 +1,48 @@
-"""The cluster: its id, controller and brokers."""
+"""The cluster itself: its id, its brokers, its controller (KafkaAdminClient.describeCluster)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, failure
+from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import UnsupportedVersion
+from kafkatools.core.net.metadata import Node
 from kafkatools.core.protocol.api_versions import ApiKey
 
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A broker as it advertises itself."""
-
-    id: int
-    host: str
-    port: int
-    rack: str | None = None
-    is_fenced: bool = False
+_BROKERS = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDescription:
-    """Brokers in order of their ids; the controller is -1 when the broker does not say."""
+class ClusterDescription(NamedTuple):
+    """`controller_id` is -1 when there is none; `fenced`: the ids of fenced brokers, if they were asked for."""
 
     cluster_id: str | None
     controller_id: int
     nodes: tuple[Node, ...]
+    fenced: frozenset[int] = frozenset()
 
 
 def describe_cluster(admin: AdminClient, *, include_fenced_brokers: bool = False) -> ClusterDescription:
-    """The cluster as DescribeCluster shows it (KIP-700), or Metadata with brokers older than that."""
-    fields = {"include_cluster_authorized_operations": False, "include_fenced_brokers": include_fenced_brokers}
+    """The cluster as a broker sees it; through Metadata where the broker lacks DescribeCluster. Raises KafkaError."""
+    fields = {"endpoint_type": _BROKERS, "include_fenced_brokers": include_fenced_brokers}
     try:
-        answer = admin.call(ApiKey.DESCRIBE_CLUSTER, fields)
+        response = admin.ask(ApiKey.DESCRIBE_CLUSTER, fields, check=_error)
     except UnsupportedVersion:
-        old = admin.call(ApiKey.METADATA, {"topics": (), "allow_auto_topic_creation": False})
-        nodes = [Node(one.node_id, one.host, one.port, getattr(one, "rack", None)) for one in old.brokers]
-        return ClusterDescription(getattr(old, "cluster_id", None), old.controller_id, _sorted(nodes))
-    error = failure(answer.error_code, answer.error_message)
-    if error is not None:
-        raise error
-    nodes = [
-        Node(one.broker_id, one.host, one.port, one.rack, getattr(one, "is_fenced", False)) for one in answer.brokers
-    ]
-    return ClusterDescription(answer.cluster_id, answer.controller_id, _sorted(nodes))
+        return _by_metadata(admin)
+    brokers = sorted(response.brokers, key=lambda broker: broker.broker_id)
+    return ClusterDescription(
+        response.cluster_id,
+        response.controller_id,
+        tuple(Node(broker.broker_id, broker.host, broker.port, broker.rack) for broker in brokers),
+        frozenset(broker.broker_id for broker in brokers if getattr(broker, "is_fenced", False)),
+    )
 
 
-def _sorted(nodes: list[Node]) -> tuple[Node, ...]:
-    return tuple(sorted(nodes, key=lambda node: node.id))
+def _error(response: Any) -> Any:
+    return error_of(response.error_code, response.error_message)
+
+
+def _by_metadata(admin: AdminClient) -> ClusterDescription:
+    response = admin.metadata_of((), admin.deadline_ms())
+    brokers = sorted(response.brokers, key=lambda broker: broker.node_id)
+    nodes = tuple(Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in brokers)
+    return ClusterDescription(getattr(response, "cluster_id", None), response.controller_id, nodes)

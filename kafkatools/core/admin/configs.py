@@ -1,155 +1,213 @@
-"""Configuration of topics, brokers and other resources: describe, and alter by steps (KIP-339)."""
+"""Configurations of topics, brokers, groups and client metrics (KafkaAdminClient.describeConfigs and
+incrementalAlterConfigs).
+
+A broker's own configuration is asked of that broker, everything else of any.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, failure
+from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
 
+# Resource types (ConfigResource.Type).
 TOPIC = 2
 BROKER = 4
 BROKER_LOGGER = 8
 CLIENT_METRICS = 16
 GROUP = 32
 
+# Where a value comes from (DescribeConfigsResponse.ConfigSource).
+UNKNOWN_SOURCE = 0
+TOPIC_CONFIG = 1
+DYNAMIC_BROKER_CONFIG = 2
+DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+STATIC_BROKER_CONFIG = 4
+DEFAULT_CONFIG = 5
+DYNAMIC_BROKER_LOGGER_CONFIG = 6
+CLIENT_METRICS_CONFIG = 7
+GROUP_CONFIG = 8
+
+SOURCE_NAMES = {
+    UNKNOWN_SOURCE: "UNKNOWN",
+    TOPIC_CONFIG: "DYNAMIC_TOPIC_CONFIG",
+    DYNAMIC_BROKER_CONFIG: "DYNAMIC_BROKER_CONFIG",
+    DYNAMIC_DEFAULT_BROKER_CONFIG: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    STATIC_BROKER_CONFIG: "STATIC_BROKER_CONFIG",
+    DEFAULT_CONFIG: "DEFAULT_CONFIG",
+    DYNAMIC_BROKER_LOGGER_CONFIG: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    CLIENT_METRICS_CONFIG: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    GROUP_CONFIG: "DYNAMIC_GROUP_CONFIG",
+}
+
+# Operations on a value (AlterConfigOp.OpType).
+SET = 0
+DELETE = 1
+APPEND = 2
+SUBTRACT = 3
+
 Resource = tuple[int, str]
 
 
-class ConfigSource(IntEnum):
-    """Where a value comes from (DescribeConfigsResponse.ConfigSource)."""
-
-    UNKNOWN = 0
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    DYNAMIC_CLIENT_METRICS_CONFIG = 7
-    DYNAMIC_GROUP_CONFIG = 8
-
-
-class AlterOperation(IntEnum):
-    """What to do with one entry (AlterConfigOp.OpType)."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-_OWN_SOURCES = {
-    TOPIC: ConfigSource.DYNAMIC_TOPIC_CONFIG,
-    BROKER_LOGGER: ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
-    CLIENT_METRICS: ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG,
-    GROUP: ConfigSource.DYNAMIC_GROUP_CONFIG,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigSynonym:
-    """One of the settings that a value could come from, the first one wins."""
+class ConfigSynonym(NamedTuple):
+    """One of the places a value may come from, the effective one first."""
 
     name: str
     value: str | None
     source: int
 
+    @property
+    def source_name(self) -> str:
+        """The source as Kafka prints it."""
+        return SOURCE_NAMES.get(self.source, "UNKNOWN")
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
-    """One setting with its value in force; the value of a sensitive one is None."""
+
+class ConfigEntry(NamedTuple):
+    """One setting; the value of a sensitive one is None."""
 
     name: str
     value: str | None
     source: int
-    is_sensitive: bool
-    is_read_only: bool
+    is_sensitive: bool = False
+    is_read_only: bool = False
     synonyms: tuple[ConfigSynonym, ...] = ()
     documentation: str | None = None
 
     @property
     def is_default(self) -> bool:
-        """Nobody set it: the built-in default (ConfigEntry.isDefault)."""
-        return self.source == ConfigSource.DEFAULT_CONFIG
+        """Whether the resource has no value of its own: for a topic a broker's value counts as a default."""
+        return self.source in (DEFAULT_CONFIG, UNKNOWN_SOURCE) or self.source in _BROKER_SOURCES
+
+    @property
+    def source_name(self) -> str:
+        """The source as Kafka prints it."""
+        return SOURCE_NAMES.get(self.source, "UNKNOWN")
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceConfigs:
-    """The settings of one resource in the broker's order, or why there are none."""
+_BROKER_SOURCES = (STATIC_BROKER_CONFIG, DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG)
 
-    entries: tuple[ConfigEntry, ...] = ()
+
+class ResourceConfig(NamedTuple):
+    """The settings of a resource in the broker's order, or the error in their place."""
+
+    entries: tuple[ConfigEntry, ...]
     error: KafkaError | None = None
+
+
+class ConfigChange(NamedTuple):
+    """One change: SET, DELETE (back to the default), APPEND to or SUBTRACT from a list."""
+
+    name: str
+    value: str | None
+    operation: int = SET
 
 
 def describe_configs(
     admin: AdminClient,
     resources: Sequence[Resource],
     *,
-    include_synonyms: bool = True,
+    names: Sequence[str] | None = None,
+    include_synonyms: bool = False,
     include_documentation: bool = False,
-) -> dict[Resource, ResourceConfigs]:
-    """The settings of each (type, name). Those of a broker and its loggers are asked of that broker itself."""
-    results: dict[Resource, ResourceConfigs] = {}
-    for node, group in _by_node(resources).items():
-        fields = {
-            "resources": [
-                {"resource_type": kind, "resource_name": name, "configuration_keys": None} for kind, name in group
-            ],
-            "include_synonyms": include_synonyms,
-            "include_documentation": include_documentation,
-        }
-        answer = admin.call(ApiKey.DESCRIBE_CONFIGS, fields, node_id=node)
-        for one in answer.results:
-            error = failure(one.error_code, one.error_message)
-            key = (int(one.resource_type), one.resource_name)
-            results[key] = ResourceConfigs(tuple(map(_entry, one.configs)), error)
+) -> dict[Resource, ResourceConfig]:
+    """The settings of resources, all or those named."""
+    options = {
+        "include_synonyms": include_synonyms,
+        "include_documentation": include_documentation,
+    }
+
+    def once(items: list[Resource], deadline_ms: int) -> dict[Resource, ResourceConfig | KafkaError]:
+        def fields(group: list[Resource]) -> dict[str, Any]:
+            keys = None if names is None else tuple(names)
+            return {
+                "resources": [
+                    {"resource_type": kind, "resource_name": name, "configuration_keys": keys} for kind, name in group
+                ],
+                **options,
+            }
+
+        return _ask(admin, ApiKey.DESCRIBE_CONFIGS, items, fields, _read_described, deadline_ms)
+
+    results = admin.retry_items(resources, once)
+    return {
+        key: ResourceConfig((), found) if isinstance(found, KafkaError) else found for key, found in results.items()
+    }
+
+
+def _ask(
+    admin: AdminClient, api_key: int, resources: list[Resource], fields: Any, read: Any, deadline_ms: int
+) -> dict[Resource, Any]:
+    """Ask every broker concerned at the same time; an error of a node is that of all its resources."""
+    groups: dict[int | None, list[Resource]] = {}
+    for kind, name in resources:
+        is_own = kind in (BROKER, BROKER_LOGGER) and name != ""
+        groups.setdefault(int(name) if is_own else None, []).append((kind, name))
+    if any(node is not None for node in groups):
+        admin.refresh_cluster()
+    questions = [Question(node, api_key, fields(group)) for node, group in groups.items()]
+    results: dict[Resource, Any] = {}
+    for group, answer in zip(groups.values(), admin.ask_all(questions, deadline_ms), strict=True):
+        results.update(dict.fromkeys(group, answer.error) if answer.error is not None else read(answer.entity))
     return results
 
 
-def _by_node(resources: Sequence[Resource]) -> dict[int | None, list[Resource]]:
-    groups: dict[int | None, list[Resource]] = {}
-    for kind, name in resources:
-        of_broker = kind in (BROKER, BROKER_LOGGER) and name != ""
-        groups.setdefault(int(name) if of_broker else None, []).append((kind, name))
-    return groups
+def _read_described(entity: Any) -> dict[Resource, ResourceConfig | KafkaError]:
+    found: dict[Resource, ResourceConfig | KafkaError] = {}
+    for result in entity.results:
+        error = error_of(result.error_code, result.error_message)
+        entries = tuple(_entry(config) for config in result.configs)
+        found[int(result.resource_type), result.resource_name] = error or ResourceConfig(entries)
+    return found
 
 
-def _entry(one: Any) -> ConfigEntry:
-    synonyms = tuple(ConfigSynonym(same.name, same.value, int(same.source)) for same in one.synonyms)
-    documentation = getattr(one, "documentation", None)
-    source = int(one.config_source)
-    return ConfigEntry(one.name, one.value, source, one.is_sensitive, one.read_only, synonyms, documentation)
+def _entry(config: Any) -> ConfigEntry:
+    synonyms = tuple(ConfigSynonym(each.name, each.value, int(each.source)) for each in config.synonyms)
+    return ConfigEntry(
+        config.name,
+        config.value,
+        int(config.config_source),
+        bool(config.is_sensitive),
+        bool(config.read_only),
+        synonyms,
+        getattr(config, "documentation", None),
+    )
 
 
 def incremental_alter_configs(
     admin: AdminClient,
-    changes: Mapping[Resource, Sequence[tuple[str, AlterOperation, str | None]]],
+    changes: Mapping[Resource, Sequence[ConfigChange]],
     *,
     validate_only: bool = False,
+    timeout_ms: int | None = None,
 ) -> dict[Resource, KafkaError | None]:
-    """Changes entries of each resource: (name, operation, value); the value is None for DELETE."""
-    results: dict[Resource, KafkaError | None] = {}
-    for node, group in _by_node(list(changes)).items():
-        fields = {
-            "resources": [
-                {
-                    "resource_type": kind,
-                    "resource_name": name,
-                    "configs": [
-                        {"name": entry, "config_operation": int(operation), "value": value}
-                        for entry, operation, value in changes[kind, name]
-                    ],
-                }
-                for kind, name in group
-            ],
-            "validate_only": validate_only,
-        }
-        answer = admin.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, fields, node_id=node, to_controller=node is None)
-        for one in answer.responses:
-            results[int(one.resource_type), one.resource_name] = failure(one.error_code, one.error_message)
-    return results
+    """Change settings of resources; for each None or why nothing of it was changed."""
+
+    def once(items: list[Resource], deadline_ms: int) -> dict[Resource, KafkaError | bool]:
+        def fields(group: list[Resource]) -> dict[str, Any]:
+            return {"resources": [_alterable(key, changes[key]) for key in group], "validate_only": validate_only}
+
+        return _ask(admin, ApiKey.INCREMENTAL_ALTER_CONFIGS, items, fields, _read_altered, deadline_ms)
+
+    results = admin.retry_items(changes, once, timeout_ms)
+    return {key: found if isinstance(found, KafkaError) else None for key, found in results.items()}
+
+
+def _alterable(resource: Resource, changes: Sequence[ConfigChange]) -> dict[str, Any]:
+    return {
+        "resource_type": resource[0],
+        "resource_name": resource[1],
+        "configs": [
+            {"name": change.name, "config_operation": change.operation, "value": change.value} for change in changes
+        ],
+    }
+
+
+def _read_altered(entity: Any) -> dict[Resource, KafkaError | bool]:
+    return {
+        (int(result.resource_type), result.resource_name): error_of(result.error_code, result.error_message) or True
+        for result in entity.responses
+    }

@@ -1,89 +1,93 @@
-"""Requests that go to the leaders of partitions: split by leader, sent at once, tried again where the leader had moved.
-
-What Kafka's PartitionLeaderStrategy and AdminApiDriver do: find leaders with Metadata, one request a leader, partitions that failed with a
-retriable error go round again with fresh metadata until default.api.timeout.ms is over.
-"""
+"""Requests about partitions, sent to all their leaders at the same time (PartitionLeaderStrategy)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, failure
-from kafkatools.core.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
-from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.errors import KafkaError, LeaderNotAvailable, Timeout, UnknownTopicOrPartition
+from kafkatools.core.net.requests import Question
+from kafkatools.core.protocol.api_versions import NEVER
 
 TopicPartition = tuple[str, int]
-_RETRY_BACKOFF_MS = 100
 
 
-def call_leaders(
-    admin: AdminClient,
-    api_key: ApiKey,
-    partitions: Sequence[TopicPartition],
-    fields: Callable[[Sequence[TopicPartition], int], Mapping[str, Any]],
-    *,
-    minimum_version: int = 0,
+class LeaderRequest(NamedTuple):
+    """How the request for some partitions of one leader is made, and its answer read: a result or an error for each."""
+
+    api_key: int
+    build: Callable[[list[TopicPartition], int], Mapping[str, Any]]
+    read: Callable[[Any], Mapping[TopicPartition, Any]]
+    min_version: int = 0
+    max_version: int = NEVER
+
+
+def ask_leaders(
+    admin: AdminClient, partitions: Iterable[TopicPartition], request: LeaderRequest, timeout_ms: int | None = None
 ) -> dict[TopicPartition, Any]:
-    """The answer's partition entry, or the error, of every partition asked for.
+    """A result or a KafkaError for every partition; leaders are looked up anew for those that are tried again.
 
-    `fields` makes the request of a version for the partitions of one leader. Answers are those with `topics[].partitions[]`, each with
-    `partition_index` and `error_code` (ListOffsets, DeleteRecords, OffsetForLeaderEpoch).
+    A partition that does not exist is an error at once, not one to wait for.
     """
-    deadline = admin.clock.now_ms() + admin.api_timeout_ms
-    left, done = list(dict.fromkeys(partitions)), dict[TopicPartition, Any]()
-    while left:
-        by_leader = _by_leader(admin, left, done)
-        requests = {leader: partial(fields, group) for leader, group in by_leader.items()}
-        answers = admin.call_each(api_key, requests, minimum_version=minimum_version)
-        for leader, group in by_leader.items():
-            _take(answers[leader], group, done)
-        left = [one for one in left if _is_retriable(done[one])]
-        if not left or admin.clock.now_ms() + _RETRY_BACKOFF_MS >= deadline:
-            break
-        admin.clock.sleep_ms(_RETRY_BACKOFF_MS)
-    return {one: done[one] for one in partitions}
+
+    def once(items: list[TopicPartition], deadline_ms: int) -> dict[TopicPartition, Any]:
+        return _once(admin, items, request, deadline_ms)
+
+    return admin.retry_items(partitions, once, timeout_ms, lambda error: not isinstance(error, Timeout))
 
 
-def _is_retriable(result: Any) -> bool:
-    """A missing topic is an answer, not a reason to ask until the time is up as Kafka's tools do."""
-    return isinstance(result, KafkaError) and result.retriable and not isinstance(result, UnknownTopicOrPartition)
+class NoSuchPartition(UnknownTopicOrPartition):
+    """This server does not host this topic-partition."""
+
+    retriable = False
 
 
-def _by_leader(
-    admin: AdminClient, partitions: Sequence[TopicPartition], done: dict[TopicPartition, Any]
-) -> dict[int, list[TopicPartition]]:
-    """The partitions by leader; what has none gets its error in `done`."""
-    names = sorted({topic for topic, _ in partitions})
-    topics = [{"name": name} for name in names]
-    answer = admin.call(ApiKey.METADATA, {"topics": topics, "allow_auto_topic_creation": False})
-    found = {topic.name: topic for topic in answer.topics}
+def _once(
+    admin: AdminClient, partitions: list[TopicPartition], request: LeaderRequest, deadline_ms: int
+) -> dict[TopicPartition, Any]:
+    leaders, results = _find_leaders(admin, partitions, deadline_ms)
     groups: dict[int, list[TopicPartition]] = {}
-    for key in partitions:
-        topic = found.get(key[0])
-        error = UnknownTopicOrPartition() if topic is None else failure(topic.error_code)
-        entries = {} if topic is None else {one.partition_index: one for one in topic.partitions}
-        if error is None and key[1] not in entries:
-            error = UnknownTopicOrPartition()
-        if error is None and entries[key[1]].leader_id < 0:
-            error = failure(entries[key[1]].error_code) or LeaderNotAvailable()
-        if error is not None:
-            done[key] = error
+    for partition, leader in leaders.items():
+        groups.setdefault(leader, []).append(partition)
+    left_ms = admin.left_ms(deadline_ms)
+    questions = [
+        Question(leader, request.api_key, request.build(group, left_ms), request.min_version, request.max_version)
+        for leader, group in groups.items()
+    ]
+    answers = admin.ask_all(questions, deadline_ms)
+    for group, answer in zip(groups.values(), answers, strict=True):
+        if answer.error is not None:
+            results.update(dict.fromkeys(group, answer.error))
         else:
-            groups.setdefault(entries[key[1]].leader_id, []).append(key)
-    return groups
+            results.update(request.read(answer.entity))
+    return results
 
 
-def _take(answer: Any, group: Sequence[TopicPartition], done: dict[TopicPartition, Any]) -> None:
-    """One leader's answer into `done`; a partition that the answer leaves out is an error, not a gap."""
-    if isinstance(answer, KafkaError):
-        done.update(dict.fromkeys(group, answer))
-        return
-    entries = {(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
-    for key in group:
-        entry = entries.get(key)
-        if entry is None:
-            done[key] = UnknownTopicOrPartition("The broker's answer leaves this partition out.")
+def _find_leaders(
+    admin: AdminClient, partitions: list[TopicPartition], deadline_ms: int
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Any]]:
+    """The leaders of partitions, and an error for those that have none."""
+    response = admin.metadata_of(sorted({topic for topic, _ in partitions}), deadline_ms)
+    topics = {topic.name: topic for topic in response.topics}
+    leaders: dict[TopicPartition, int] = {}
+    errors: dict[TopicPartition, Any] = {}
+    for name, index in partitions:
+        found = _leader(topics.get(name), index)
+        if isinstance(found, KafkaError):
+            errors[name, index] = found
         else:
-            done[key] = failure(entry.error_code) or entry
+            leaders[name, index] = found
+    return leaders, errors
+
+
+def _leader(topic: Any, index: int) -> int | KafkaError:
+    if topic is None:
+        return NoSuchPartition()
+    error = error_of(topic.error_code)
+    if error is not None:
+        return NoSuchPartition() if isinstance(error, UnknownTopicOrPartition) else error
+    for part in topic.partitions:
+        if part.partition_index == index:
+            return int(part.leader_id) if part.leader_id >= 0 else LeaderNotAvailable()
+    return NoSuchPartition()

@@ -1,37 +1,51 @@
-"""Reassignments of partitions that are under way (KIP-455)."""
+"""Replicas that are being moved (KafkaAdminClient.listPartitionReassignments)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, failure
-from kafkatools.core.errors import UnsupportedVersion
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.errors import ClusterAuthorizationFailed, UnsupportedVersion
 from kafkatools.core.protocol.api_versions import ApiKey
 
+TopicPartition = tuple[str, int]
 
-@dataclass(frozen=True, slots=True)
-class Reassignment:
-    """A partition that is moving: all replicas, those being added, those being removed."""
+
+class PartitionReassignment(NamedTuple):
+    """The replicas of a partition that is being moved: those it has, gets and loses."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
     removing_replicas: tuple[int, ...]
 
 
-def list_reassignments(admin: AdminClient) -> dict[tuple[str, int], Reassignment]:
-    """Every partition that is being reassigned; none on a broker that cannot reassign this way."""
-    fields = {"timeout": admin.request_timeout_ms, "topics": None}
+def list_reassignments(
+    admin: AdminClient, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, PartitionReassignment]:
+    """What is being moved, of some partitions or of all.
+
+    A broker that does not tell (too old, or not allowed to) has nothing to show, as in Kafka's tools.
+    """
+    topics: list[dict[str, Any]] | None = None
+    if partitions is not None:
+        wanted: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            wanted.setdefault(topic, []).append(partition)
+        topics = [{"name": name, "partition_indexes": tuple(indexes)} for name, indexes in wanted.items()]
+    fields = {"timeout": min(admin.timeout_ms, admin.config.request_timeout_ms), "topics": topics}
     try:
-        answer = admin.call(ApiKey.LIST_PARTITION_REASSIGNMENTS, fields, to_controller=True)
-    except UnsupportedVersion:
+        response = admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, fields, check=_error)
+    except (UnsupportedVersion, ClusterAuthorizationFailed):
         return {}
-    error = failure(answer.error_code, answer.error_message)
-    if error is not None:
-        raise error
     return {
-        (topic.name, one.partition_index): Reassignment(
-            tuple(one.replicas), tuple(one.adding_replicas), tuple(one.removing_replicas)
+        (topic.name, part.partition_index): PartitionReassignment(
+            tuple(part.replicas), tuple(part.adding_replicas), tuple(part.removing_replicas)
         )
-        for topic in answer.topics
-        for one in topic.partitions
+        for topic in response.topics
+        for part in topic.partitions
     }
+
+
+def _error(response: Any) -> Any:
+    return error_of(response.error_code, response.error_message)

@@ -1,39 +1,44 @@
-"""Topics: list, describe, create, delete, add partitions, delete records.
+"""Topics: list, describe, create, delete, more partitions, delete records (KafkaAdminClient).
 
-Every function takes an AdminClient and returns one result an item asked for; an item's error is in its result, never raised, so that one
-bad topic hides nothing of the others. Ids of topics are texts in Kafka's form (URL-safe base64 of 16 bytes, no padding).
-Source: KafkaAdminClient and the handlers in org.apache.kafka.clients.admin.
+Every function gives one result per topic (or partition) that was asked for, each with an error of its own or None.
 """
 
 from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, failure
-from kafkatools.core.admin.leaders import call_leaders
-from kafkatools.core.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition, UnsupportedVersion
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
+from kafkatools.core.errors import (
+    KafkaError,
+    RequestTimedOut,
+    ThrottlingQuotaExceeded,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+)
 from kafkatools.core.protocol.api_versions import ApiKey
 
-PARTITIONS_PER_RESPONSE = 2000
-_ZERO_ID = base64.urlsafe_b64encode(bytes(16)).rstrip(b"=").decode()
+TopicPartition = tuple[str, int]
+
+DEFAULT_PARTITION_LIMIT = 2000
+FIRST_VERSION_WITH_TOPIC_IDS = 12
+_FIRST_DELETE_VERSION_WITH_IDS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class TopicListing:
-    """A topic as the list shows it."""
+class TopicListing(NamedTuple):
+    """A topic in a list; the id in Kafka's text form, None from old brokers."""
 
     name: str
-    topic_id: str
+    topic_id: str | None
     is_internal: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionDescription:
-    """One partition; `leader` is -1 when there is none, `elr` and `last_known_elr` are None when the broker does not say."""
+class PartitionDescription(NamedTuple):
+    """A partition; leader -1 when there is none, `elr` None when the broker does not tell eligible leader replicas."""
 
     partition: int
     leader: int
@@ -45,257 +50,333 @@ class PartitionDescription:
     last_known_elr: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDescription:
-    """A topic with its partitions in order of their numbers; `error` when it could not be described."""
+class TopicDescription(NamedTuple):
+    """A topic, or the error in its place."""
 
     name: str
-    topic_id: str = _ZERO_ID
-    is_internal: bool = False
-    partitions: tuple[PartitionDescription, ...] = ()
+    topic_id: str | None
+    is_internal: bool
+    partitions: tuple[PartitionDescription, ...]
     error: KafkaError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
-    """A topic to create; -1 asks for the broker's default, `replicas_assignments` goes instead of both numbers."""
+class NewTopic(NamedTuple):
+    """A topic to create; -1 takes the broker's default. With `replicas_assignments` both numbers are -1."""
 
     name: str
     num_partitions: int = -1
     replication_factor: int = -1
     replicas_assignments: Mapping[int, Sequence[int]] | None = None
-    configs: Mapping[str, str | None] = field(default_factory=dict)
+    configs: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewPartitions:
-    """The number of partitions that a topic is to have; `assignments` are the brokers of each added one."""
-
-    topic: str
-    total_count: int
-    assignments: Sequence[Sequence[int]] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TopicResult:
-    """What became of one topic; `error` is None when it was done."""
+class CreatedTopic(NamedTuple):
+    """What became of a new topic; the numbers are -1 where the broker did not tell."""
 
     name: str
-    error: KafkaError | None = None
-    topic_id: str = _ZERO_ID
+    error: KafkaError | None
+    topic_id: str | None = None
     num_partitions: int = -1
     replication_factor: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedRecords:
-    """The new first offset of a partition after its records were deleted."""
+class NewPartitions(NamedTuple):
+    """How many partitions a topic shall have in all, and optionally the replicas of each new one."""
 
-    low_watermark: int = -1
-    error: KafkaError | None = None
-
-
-def id_text(topic_id: uuid.UUID | None) -> str:
-    """An id in Kafka's form (Uuid.toString); none is the id of zeros."""
-    return _ZERO_ID if topic_id is None else base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+    name: str
+    total_count: int
+    new_assignments: Sequence[Sequence[int]] | None = None
 
 
-def id_of(text: str) -> uuid.UUID:
-    """The id of a text in Kafka's form (Uuid.fromString); ValueError when it is not one."""
-    return uuid.UUID(bytes=base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+class Outcome(NamedTuple):
+    """Success when `error` is None."""
+
+    error: KafkaError | None
+
+
+class DeletedRecords(NamedTuple):
+    """The log start offset after records were deleted."""
+
+    low_watermark: int
+    error: KafkaError | None
+
+
+def topic_id_text(topic_id: uuid.UUID | None) -> str | None:
+    """An id as Kafka prints it: base64 for URLs without padding."""
+    return None if topic_id is None else base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def topic_id_from_text(text: str) -> uuid.UUID:
+    """The id that Kafka prints so. Raises ValueError."""
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
 
 
 def list_topics(admin: AdminClient) -> list[TopicListing]:
-    """Every topic of the cluster, internal ones included."""
-    answer = admin.call(ApiKey.METADATA, {"topics": None, "allow_auto_topic_creation": False})
+    """All topics, internal ones too, in the broker's order. Raises KafkaError."""
+    response = admin.metadata_of(None, admin.deadline_ms())
     return [
-        TopicListing(topic.name, id_text(getattr(topic, "topic_id", None)), topic.is_internal)
-        for topic in answer.topics
-        if not topic.error_code
+        TopicListing(topic.name, topic_id_text(getattr(topic, "topic_id", None)), bool(topic.is_internal))
+        for topic in response.topics
+        if topic.name is not None
     ]
 
 
 def describe_topics(
     admin: AdminClient,
-    *,
-    names: Sequence[str] | None = None,
-    ids: Sequence[str] | None = None,
-    partition_limit: int = PARTITIONS_PER_RESPONSE,
+    names: Sequence[str] = (),
+    ids: Sequence[str] = (),
+    partition_limit: int = DEFAULT_PARTITION_LIMIT,
 ) -> dict[str, TopicDescription]:
-    """Descriptions by name, or by id when ids were given; a topic that is not there has an error.
-
-    By name it uses DescribeTopicPartitions, page by page (KIP-966), and Metadata with brokers that do not have it.
-    """
-    if ids is not None:
-        return _describe_ids(admin, ids)
-    wanted = list(names or ())
-    try:
-        return _describe_by_pages(admin, wanted, partition_limit)
-    except UnsupportedVersion:
-        topics = [{"name": name} for name in wanted]
-        answer = admin.call(ApiKey.METADATA, {"topics": topics, "allow_auto_topic_creation": False})
-        return _complete(wanted, {topic.name: _from_metadata(topic) for topic in answer.topics})
-
-
-def _complete(wanted: Iterable[str], found: Mapping[str, TopicDescription]) -> dict[str, TopicDescription]:
-    return {name: found.get(name) or TopicDescription(name, error=UnknownTopicOrPartition()) for name in wanted}
-
-
-def _describe_by_pages(admin: AdminClient, names: Sequence[str], partition_limit: int) -> dict[str, TopicDescription]:
+    """Topics by name, or by id (keys are then the ids). Raises KafkaError when nobody answers."""
     found: dict[str, TopicDescription] = {}
-    cursor: dict[str, Any] | None = None
-    left = sorted(set(names))
+    if names:
+        found.update(_describe_by_name(admin, list(dict.fromkeys(names)), partition_limit))
+    if ids:
+        found.update(_describe_by_id(admin, ids))
+    return found
+
+
+def _describe_by_name(admin: AdminClient, names: list[str], partition_limit: int) -> dict[str, TopicDescription]:
+    try:
+        return _describe_in_pages(admin, names, partition_limit)
+    except UnsupportedVersion:
+        results = _describe_by_metadata(admin, names, admin.deadline_ms())
+        return _described({name: results.get(name, UnknownTopicOrPartition()) for name in names})
+
+
+def _described(results: Mapping[str, Any]) -> dict[str, TopicDescription]:
+    return {
+        name: TopicDescription(name, None, False, (), result) if isinstance(result, KafkaError) else result
+        for name, result in results.items()
+    }
+
+
+def _describe_by_metadata(
+    admin: AdminClient, names: list[str], deadline_ms: int
+) -> dict[str, TopicDescription | KafkaError]:
+    response = admin.metadata_of(names, deadline_ms)
+    return {topic.name: error_of(topic.error_code) or _from_metadata(topic) for topic in response.topics}
+
+
+def _from_metadata(topic: Any) -> TopicDescription:
+    partitions = tuple(
+        PartitionDescription(
+            part.partition_index,
+            part.leader_id,
+            getattr(part, "leader_epoch", -1),
+            tuple(part.replica_nodes),
+            tuple(part.isr_nodes),
+            tuple(getattr(part, "offline_replicas", ())),
+        )
+        for part in sorted(topic.partitions, key=lambda part: part.partition_index)
+    )
+    topic_id = topic_id_text(getattr(topic, "topic_id", None))
+    return TopicDescription(topic.name, topic_id, bool(getattr(topic, "is_internal", False)), partitions)
+
+
+def _describe_in_pages(admin: AdminClient, names: list[str], partition_limit: int) -> dict[str, TopicDescription]:
+    """DescribeTopicPartitions (KIP-966): pages, in the order of the topics' names, until there is no cursor left."""
+    deadline_ms = admin.deadline_ms()
+    left = sorted(names)
+    cursor: Any = None
+    found: dict[str, TopicDescription] = {}
     while left:
         fields = {
             "topics": [{"name": name} for name in left],
             "response_partition_limit": partition_limit,
             "cursor": cursor,
         }
-        answer = admin.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, fields)
-        for topic in answer.topics:
-            earlier = found.get(topic.name)
-            found[topic.name] = _from_page(topic, earlier.partitions if earlier else ())
-        if answer.next_cursor is None:
+        response = admin.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, fields, timeout_ms=admin.left_ms(deadline_ms))
+        for topic in response.topics:
+            _add_page(found, topic)
+        if response.next_cursor is None:
             break
-        at = answer.next_cursor
-        cursor = {"topic_name": at.topic_name, "partition_index": at.partition_index}
-        left = [name for name in left if name >= at.topic_name]
-    return _complete(names, found)
+        name = response.next_cursor.topic_name
+        cursor = {"topic_name": name, "partition_index": response.next_cursor.partition_index}
+        left = [each for each in left if each >= name]
+    return {name: found.get(name) or _unanswered(name) for name in names}
 
 
-def _from_page(topic: Any, earlier: tuple[PartitionDescription, ...]) -> TopicDescription:
-    partitions = earlier + tuple(
-        PartitionDescription(
-            one.partition_index,
-            one.leader_id,
-            one.leader_epoch,
-            tuple(one.replica_nodes),
-            tuple(one.isr_nodes),
-            tuple(one.offline_replicas),
-            tuple(one.eligible_leader_replicas or ()),
-            tuple(one.last_known_elr or ()),
-        )
-        for one in topic.partitions
-    )
-    return TopicDescription(
-        topic.name,
-        id_text(topic.topic_id),
-        topic.is_internal,
-        tuple(sorted(partitions, key=lambda one: one.partition)),
-        failure(topic.error_code),
-    )
+def _unanswered(name: str) -> TopicDescription:
+    return TopicDescription(name, None, False, (), RequestTimedOut(f"The answer says nothing of topic {name}"))
 
 
-def _describe_ids(admin: AdminClient, ids: Sequence[str]) -> dict[str, TopicDescription]:
-    topics = [{"topic_id": id_of(one), "name": None} for one in ids]
-    answer = admin.call(ApiKey.METADATA, {"topics": topics, "allow_auto_topic_creation": False}, minimum_version=12)
-    found = {id_text(topic.topic_id): _from_metadata(topic) for topic in answer.topics}
-    return {one: found.get(one) or TopicDescription("", one, error=UnknownTopicId()) for one in ids}
-
-
-def _from_metadata(topic: Any) -> TopicDescription:
+def _add_page(found: dict[str, TopicDescription], topic: Any) -> None:
+    error = error_of(topic.error_code)
     partitions = tuple(
         PartitionDescription(
-            one.partition_index,
-            one.leader_id,
-            getattr(one, "leader_epoch", -1),
-            tuple(one.replica_nodes),
-            tuple(one.isr_nodes),
-            tuple(getattr(one, "offline_replicas", ())),
+            part.partition_index,
+            part.leader_id,
+            part.leader_epoch,
+            tuple(part.replica_nodes),
+            tuple(part.isr_nodes),
+            tuple(part.offline_replicas),
+            None if part.eligible_leader_replicas is None else tuple(part.eligible_leader_replicas),
+            None if part.last_known_elr is None else tuple(part.last_known_elr),
         )
-        for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+        for part in topic.partitions
     )
-    topic_id = id_text(getattr(topic, "topic_id", None))
-    return TopicDescription(topic.name or "", topic_id, topic.is_internal, partitions, failure(topic.error_code))
+    before = found.get(topic.name)
+    if before is not None:
+        partitions = before.partitions + partitions
+    ordered = tuple(sorted(partitions, key=lambda part: part.partition))
+    found[topic.name] = TopicDescription(
+        topic.name, topic_id_text(topic.topic_id), bool(topic.is_internal), ordered, error
+    )
+
+
+def _describe_by_id(admin: AdminClient, ids: Sequence[str]) -> dict[str, TopicDescription]:
+    topics = [{"topic_id": topic_id_from_text(text), "name": None} for text in ids]
+    response = admin.ask(
+        ApiKey.METADATA,
+        {"topics": topics, "allow_auto_topic_creation": False},
+        min_version=FIRST_VERSION_WITH_TOPIC_IDS,
+    )
+    found = {topic_id_text(topic.topic_id): topic for topic in response.topics}
+    described = {}
+    for text in ids:
+        topic = found.get(text)
+        error = UnknownTopicId() if topic is None else error_of(topic.error_code)
+        described[text] = TopicDescription("", text, False, (), error) if error else _from_metadata(topic)
+    return described
 
 
 def create_topics(
-    admin: AdminClient, topics: Sequence[NewTopic], *, validate_only: bool = False
-) -> dict[str, TopicResult]:
-    """Creates topics; with validate_only the broker only says whether it would."""
-    fields = {
-        "topics": [_creatable(topic) for topic in topics],
-        "timeout": admin.request_timeout_ms,
-        "validate_only": validate_only,
-    }
-    answer = admin.call(ApiKey.CREATE_TOPICS, fields, to_controller=True)
+    admin: AdminClient,
+    topics: Sequence[NewTopic],
+    *,
+    validate_only: bool = False,
+    timeout_ms: int | None = None,
+    retry_on_quota_violation: bool = True,
+) -> dict[str, CreatedTopic]:
+    """Create topics; with `validate_only` only check whether they could be."""
+    by_name = {topic.name: topic for topic in topics}
+
+    def once(names: list[str], deadline_ms: int) -> dict[str, CreatedTopic | KafkaError]:
+        fields = {
+            "topics": [_creatable(by_name[name]) for name in names],
+            "timeout": min(admin.left_ms(deadline_ms), admin.config.request_timeout_ms),
+            "validate_only": validate_only,
+        }
+        response = admin.ask_controller(ApiKey.CREATE_TOPICS, fields, deadline_ms)
+        return {topic.name: _failure(topic, retry_on_quota_violation) or _created(topic) for topic in response.topics}
+
+    results = admin.retry_items(by_name, once, timeout_ms)
     return {
-        topic.name: TopicResult(
-            topic.name,
-            failure(topic.error_code, topic.error_message),
-            id_text(getattr(topic, "topic_id", None)),
-            getattr(topic, "num_partitions", -1),
-            getattr(topic, "replication_factor", -1),
-        )
-        for topic in answer.topics
+        name: CreatedTopic(name, result) if isinstance(result, KafkaError) else result
+        for name, result in results.items()
     }
 
 
 def _creatable(topic: NewTopic) -> dict[str, Any]:
-    assigned = topic.replicas_assignments
+    assignments = [
+        {"partition_index": partition, "broker_ids": tuple(brokers)}
+        for partition, brokers in (topic.replicas_assignments or {}).items()
+    ]
     return {
         "name": topic.name,
-        "num_partitions": -1 if assigned else topic.num_partitions,
-        "replication_factor": -1 if assigned else topic.replication_factor,
-        "assignments": [
-            {"partition_index": index, "broker_ids": list(brokers)} for index, brokers in (assigned or {}).items()
-        ],
-        "configs": [{"name": name, "value": value} for name, value in topic.configs.items()],
+        "num_partitions": -1 if assignments else topic.num_partitions,
+        "replication_factor": -1 if assignments else topic.replication_factor,
+        "assignments": assignments,
+        "configs": [{"name": name, "value": value} for name, value in (topic.configs or {}).items()],
     }
 
 
-def delete_topics(admin: AdminClient, names: Sequence[str]) -> dict[str, TopicResult]:
-    """Deletes topics by name."""
+def _created(topic: Any) -> CreatedTopic:
+    return CreatedTopic(
+        topic.name,
+        None,
+        topic_id_text(getattr(topic, "topic_id", None)),
+        getattr(topic, "num_partitions", -1),
+        getattr(topic, "replication_factor", -1),
+    )
 
-    def fields(version: int) -> dict[str, Any]:
-        wanted: dict[str, Any] = {"topic_names": list(names)}
-        if version >= 6:
-            wanted = {"topics": [{"name": name, "topic_id": None} for name in names]}
-        return {**wanted, "timeout": admin.request_timeout_ms}
 
-    answer = admin.call(ApiKey.DELETE_TOPICS, fields, to_controller=True)
-    return {
-        topic.name: TopicResult(topic.name, failure(topic.error_code, getattr(topic, "error_message", None)))
-        for topic in answer.responses
-    }
+def _failure(result: Any, retry_on_quota_violation: bool = True) -> KafkaError | None:
+    """The error of an item; one that is not to be tried again is wrapped up as final by its class."""
+    error = error_of(result.error_code, getattr(result, "error_message", None))
+    if isinstance(error, ThrottlingQuotaExceeded) and not retry_on_quota_violation:
+        return QuotaExceeded(str(error))
+    return error
+
+
+class QuotaExceeded(ThrottlingQuotaExceeded):
+    """The throttling quota has been exceeded, and the caller does not want to wait."""
+
+    retriable = False
+
+
+def delete_topics(admin: AdminClient, names: Sequence[str], *, timeout_ms: int | None = None) -> dict[str, Outcome]:
+    """Delete topics by name."""
+
+    def once(items: list[str], deadline_ms: int) -> dict[str, Outcome | KafkaError]:
+        def fields(version: int) -> dict[str, Any]:
+            timeout = min(admin.left_ms(deadline_ms), admin.config.request_timeout_ms)
+            if version >= _FIRST_DELETE_VERSION_WITH_IDS:
+                return {"topics": [{"name": name, "topic_id": None} for name in items], "timeout": timeout}
+            return {"topic_names": tuple(items), "timeout": timeout}
+
+        response = admin.ask_controller(ApiKey.DELETE_TOPICS, fields, deadline_ms)
+        return {result.name: _failure(result) or Outcome(None) for result in response.responses}
+
+    return _outcomes(admin.retry_items(names, once, timeout_ms))
+
+
+def _outcomes(results: Mapping[str, Any]) -> dict[str, Outcome]:
+    return {name: Outcome(result) if isinstance(result, KafkaError) else result for name, result in results.items()}
 
 
 def create_partitions(
-    admin: AdminClient, wanted: Sequence[NewPartitions], *, validate_only: bool = False
-) -> dict[str, TopicResult]:
-    """Raises the number of partitions of topics."""
-    topics = [
-        {
-            "name": one.topic,
-            "count": one.total_count,
-            "assignments": None
-            if one.assignments is None
-            else [{"broker_ids": list(brokers)} for brokers in one.assignments],
+    admin: AdminClient,
+    partitions: Sequence[NewPartitions],
+    *,
+    validate_only: bool = False,
+    timeout_ms: int | None = None,
+) -> dict[str, Outcome]:
+    """Give topics more partitions."""
+    by_name = {each.name: each for each in partitions}
+
+    def once(names: list[str], deadline_ms: int) -> dict[str, Outcome | KafkaError]:
+        fields = {
+            "topics": [_more_partitions(by_name[name]) for name in names],
+            "timeout": min(admin.left_ms(deadline_ms), admin.config.request_timeout_ms),
+            "validate_only": validate_only,
         }
-        for one in wanted
-    ]
-    fields = {"topics": topics, "timeout": admin.request_timeout_ms, "validate_only": validate_only}
-    answer = admin.call(ApiKey.CREATE_PARTITIONS, fields, to_controller=True)
-    return {one.name: TopicResult(one.name, failure(one.error_code, one.error_message)) for one in answer.results}
+        response = admin.ask_controller(ApiKey.CREATE_PARTITIONS, fields, deadline_ms)
+        return {result.name: _failure(result) or Outcome(None) for result in response.results}
+
+    return _outcomes(admin.retry_items(by_name, once, timeout_ms))
+
+
+def _more_partitions(wanted: NewPartitions) -> dict[str, Any]:
+    assignments = None
+    if wanted.new_assignments is not None:
+        assignments = [{"broker_ids": tuple(brokers)} for brokers in wanted.new_assignments]
+    return {"name": wanted.name, "count": wanted.total_count, "assignments": assignments}
 
 
 def delete_records(
-    admin: AdminClient, before: Mapping[tuple[str, int], int]
-) -> dict[tuple[str, int], DeletedRecords]:
-    """Deletes the records before an offset of each partition (-1: all up to the high watermark), at the leaders."""
+    admin: AdminClient, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+) -> dict[TopicPartition, DeletedRecords]:
+    """Delete the records before an offset (-1: the high watermark) of each partition, on their leaders."""
 
-    def fields(partitions: Sequence[tuple[str, int]], _version: int) -> dict[str, Any]:
-        by_topic: dict[str, list[dict[str, int]]] = {}
+    def build(partitions: list[TopicPartition], left_ms: int) -> dict[str, Any]:
+        topics: dict[str, list[dict[str, int]]] = {}
         for topic, partition in partitions:
-            one = {"partition_index": partition, "offset": before[topic, partition]}
-            by_topic.setdefault(topic, []).append(one)
-        topics = [{"name": name, "partitions": ones} for name, ones in by_topic.items()]
-        return {"topics": topics, "timeout": admin.request_timeout_ms}
+            topics.setdefault(topic, []).append({"partition_index": partition, "offset": offsets[topic, partition]})
+        return {
+            "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
+            "timeout": min(left_ms, admin.config.request_timeout_ms),
+        }
 
-    results: dict[tuple[str, int], DeletedRecords] = {}
-    for key, one in call_leaders(admin, ApiKey.DELETE_RECORDS, list(before), fields).items():
-        if isinstance(one, KafkaError):
-            results[key] = DeletedRecords(error=one)
-        else:
-            results[key] = DeletedRecords(one.low_watermark)
-    return results
+    def read(entity: Any) -> dict[TopicPartition, DeletedRecords | KafkaError]:
+        return {
+            (topic.name, part.partition_index): error_of(part.error_code) or DeletedRecords(part.low_watermark, None)
+            for topic in entity.topics
+            for part in topic.partitions
+        }
+
+    results = ask_leaders(admin, offsets, LeaderRequest(ApiKey.DELETE_RECORDS, build, read), timeout_ms)
+    return {
+        key: DeletedRecords(-1, found) if isinstance(found, KafkaError) else found for key, found in results.items()
+    }

@@ -1,8 +1,8 @@
 """Asking one question and waiting for its answer, for tools: `Requester.send_and_wait` over a NetworkClient.
 
 It gives up early where waiting cannot help: when every known node says that it is no Kafka broker or has no address, at
-once; when no node could be reached since the start, after `UNREACHABLE_PATIENCE_MS`. Everything else is tried again
-until the time is over.
+once; when no node could be reached since the start, or the one node that is asked cannot be, after
+`UNREACHABLE_PATIENCE_MS`. Everything else is tried again until the time is over.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kafkatools.core.errors import (
     Timeout,
     UnsupportedVersion,
 )
+from kafkatools.core.net.addresses import HostPort
 from kafkatools.core.net.network_client import ClientRequest, ClientResponse, NetworkClient
 from kafkatools.core.protocol.api_versions import NEVER
 
@@ -54,6 +55,7 @@ class Requester:
         self._client = client
         self._clock = clock
         self._has_reached_a_node = False
+        self._last_errors: dict[int, KafkaError] = {}  # by question: why it had to be asked again
 
     def send_and_wait(self, node: int | None, api_key: int, fields: Fields, timeout_ms: int) -> Any:
         """The answer of a node (None: any) as an entity. Raises KafkaError."""
@@ -66,6 +68,7 @@ class Requester:
         """All answers, in the order of the questions; nodes are asked at the same time. Never raises KafkaError."""
         started_ms = self._clock.now_ms()
         answers: list[Answer | None] = [None] * len(questions)
+        self._last_errors.clear()
         waiting = set(range(len(questions)))
         while any(answer is None for answer in answers):
             now_ms = self._clock.now_ms()
@@ -83,7 +86,7 @@ class Requester:
                 break
             if any(answer is None for answer in answers):
                 self._client.poll(min(left_ms, 100 if waiting else left_ms), now_ms)
-        return [answer or Answer(-1, None, self._timed_out(timeout_ms)) for answer in answers]
+        return [answer or Answer(-1, None, self._timed_out(index, timeout_ms)) for index, answer in enumerate(answers)]
 
     def _try_send(
         self, question: Question, index: int, answers: list[Answer | None], waiting: set[int], now_ms: int
@@ -99,6 +102,8 @@ class Requester:
             self._has_reached_a_node = True
             if response.disconnected and question.node is None:
                 waiting.add(index)
+                if response.error is not None:
+                    self._last_errors[index] = response.error
             else:
                 answers[index] = Answer(response.request.node, response.body, response.error)
 
@@ -128,15 +133,21 @@ class Requester:
             if not reasons or len(reasons) < len(nodes):
                 continue
             is_final = all(isinstance(error, _HOPELESS) for error in reasons)
-            is_unreachable = waited_ms >= UNREACHABLE_PATIENCE_MS and not self._has_reached_a_node
+            is_patient = self._has_reached_a_node and named is None
+            is_unreachable = waited_ms >= UNREACHABLE_PATIENCE_MS and not is_patient
             if is_final or is_unreachable or left_ms <= 0:
                 found[index] = _joined(reasons)
         return found
 
-    def _timed_out(self, timeout_ms: int) -> KafkaError:
+    def _timed_out(self, index: int, timeout_ms: int) -> KafkaError:
+        last = self._last_errors.get(index)
+        if last is not None:
+            return Timeout(f"No answer came within {timeout_ms} ms. The last try ended so: {last}")
         if not self._has_reached_a_node:
-            return NoBrokersAvailable(f"No broker answered within {timeout_ms} ms")
-        return Timeout(f"The answer did not come within {timeout_ms} ms")
+            nodes = self._client.metadata.cluster.nodes.values()
+            servers = ", ".join(str(HostPort(node.host, node.port)) for node in nodes)
+            return NoBrokersAvailable(f"No broker answered within {timeout_ms} ms at {servers}")
+        return Timeout(f"No answer came within {timeout_ms} ms")
 
 
 def _joined(reasons: Sequence[KafkaError]) -> KafkaError:

@@ -1,0 +1,202 @@
+"""The admin client: one NetworkClient, the brokers of the cluster, and how its requests are tried again.
+
+`AdminClient` holds what every resource needs; the modules beside it (topics, configs, ...) are functions that take one.
+A request for the controller goes to any broker (those of KRaft pass it on), and to the controller itself once one said
+NOT_CONTROLLER; one about partitions goes to their leaders and follows them. It is tried again with back-off until
+default.api.timeout.ms. Nothing is dropped: what has no answer by then has an error of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from kafkatools.core import config as config_tables
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.errors import (
+    KafkaError,
+    NotController,
+    ThrottlingQuotaExceeded,
+    Timeout,
+    UnknownServerError,
+    error_from_code,
+)
+from kafkatools.core.net.addresses import parse_bootstrap_servers
+from kafkatools.core.net.connection_states import ExponentialBackoff
+from kafkatools.core.net.metadata import Metadata
+from kafkatools.core.net.network_client import NetworkClient
+from kafkatools.core.net.requests import Answer, Fields, Question, Requester
+from kafkatools.core.net.transport import TransportFactory
+from kafkatools.core.protocol.api_versions import NEVER, ApiKey
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+
+class AdminClient:
+    """Use it as a context manager. One thread."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        config: Config | Mapping[str, object] | None,
+        clock: Clock,
+        transport_factory: TransportFactory | None = None,
+    ) -> None:
+        given = config if isinstance(config, Config) else Config(config_tables.ADMIN, config, allow_unknown=True)
+        self.config = given
+        self.clock = clock
+        metadata = Metadata(
+            parse_bootstrap_servers(bootstrap_servers),
+            max_age_ms=given.metadata_max_age_ms,
+            backoff=ExponentialBackoff(given.retry_backoff_ms, given.retry_backoff_max_ms),
+            topics=(),
+            rebootstrap_trigger_ms=given.metadata_recovery_rebootstrap_trigger_ms,
+        )
+        self.client = NetworkClient(given, clock, metadata, transport_factory=transport_factory)
+        self._requester = Requester(self.client, clock)
+        self._backoff = ExponentialBackoff(given.retry_backoff_ms, given.retry_backoff_max_ms)
+        self.timeout_ms: int = given.default_api_timeout_ms
+        # Where requests for the controller go: None is any broker, an id once a broker said that it does not pass them on.
+        self.controller: int | None = None
+
+    def __enter__(self) -> AdminClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.client.close()
+
+    def deadline_ms(self, timeout_ms: int | None = None) -> int:
+        """When a call that begins now must be over."""
+        return self.clock.now_ms() + (self.timeout_ms if timeout_ms is None else timeout_ms)
+
+    def left_ms(self, deadline_ms: int) -> int:
+        """What is left until then."""
+        return max(0, deadline_ms - self.clock.now_ms())
+
+    def wait_before_retry(self, attempts: int, deadline_ms: int) -> bool:
+        """Sleep the back-off; False when the time is over."""
+        left = self.left_ms(deadline_ms)
+        if left == 0:
+            return False
+        self.clock.sleep_ms(min(left, self._backoff.backoff_ms(attempts)))
+        return True
+
+    def ask_all(self, questions: Sequence[Question], deadline_ms: int) -> list[Answer]:
+        """Answers to questions asked at the same time, in their order."""
+        return self._requester.ask_all(questions, self.left_ms(deadline_ms))
+
+    def ask(
+        self,
+        api_key: int,
+        fields: Fields,
+        *,
+        node: int | None = None,
+        min_version: int = 0,
+        max_version: int = NEVER,
+        check: Callable[[Any], KafkaError | None] = lambda entity: None,
+        timeout_ms: int | None = None,
+    ) -> Any:
+        """One answer; what `check` finds in it is tried again while it is retriable. Raises KafkaError."""
+        deadline_ms = self.deadline_ms(timeout_ms)
+        attempts = 0
+        while True:
+            question = Question(node, api_key, fields, min_version, max_version)
+            answer = self.ask_all([question], deadline_ms)[0]
+            error = answer.error or check(answer.entity)
+            if error is None:
+                return answer.entity
+            if not error.retriable or isinstance(error, Timeout) or not self.wait_before_retry(attempts, deadline_ms):
+                raise error
+            attempts += 1
+
+    def ask_controller(self, api_key: int, fields: Fields, deadline_ms: int) -> Any:
+        """An answer to a request for the controller. Raises KafkaError."""
+        answer = self.ask_all([Question(self.controller, api_key, fields)], deadline_ms)[0]
+        if answer.error is not None:
+            raise answer.error
+        return answer.entity
+
+    def retry_items(
+        self,
+        items: Iterable[K],
+        once: Callable[[list[K], int], Mapping[K, R | KafkaError]],
+        timeout_ms: int | None = None,
+        may_retry: Callable[[KafkaError], bool] | None = None,
+    ) -> dict[K, R | KafkaError]:
+        """Call `once(items, deadline)` for all, then again for those with an error to retry, until none is left.
+
+        `once` gives a result or an error for each item; one that it leaves out has an error that says so. By default
+        only the controller's moves and quotas are retried, as KafkaAdminClient does.
+        """
+        should_retry = may_retry or _is_about_controller
+        deadline_ms = self.deadline_ms(timeout_ms)
+        wanted = list(dict.fromkeys(items))
+        done: dict[K, R | KafkaError] = {}
+        pending = wanted
+        attempts = 0
+        while pending:
+            done.update(once(pending, deadline_ms))
+            for item in pending:
+                if item not in done:
+                    done[item] = UnknownServerError(f"The answer says nothing of {item}")
+            errors = {item: found for item in pending if isinstance(found := done[item], KafkaError)}
+            pending = [item for item, error in errors.items() if error.retriable and should_retry(error)]
+            if pending and not self.wait_before_retry(attempts, deadline_ms):
+                break
+            if any(isinstance(errors[item], NotController) for item in pending):
+                self._follow_controller(deadline_ms)
+            attempts += 1
+        return {item: done[item] for item in wanted}
+
+    def _follow_controller(self, deadline_ms: int) -> None:
+        """Send to the controller itself from now on: the brokers do not pass requests on."""
+        self.metadata_of((), deadline_ms)
+        controller = self.client.metadata.cluster.controller
+        self.controller = None if controller is None else controller.id
+
+    def brokers(self) -> list[int]:
+        """The ids of the brokers, after asking for them when they are not known yet."""
+        self.refresh_cluster()
+        return sorted(self.client.metadata.cluster.nodes)
+
+    def refresh_cluster(self, timeout_ms: int | None = None) -> None:
+        """Make sure that the brokers of the cluster are known by id. Raises KafkaError."""
+        if self.client.metadata.cluster.is_bootstrap:
+            self.metadata_of((), self.deadline_ms(timeout_ms))
+
+    def metadata_of(self, names: Sequence[str] | None, deadline_ms: int) -> Any:
+        """A Metadata answer for these topics (None: all), also taken in as the view of the cluster's brokers."""
+
+        def fields(version: int) -> dict[str, Any]:
+            if names is None:
+                return {"topics": () if version == 0 else None, **_no_creation(version)}
+            return {"topics": [{"topic_id": None, "name": name} for name in names], **_no_creation(version)}
+
+        oldest = 1 if names == () else 0
+        answer = self.ask_all([Question(None, ApiKey.METADATA, fields, oldest)], deadline_ms)[0]
+        if answer.error is not None:
+            raise answer.error
+        self.client.metadata.update(1 << 30, answer.entity, False, self.clock.now_ms())
+        return answer.entity
+
+
+def _no_creation(version: int) -> dict[str, Any]:
+    return {"allow_auto_topic_creation": False} if version >= 4 else {}
+
+
+def _is_about_controller(error: KafkaError) -> bool:
+    return isinstance(error, (NotController, ThrottlingQuotaExceeded))
+
+
+def error_of(code: int, message: str | None = None) -> KafkaError | None:
+    """An error code of an answer."""
+    return error_from_code(int(code), message)
