@@ -73,6 +73,14 @@ class RejectedTimestamps(InvalidTimestamp):
         self.record_errors = record_errors
 
 
+def single_batch(records: memoryview) -> BatchHeader | None:
+    """The header of exactly one whole batch of magic 2, None for anything else: the hot path's test."""
+    if len(records) < HEADER_SIZE:
+        return None
+    header = BatchHeader._make(V2_HEADER.unpack_from(records, 0))
+    return header if header.magic == 2 and header.length + LOG_OVERHEAD == len(records) else None
+
+
 def split_batches(records: memoryview, label: object) -> list[BatchHeader]:
     """The headers of what a leader is given to append: whole batches of magic 2, one after the other, nothing else.
     Raises CorruptRecord or InvalidRecord (ByteBufferLogInputStream, ProduceRequest.validateRecords)."""

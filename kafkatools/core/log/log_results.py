@@ -1,9 +1,25 @@
-"""What appends and reads give back."""
+"""What goes through an append, and what appends and reads give back."""
 
 from typing import NamedTuple
 
+from kafkatools.core.log.batch_headers import BatchHeader
 from kafkatools.core.log.files import LogFile
 from kafkatools.core.log.segment import LogSegment
+
+
+class CheckedBatch(NamedTuple):
+    """A batch that has passed validation and is to be appended; `append_time` is -1 for CreateTime."""
+
+    records: memoryview
+    header: BatchHeader
+    leader_epoch: int
+    now_ms: int
+    append_time: int
+
+    @property
+    def max_timestamp(self) -> int:
+        """The newest timestamp that readers will see."""
+        return self.header.max_timestamp if self.append_time < 0 else self.append_time
 
 
 class LogAppendInfo(NamedTuple):

@@ -19,7 +19,7 @@ from kafkatools.core.errors import (
     RecordListTooLarge,
 )
 from kafkatools.core.log import recovery
-from kafkatools.core.log.append_validation import AppendRules, check_batch, split_batches
+from kafkatools.core.log.append_validation import AppendRules, check_batch, single_batch, split_batches
 from kafkatools.core.log.batch_headers import (
     LOG_OVERHEAD,
     NO_PRODUCER_ID,
@@ -39,7 +39,7 @@ from kafkatools.core.log.filenames import (
 from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.leader_epochs import LeaderEpochCache
 from kafkatools.core.log.log_config import LogConfig
-from kafkatools.core.log.log_results import LogAppendInfo, LogSlice
+from kafkatools.core.log.log_results import CheckedBatch, LogAppendInfo, LogSlice
 from kafkatools.core.log.producer_append import AppendOrigin, BatchMetadata, CompletedTransaction, ProducerAppendInfo
 from kafkatools.core.log.producer_state import ProducerStateManager
 from kafkatools.core.log.producer_updates import append_batch
@@ -208,35 +208,56 @@ class PartitionLog:
         UnsupportedCompressionType, OutOfOrderSequenceNumber, InvalidProducerEpoch, InvalidTxnState,
         TransactionCoordinatorFenced, KafkaStorageError. A duplicate is no error: the first append's offsets come back.
         """
-        headers = split_batches(records, self.topic_partition)
-        if len(headers) > 1:
-            return self._append_several(records, headers, leader_epoch, now_ms, origin, transaction_version)
-        header = headers[0]
+        header = single_batch(records)
+        if header is None:
+            return self._append_several(records, leader_epoch, now_ms, origin, transaction_version)
         is_client = origin is AppendOrigin.CLIENT
         check_batch(header, records, self.config.max_message_bytes, self.topic_partition, is_client=is_client)
         append_time = None
         if not self.rules.is_plain(header, now_ms):
             records, header, append_time = self._as_topic_wants(records, header, origin, now_ms)
-        max_timestamp = header.max_timestamp if append_time is None else append_time
-        self.ensure_fits_segment(len(records))
-        base_offset = self.log_end_offset
-        updates: tuple[ProducerAppendInfo, ...] = ()
-        completed: CompletedTransaction | None = None
-        if header.producer_id != NO_PRODUCER_ID:
-            duplicate = self.producer_state.find_duplicate(header) if is_client else None
-            if duplicate is not None:
-                return self._duplicate(duplicate)
-            self._ensure_verified(header, origin, is_verified)
-            update = self.producer_state.prepare_update(header.producer_id, origin)
-            completed = append_batch(update, header, records, base_offset, max_timestamp, transaction_version)
-            updates = (update,)
-        stamp_batch(records, 0, base_offset=base_offset, leader_epoch=leader_epoch, append_time=append_time)
-        segment = self._write(records, header, base_offset, max_timestamp, leader_epoch, now_ms)
-        last_offset = base_offset + header.last_offset_delta
-        self.log_end_offset = last_offset + 1
-        self.settle(segment, updates, () if completed is None else (completed,), now_ms)
-        append_time = NO_TIMESTAMP if append_time is None else append_time
-        return LogAppendInfo(base_offset, last_offset, append_time, self.log_start_offset, max_timestamp, False)
+        if len(records) > self.config.segment_bytes:
+            self.ensure_fits_segment(len(records))
+        batch = CheckedBatch(
+            records, header, leader_epoch, now_ms, NO_TIMESTAMP if append_time is None else append_time
+        )
+        if header.producer_id == NO_PRODUCER_ID:
+            self._write(batch)
+        else:
+            entry = self.producer_state.continued_entry(header) if is_client else None
+            if entry is None:
+                return self._append_checked(batch, origin, transaction_version, is_verified)
+            self._write(batch)
+            entry.add_batch(header, self.log_end_offset - 1, batch.max_timestamp)
+        return self._settle_plain(batch)
+
+    def _settle_plain(self, batch: CheckedBatch) -> LogAppendInfo:
+        """After the write of a batch that changed nothing but the end of the log."""
+        end = self.log_end_offset
+        self.producer_state.map_end_offset = end
+        if end - self.recovery_point >= self.config.flush_messages:
+            self.flush(batch.now_ms)
+        delta = batch.header.last_offset_delta
+        return LogAppendInfo(
+            end - 1 - delta, end - 1, batch.append_time, self.log_start_offset, batch.max_timestamp, False
+        )
+
+    def _append_checked(
+        self, batch: CheckedBatch, origin: AppendOrigin, transaction_version: int, is_verified: bool
+    ) -> LogAppendInfo:
+        """Append a batch whose producer's state has to be looked at more closely."""
+        header = batch.header
+        duplicate = self.producer_state.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
+        if duplicate is not None:
+            return self._duplicate(duplicate)
+        self._ensure_verified(header, origin, is_verified)
+        update = self.producer_state.prepare_update(header.producer_id, origin)
+        completed = append_batch(
+            update, header, batch.records, self.log_end_offset, batch.max_timestamp, transaction_version
+        )
+        segment = self._write(batch)
+        self.settle(segment, (update,), () if completed is None else (completed,), batch.now_ms)
+        return self._settle_plain(batch)
 
     def _as_topic_wants(
         self, records: memoryview, header: BatchHeader, origin: AppendOrigin, now_ms: int
@@ -291,27 +312,30 @@ class PartitionLog:
         if self.config.transaction_partition_verification_enable:
             raise InvalidTxnState("Record was not part of an ongoing transaction")
 
-    def _write(
-        self,
-        records: memoryview,
-        header: BatchHeader,
-        base_offset: int,
-        max_timestamp: int,
-        leader_epoch: int,
-        now_ms: int,
-    ) -> LogSegment:
-        """Put one stamped batch on the disk, in a new segment when the active one is done."""
+    def _write(self, batch: CheckedBatch) -> LogSegment:
+        """Give one batch its offsets and put it on the disk, in a new segment when the active one is done."""
+        records, header, leader_epoch, now_ms, append_time = batch
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        max_timestamp = header.max_timestamp if append_time < 0 else append_time
+        stamp_batch(
+            records,
+            0,
+            base_offset=base_offset,
+            leader_epoch=leader_epoch,
+            append_time=None if append_time < 0 else append_time,
+        )
         try:
             self.epochs.assign(leader_epoch, base_offset)
             segment = self.segments.active
-            last_offset = base_offset + header.last_offset_delta
             if segment.should_roll(self.config, len(records), last_offset, max_timestamp, now_ms):
                 segment = self.roll(now_ms)
-            segment.append(records, header, base_offset, max_timestamp)
+            segment.append(records, last_offset, max_timestamp, base_offset)
         except OSError as error:
             raise KafkaStorageError(
                 f"Error while appending records to {self.topic_partition} in dir {self.directory}: {error}"
             ) from error
+        self.log_end_offset = last_offset + 1
         return segment
 
     def _complete(self, segment: LogSegment, completed: CompletedTransaction) -> None:
@@ -324,13 +348,13 @@ class PartitionLog:
     def _append_several(
         self,
         records: memoryview,
-        headers: list[BatchHeader],
         leader_epoch: int,
         now_ms: int,
         origin: AppendOrigin,
         transaction_version: int,
     ) -> LogAppendInfo:
         """Several batches, from a coordinator or the controller; each becomes an append. From a client: refused."""
+        headers = split_batches(records, self.topic_partition)
         if origin is AppendOrigin.CLIENT:
             raise InvalidRecord(
                 f"Produce requests with version 3 or higher are only allowed to contain exactly one record batch per "

@@ -114,6 +114,12 @@ class ProducerEntry:
                 return batch
         return None
 
+    def add_batch(self, header: BatchHeader, last_offset: int, timestamp: int) -> None:
+        """Note a batch that continues this producer's sequence."""
+        delta = header.last_offset_delta
+        self.batches.append(BatchMetadata(header.last_sequence, last_offset, delta, timestamp))
+        self.last_timestamp = timestamp
+
     def set_epoch(self, producer_epoch: int) -> None:
         """Go to an epoch; a new one starts without batches."""
         if producer_epoch != self.producer_epoch:

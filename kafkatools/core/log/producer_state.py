@@ -12,7 +12,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable
 
 from kafkatools.core.errors import CorruptSnapshot, IllegalState
-from kafkatools.core.log.batch_headers import NO_PRODUCER_ID, BatchHeader
+from kafkatools.core.log.batch_headers import CONTROL_MASK, NO_PRODUCER_ID, TRANSACTIONAL_MASK, BatchHeader
 from kafkatools.core.log.filenames import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_from_name, offset_name
 from kafkatools.core.log.files import DirectoryEntry, FileSystem
 from kafkatools.core.log.producer_append import (
@@ -172,6 +172,17 @@ class ProducerStateManager:
         """Whether a producer has a transaction open under this epoch."""
         entry = self.producers.get(producer_id)
         return entry is not None and entry.current_txn_first_offset >= 0 and entry.producer_epoch == producer_epoch
+
+    def continued_entry(self, header: BatchHeader) -> ProducerEntry | None:
+        """The entry of a producer that this batch of data simply continues: known, same epoch, next sequence, inside or
+        outside of a transaction as it was. Then nothing else needs checking. None means: look closer."""
+        entry = self.producers.get(header.producer_id)
+        if entry is None or entry.producer_epoch != header.producer_epoch or not entry.batches:
+            return None
+        if header.base_sequence != entry.batches[-1].last_sequence + 1 or header.attributes & CONTROL_MASK:
+            return None
+        is_in_transaction = entry.current_txn_first_offset >= 0
+        return entry if is_in_transaction == (header.attributes & TRANSACTIONAL_MASK != 0) else None
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         """The appended batch that this one repeats."""

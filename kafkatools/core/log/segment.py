@@ -68,6 +68,7 @@ class LogSegment:
         self._max_timestamp: TimestampOffset | None = None
         self._first_batch_timestamp: int | None = None
         self._bytes_since_last_index_entry = 0
+        self._are_indexes_full: bool | None = None
         self._tail_offset = NO_TAIL
         self._tail_position = 0
 
@@ -126,14 +127,23 @@ class LogSegment:
         current = self.log.size_bytes
         if current > config.segment_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        if self.offset_index.is_full or self.time_index.is_full:
-            return True
-        limit_ms = config.segment_ms - self.roll_jitter_ms
-        return current > 0 and self.time_waited_for_roll(now_ms, max_timestamp) > limit_ms
+        is_full = self._are_indexes_full
+        if is_full is None:
+            is_full = self._check_indexes()
+        if is_full or current == 0:
+            return is_full
+        first = self._first_batch_timestamp
+        if first is None or first < 0:
+            return self.time_waited_for_roll(now_ms, max_timestamp) > config.segment_ms - self.roll_jitter_ms
+        return max_timestamp - first > config.segment_ms - self.roll_jitter_ms
 
-    def append(self, data: Buffer, header: BatchHeader, base_offset: int, max_timestamp: int) -> None:
-        """Write one batch that begins at `base_offset`; `header` gives what its place in the log does not change."""
-        last_offset = base_offset + header.last_offset_delta
+    def _check_indexes(self) -> bool:
+        """Whether an index takes no further entry; remembered until one changes."""
+        self._are_indexes_full = self.offset_index.is_full or self.time_index.is_full
+        return self._are_indexes_full
+
+    def append(self, data: Buffer, last_offset: int, max_timestamp: int, base_offset: int) -> None:
+        """Write one batch that has its offsets."""
         if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             raise LogOffsetOverflow(
                 f"Detected offset overflow at offset {last_offset} in segment {self.log.path}: more than 2^31 - 1 "
@@ -170,6 +180,7 @@ class LogSegment:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(newest.timestamp, newest.offset)
             self._bytes_since_last_index_entry = 0
+            self._are_indexes_full = None
         self._bytes_since_last_index_entry += size
 
     # reading
@@ -295,6 +306,7 @@ class LogSegment:
         self.time_index.maybe_append(newest.timestamp, newest.offset, skip_full_check=True)
         self.time_index.trim_to_valid_size()
         self._first_batch_timestamp = None
+        self._are_indexes_full = None
         return truncated
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
@@ -312,6 +324,7 @@ class LogSegment:
             self.created_ms = now_ms
             self._first_batch_timestamp = None
         self._bytes_since_last_index_entry = 0
+        self._are_indexes_full = None
         if self.max_timestamp_so_far.timestamp >= 0:
             self._max_timestamp = self._read_largest_timestamp()
         return truncated
