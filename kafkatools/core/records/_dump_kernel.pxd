@@ -43,7 +43,7 @@ cdef Py_ssize_t _end_line(unsigned char* out, Py_ssize_t position) noexcept nogi
 @cython.locals(row=Py_ssize_t)
 cdef void _clear(int* counts, Py_ssize_t rows) noexcept nogil
 @cython.locals(rows=Py_ssize_t, last="long long", found=Py_ssize_t, row=Py_ssize_t)
-cdef bint _note_gaps(long long* offsets, long long* keeper, long long* pairs, Py_ssize_t room) noexcept nogil
+cdef bint _note_gaps(long long* offsets, long long base_offset, long long* keeper, long long* pairs, Py_ssize_t room) noexcept nogil
 cdef Py_ssize_t _key(unsigned char* out, Py_ssize_t position, const unsigned char* source, Py_ssize_t start, Py_ssize_t length, long long has_prefix) noexcept nogil
 cdef Py_ssize_t _value(unsigned char* out, Py_ssize_t position, const unsigned char* source, Py_ssize_t start, Py_ssize_t length, long long has_prefix) noexcept nogil
 @cython.locals(first=bint, size="long long")

@@ -127,7 +127,7 @@ def _number(target: Any, position: int, value: int) -> int:
 
 
 def _sequence(base: int, increment: int) -> int:
-    """DefaultRecordBatch.incrementSequence; -1 for a batch without sequences."""
+    """DefaultRecordBatch.incrementSequence for an increment that is not negative; -1 for a batch without sequences."""
     if base < 0:
         return -1
     if base > 2147483647 - increment:
@@ -201,7 +201,7 @@ def first_irregular(table: array[int], first: int, stop: int, valid: bytearray, 
         slot = row * width
         if items[slot + 3] != 2 or items[slot + 2] < 61 or not flags[row] or items[slot + 6] & 7 > 4:
             break
-        if items[slot + 1] < due[0] or items[slot + 4] < due[1]:
+        if items[slot + 1] < due[0] or items[slot + 4] < due[1] or items[slot + 7] < 0 or items[slot + 12] < -1:
             break
         due[0] = items[slot + 1] + items[slot + 7] + 1
         due[1] = items[slot + 4]
@@ -331,7 +331,7 @@ def format_records(
         position = _end_line(out, position)
         row += 1
     _clear(header_counts, rows)
-    if position >= 0 and not _note_gaps(offsets, keeper, _table(gaps), len(gaps) // 2):
+    if position >= 0 and not _note_gaps(offsets, base_offset, keeper, _table(gaps), len(gaps) // 2):
         position = -1
     return position
 
@@ -356,13 +356,18 @@ def _clear(counts: Any, rows: int) -> None:
         row += 1
 
 
-def _note_gaps(offsets: Any, keeper: Any, pairs: Any, room: int) -> bool:
-    """Where an offset is not the successor of the one before, both go to `pairs`; False when there are too many."""
+def _note_gaps(offsets: Any, base_offset: int, keeper: Any, pairs: Any, room: int) -> bool:
+    """Where an offset is not the successor of the one before, both go to `pairs`.
+
+    False when there are too many, or an offset is out of its batch's range.
+    """
     rows = keeper[0]
     last = keeper[6]
     found = keeper[7]
     row = 0
     while row < rows:
+        if offsets[row] < base_offset or offsets[row] - base_offset > 2147483647:
+            return False
         if offsets[row] != last + 1:
             if found >= room:
                 return False

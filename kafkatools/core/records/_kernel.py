@@ -471,6 +471,7 @@ def encode_columns(  # noqa: PLR0915 - the state is taken apart and put together
     )
     origin, limit, timestamp = state[STATE_ORIGIN], state[STATE_WRITE_LIMIT], state[STATE_DEFAULT_TIMESTAMP]
     delta = state[STATE_NEXT_DELTA]
+    start, position = max(start, 0), max(position, 0)
     needed = 0
     row = start
     while row < stop:

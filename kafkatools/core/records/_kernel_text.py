@@ -94,6 +94,8 @@ def find_lines(
     With `is_end` what follows the last separator is a line too (if it is not empty); else it is left for the next
     time. status[0] = where the first line begins that was not taken.
     """
+    if len(data) > 2147483647:
+        raise ValueError("more than positions of 32 bits can tell")
     source, end = _searchable(data), len(data)
     starts, sizes = _int_items(positions), _int_items(lengths)
     room = min(len(positions), len(lengths))

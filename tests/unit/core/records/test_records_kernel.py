@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from array import array
 from typing import Any
 
@@ -274,3 +277,37 @@ def test_timestamps_and_offsets_wrap_as_in_java(kernels: Any) -> None:
     rows, _, columns = decoded(kernels, record, 1, (2**63 - 1, 2**63 - 1))
     assert rows == 1
     assert (columns[0][0], columns[1][0]) == (-(2**63), -(2**63))
+
+
+@LOOSE
+@given(st.data())
+def test_encoding_agrees_on_any_columns(data: st.DataObject) -> None:
+    cells = st.lists(st.integers(-3, 40) | st.integers(-(2**31), 2**31 - 1), min_size=4, max_size=4)
+    columns = [array("i", data.draw(cells)) for _ in range(4)]
+    times = array("q", data.draw(st.lists(LONGS, min_size=4, max_size=4)))
+    if data.draw(st.booleans()):
+        columns[:2] = [None, None]  # type: ignore[list-item]
+    start, stop = data.draw(st.integers(-3, 6)), data.draw(st.integers(-3, 9))
+    size, limit = data.draw(st.integers(0, 200)), data.draw(st.integers(-5, 300))
+    factor = data.draw(st.sampled_from([1.0, 0.5]))
+    outcomes = []
+    for kernels in (kernel, plain_kernel("_kernel")):
+        state = array("q", [0, 0, 0, -1, 0, limit, 0, 7, 0])
+        target = bytearray(size)
+        rows = kernels.encode_columns(target, state, bytes(40), (*columns, times), start, stop, factor)
+        outcomes.append((rows, state, target))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_the_plain_kernel_needs_no_cython() -> None:
+    program = (
+        "import sys; sys.modules['cython'] = None\n"
+        "from kafkatools.core.records import kernel\n"
+        "from kafkatools.core.records.builder import BatchBuilder\n"
+        "from kafkatools.core.records.batch import RecordBatch\n"
+        "builder = BatchBuilder(100); builder.append(1, b'k', b'v')\n"
+        "print(kernel.COMPILED, next(RecordBatch(builder.close()).records()).value)"
+    )
+    environment = {**os.environ, "KT_PURE_PYTHON": "1"}
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=True)
+    assert shown.stdout == b"False b'v'\n"
