@@ -37,7 +37,8 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 class BatchHeader:
     """The header of a version 2 batch at `position` of its file; `view` is the whole batch, `size_bytes` long.
 
-    `crc` is the checksum of the bytes when it was computed already.
+    `crc` is the checksum of the bytes when it was computed already. The view given holds a whole header, even where
+    the batch claims to be shorter.
     """
 
     __slots__ = (
@@ -59,6 +60,7 @@ class BatchHeader:
         "view",
     )
     crc_position: ClassVar[int] = 17
+    least_bytes: ClassVar[int] = HEADER_SIZE
     base_offset: int
     partition_leader_epoch: int
     magic: int
@@ -73,10 +75,10 @@ class BatchHeader:
     record_count: int
 
     def __init__(self, view: memoryview, position: int, size_bytes: int, crc: int | None = None) -> None:
-        self.view = view
+        header = view
+        self.view = view[:size_bytes]
         self.position = position
         self.size_bytes = size_bytes
-        header = view if len(view) >= HEADER_SIZE else bytes(view) + bytes(HEADER_SIZE - len(view))
         (
             self.base_offset,
             _,
@@ -129,6 +131,7 @@ class LegacyHeader:
 
     __slots__ = ("attributes", "crc", "is_valid", "magic", "max_timestamp", "offset", "position", "size_bytes", "view")
     crc_position: ClassVar[int] = 12
+    least_bytes: ClassVar[int] = LEGACY_HEADER_V0
     offset: int
     crc: int
     magic: int
@@ -181,9 +184,13 @@ def codec_name(codec: int) -> str:
 
 def increment_sequence(sequence: int, increment: int) -> int:
     """DefaultRecordBatch.incrementSequence: sequences go from 2147483647 to 0."""
-    if sequence > 0x7FFFFFFF - increment:
-        return increment - (0x7FFFFFFF - sequence) - 1
-    return sequence + increment
+    if sequence > _int(0x7FFFFFFF - increment):
+        return _int(increment - (0x7FFFFFFF - sequence) - 1)
+    return _int(sequence + increment)
+
+
+def _int(number: int) -> int:
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _long(number: int) -> int:
@@ -214,7 +221,10 @@ def next_batch(file: SegmentFile, position: int, end: int, shown_name: str) -> H
         stored = file.view(position, HEADER_UP_TO_CRC_END)[kind.crc_position : kind.crc_position + 4]
         if crc != int.from_bytes(stored, "big"):
             in_memory = LARGEST_IN_MEMORY
-    header: Header = kind(file.view(position, in_memory), position, size, crc)
+    view = file.view(position, max(in_memory, kind.least_bytes))
+    if len(view) < kind.least_bytes:
+        raise Damage(f"the header of the batch ends after {len(view)} of {kind.least_bytes} bytes", position)
+    header: Header = kind(view, position, size, crc)
     return header
 
 

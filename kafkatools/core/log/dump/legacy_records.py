@@ -76,6 +76,8 @@ def _wrapped(header: LegacyHeader) -> Iterator[DumpedRecord]:
     size = _length_at(header.view, at)
     if size < 0:
         raise Damage(f"Found invalid compressed record set with null value (magic = {header.magic})")
+    if size > len(header.view) - at - 4:
+        raise Damage(f"newLimit > capacity: ({size} > {len(header.view) - at - 4})")
     data = decompressed(header.codec, header.view[at + 4 : at + 4 + size], header.magic)
     inner = list(_inner_messages(data))
     if not inner:

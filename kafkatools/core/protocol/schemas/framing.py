@@ -16,6 +16,13 @@ from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRe
 from kafkatools.core.protocol.schemas.varints import read_unsigned_varint, unsigned_varint
 
 
+def _read(schema: Schema, version: int, data: bytes | memoryview, what: str) -> Any:
+    try:
+        return schema.read(version, data, 2)[0]
+    except RecordFormatError as problem:
+        raise RecordFormatError(f"Could not read record with {what}'s buffer due to: {problem}.") from problem
+
+
 def _read_version(buffer: bytes | memoryview, what: str) -> int:
     if len(buffer) < 2:
         raise RecordFormatError(f"Could not read version from {what}'s buffer.")
@@ -90,7 +97,7 @@ class CoordinatorRecords:
         type_id = _read_version(key, "key")
         if type_id not in self.keys:
             raise UnknownRecordType(type_id)
-        return self.keys[type_id].read(0, key, 2)[0]
+        return _read(self.keys[type_id], 0, key, f"version {type_id} from key")
 
     def decode(self, key: bytes | memoryview, value: bytes | memoryview | None) -> tuple[Any, Any | None]:
         """The entities of key and value; None for the value of a tombstone."""
@@ -101,7 +108,7 @@ class CoordinatorRecords:
         schema = self.values[key_entity.__api_key__]
         if version not in schema.valid_versions:
             raise RecordFormatError(f"Found an unknown record version {version} for {schema.api_key} type")
-        return key_entity, schema.read(version, value, 2)[0]
+        return key_entity, _read(schema, version, value, f"version {version} from value")
 
     def encode(self, key: Any, value: Any | None) -> tuple[bytes, bytes | None]:
         """The bytes of a pair of entities."""
