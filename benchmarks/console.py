@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import pathlib
 
 from benchmarks import measure, peers
@@ -38,13 +39,24 @@ def consume(broker: str, bootstrap: str, lines: pathlib.Path) -> None:
     peers.create_topic(bootstrap, "out")
     measure.run(measure.Work([*peers.KT, "console-producer", "--topic", "out", "--bootstrap-server", bootstrap], stdin=lines))
     result = lines.with_name("consumed.txt")
-    arguments = ["--topic", "out", "--from-beginning", "--max-messages", str(COUNT), "--bootstrap-server", bootstrap]
+    arguments = ["--topic", "out", "--partition", "0", "--offset", "earliest"]
+    arguments += ["--max-messages", str(COUNT), "--bootstrap-server", bootstrap]
     ours = measure.Work([*peers.KT, "console-consumer", *arguments], stdout=result)
+    ensure_all_read(ours, lines)
     if peers.kcat():
         kcat = measure.Work(["kcat", "-C", "-q", "-b", bootstrap, "-t", "out", "-o", "beginning", "-c", str(COUNT)], stdout=result)
         measure.compare(f"console-consumer 1 M records from {broker}", ours, kcat, "kcat", target=1.0)
     java = measure.Work(peers.java("console-consumer", *arguments), stdout=result)
+    ensure_all_read(java, lines)
     measure.compare(f"console-consumer 1 M records from {broker}", ours, java, "kafka-console-consumer", target=5, rounds=3)
+
+
+def ensure_all_read(work: measure.Work, lines: pathlib.Path) -> None:
+    """A consumer that stopped early would look fast: what it wrote has to be what went in."""
+    measure.run(work)
+    assert work.stdout is not None
+    if not filecmp.cmp(work.stdout, lines, shallow=False):
+        raise SystemExit(f"benchmark: {' '.join(work.command[:4])} did not read back what was written")
 
 
 if __name__ == "__main__":
