@@ -78,7 +78,21 @@ def _run(command: Command, args: Args, console: Console) -> ExitStatus:
     run: Callable[[Any, Any], ExitStatus] | None = command.run
     if run is None:
         raise UsageError(f"kt {command.name} needs a subcommand")
+    _quiet_logs(console)
     return run(console, args)
+
+
+def _quiet_logs(console: Console) -> None:
+    """Log lines of the core are for KT_DEBUG=1; otherwise the one line of an error says what matters."""
+    import logging
+
+    logger = logging.getLogger("kafkatools")
+    if logger.handlers:
+        return
+    if console.is_debug:
+        logging.basicConfig(level=logging.DEBUG)
+    else:
+        logger.addHandler(logging.NullHandler())
 
 
 def _help(command: Command, parent: str, console: Console) -> str:

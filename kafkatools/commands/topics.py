@@ -142,6 +142,8 @@ def _create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
 
     configs = _topic_configs(args.config)
     assignment = replica_assignment(args.replica_assignment) if args.replica_assignment is not None else None
+    if not args.topic:
+        raise CommandError("The given topic name '' cannot be represented in a request.")
     if "." in args.topic or "_" in args.topic:
         console.error(_COLLISION)
     factor, partitions = args.replication_factor, args.partitions
@@ -375,7 +377,9 @@ class _View:
 
     def show(self, console: Console, topic: TopicDescription, entries: Mapping[str, Any]) -> None:
         """Prints one topic."""
-        own = {name: entry.value for name, entry in entries.items() if not entry.is_default}
+        from kafkatools.core.admin.configs import DEFAULT_CONFIG
+
+        own = {name: entry.value for name, entry in entries.items() if entry.source != DEFAULT_CONFIG}
         partitions = sorted(topic.partitions, key=lambda partition: partition.partition)
         if self._reports:
             minimum = int(entries["min.insync.replicas"].value)

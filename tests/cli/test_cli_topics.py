@@ -45,7 +45,10 @@ _DIFFERENCES = {
     "094": Difference("unreachable", own_words=True),
     "095": Difference("bad-bootstrap", own_words=True),
     "096": Difference("bad-bootstrap", own_words=True),
-    "097": Difference("missing-file", stderr="absent.properties: no such properties file"),
+    "097": Difference(
+        "missing-file",
+        stderr="Error while executing topic command : absent.properties: no such properties file",
+    ),
     "099": Difference(
         "nothing-ignored",
         status=ExitStatus.USAGE,
