@@ -58,10 +58,14 @@ Value = bool | int | float | str | tuple[str, ...] | Password | None
 
 
 class Validator(NamedTuple):
-    """A check on a parsed value: `check` gives what is wrong with it or None, `text` is how documents print it."""
+    """A check on a parsed value: `check` gives what is wrong with it or None, `text` is how documents print it.
+
+    `culprit` finds the element of a list that is wrong; the message then shows it instead of the whole list.
+    """
 
     text: str
     check: Callable[[Value], str | None]
+    culprit: Callable[[Value], str | None] | None = None
 
 
 class Setting(NamedTuple):
@@ -80,8 +84,21 @@ class Setting(NamedTuple):
         if self.validator is not None and value is not None:
             problem = self.validator.check(value)
             if problem is not None:
-                raise invalid(self.name, raw, problem)
+                raise invalid(self.name, problem.item if isinstance(problem, ItemProblem) else raw, problem)
         return value
+
+
+class ItemProblem(str):
+    """What is wrong with one item of a list; Kafka's message shows that item instead of the list (ValidList)."""
+
+    item: str
+
+    @classmethod
+    def of(cls, item: str, problem: str) -> "ItemProblem":
+        """The problem of an item."""
+        made = cls(problem)
+        made.item = item
+        return made
 
 
 def invalid(name: str, raw: object, problem: str) -> ConfigError:
@@ -229,13 +246,16 @@ def words_of(*choices: str) -> Validator:
         seen: set[str] = set()
         for word in words:
             if word not in choices:
-                return f"String must be one of: {', '.join(choices)}"
+                return ItemProblem.of(word, f"String must be one of: {', '.join(choices)}")
             if word in seen:
                 return "values must not be duplicated."
             seen.add(word)
         return None
 
-    return Validator(f"[{', '.join(choices)}]", check)
+    def culprit(value: Value) -> str | None:
+        return next((word for word in value if word not in choices), None) if isinstance(value, tuple) else None
+
+    return Validator(f"[{', '.join(choices)}]", check, culprit)
 
 
 def non_empty() -> Validator:
