@@ -14,6 +14,7 @@ Sources: KIP-110 (zstd), KIP-390 (levels), org.apache.kafka.common.compress.
 
 from __future__ import annotations
 
+import threading
 import zlib
 from enum import IntEnum
 from typing import NamedTuple
@@ -38,6 +39,11 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 ZSTD_MAX_BLOCK_SIZE = 128 * 1024
 # a snappy copy of 3 bytes gives 64
 SNAPPY_MAX_RATIO = 22
+# a byte of lz4 stands for 255 at most
+LZ4_MAX_RATIO = 255
+
+# zstd's contexts: making one costs more than a small batch, and two threads must not share one
+_contexts = threading.local()
 
 
 class CompressionType(IntEnum):
@@ -264,10 +270,12 @@ def _decompress_lz4(data: Buffer, limit: int, *, ignore_checksum: bool) -> bytes
     frame = lz4.frame.LZ4FrameDecompressor()
     parts: list[bytes] = []
     total = 0
-    rest: Buffer | None = data
+    rest: Buffer = data
+    # the library takes memory for max_length at once
+    bound = LZ4_MAX_RATIO * (len(data) + 1)
     while total <= limit:
         try:
-            part = frame.decompress(rest, max_length=limit - total + 1)
+            part = frame.decompress(rest, max_length=min(limit - total + 1, bound))
         except (RuntimeError, EOFError) as error:
             raise _damaged("lz4", error) from error
         rest = b""
@@ -318,7 +326,10 @@ def _xxh32_short(data: bytes) -> int:
 def _compress_zstd(data: Buffer, level: int) -> bytes:
     import zstandard
 
-    packer = zstandard.ZstdCompressor(level=level, write_content_size=False).compressobj()
+    packers: dict[int, zstandard.ZstdCompressor] = _contexts.__dict__.setdefault("packers", {})
+    if level not in packers:
+        packers[level] = zstandard.ZstdCompressor(level=level, write_content_size=False)
+    packer = packers[level].compressobj()
     # the Java client flushes, then closes: an empty last block
     return packer.compress(data) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + packer.flush()
 
@@ -327,7 +338,10 @@ def _decompress_zstd(data: memoryview, limit: int) -> bytes:
     import zstandard
 
     bound = _zstd_bound(data)
-    reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
+    unpacker: zstandard.ZstdDecompressor | None = getattr(_contexts, "unpacker", None)
+    if unpacker is None:
+        unpacker = _contexts.unpacker = zstandard.ZstdDecompressor()
+    reader = unpacker.stream_reader(data, read_across_frames=True)
     parts: list[bytes] = []
     total = 0
     try:
