@@ -26,7 +26,6 @@ from kafkatools.core.broker.formatter import (
     write_directory,
 )
 from kafkatools.core.broker.listener import Listener
-from kafkatools.core.broker.log_manager import DirectoryLock, LogManager
 from kafkatools.core.broker.node_settings import node_settings
 from kafkatools.core.broker.purgatory import Purgatory
 from kafkatools.core.broker.replica_manager import ReplicaManager
@@ -35,8 +34,10 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError, KafkaError, KafkaStorageError
 from kafkatools.core.log.checkpoints import read_meta_properties, read_partition_metadata
+from kafkatools.core.log.directory_lock import DirectoryLock
 from kafkatools.core.log.filenames import META_PROPERTIES, PARTITION_METADATA, partition_directory_name
 from kafkatools.core.log.files import FileSystem, RealFileSystem
+from kafkatools.core.log.log_manager import LogManager
 
 MAX_POLL_MS = 1000
 HOUSEKEEPING_MS = 1000

@@ -20,7 +20,7 @@ from kafkatools.core.log.log_results import LogAppendInfo, LogSlice
 from kafkatools.core.log.partition_log import PartitionLog
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-LATEST_TIMESTAMP, EARLIEST_TIMESTAMP = -1, -2
+LATEST_TIMESTAMP, EARLIEST_TIMESTAMP, MAX_TIMESTAMP = -1, -2, -3
 EARLIEST_LOCAL_TIMESTAMP, LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP = -4, -5, -6
 UNDEFINED = -1
 
@@ -122,7 +122,7 @@ class Partition:
             return OffsetAndTimestamp(UNDEFINED, log.log_start_offset, self._epoch_at(log.log_start_offset))
         if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
             return OffsetAndTimestamp(UNDEFINED, UNDEFINED, UNDEFINED)
-        found = log.offset_for_timestamp(timestamp)
+        found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
         if found is None or found.offset >= self.fetch_end_offset(isolation_level):
             return OffsetAndTimestamp(UNDEFINED, UNDEFINED, UNDEFINED)
         return OffsetAndTimestamp(found.timestamp, found.offset, self._epoch_at(found.offset))

@@ -14,7 +14,6 @@ from typing import Any
 
 from kafkatools.core.broker.controller.ids import to_text
 from kafkatools.core.broker.controller.metadata_image import TOPIC_RESOURCE, MetadataDelta, MetadataImage, TopicState
-from kafkatools.core.broker.log_manager import LogManager
 from kafkatools.core.broker.partition import READ_COMMITTED, EpochEnd, Partition
 from kafkatools.core.broker.purgatory import Purgatory
 from kafkatools.core.clock import Clock
@@ -29,6 +28,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.log.filenames import TopicPartition
 from kafkatools.core.log.log_config import LogConfig
+from kafkatools.core.log.log_manager import LogManager
 from kafkatools.core.log.log_results import LogSlice
 
 NONE = 0
