@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 import transcripts
-from kafkatools.core.admin.client import AdminClient
 from support.kt import Ran, run_kt
 from transcripts import Case, Difference, Expected
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import delete_records
 from kafkatools.core.clock import SystemClock
 from kafkatools.exit_status import ExitStatus
