@@ -229,18 +229,20 @@ class PartitionLog:
                 return self._append_checked(batch, origin, transaction_version, is_verified)
             self._write(batch)
             entry.add_batch(header, self.log_end_offset - 1, batch.max_timestamp)
-        return self._settle_plain(batch)
+        return self._append_info(batch)
 
-    def _settle_plain(self, batch: CheckedBatch) -> LogAppendInfo:
-        """After the write of a batch that changed nothing but the end of the log."""
+    def settle_end(self, now_ms: int) -> None:
+        """After a write: the end of the log, flush.messages."""
+        self.producer_state.map_end_offset = self.log_end_offset
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush(now_ms)
+
+    def _append_info(self, batch: CheckedBatch) -> LogAppendInfo:
+        self.settle_end(batch.now_ms)
         end = self.log_end_offset
-        self.producer_state.map_end_offset = end
-        if end - self.recovery_point >= self.config.flush_messages:
-            self.flush(batch.now_ms)
         delta = batch.header.last_offset_delta
-        return LogAppendInfo(
-            end - 1 - delta, end - 1, batch.append_time, self.log_start_offset, batch.max_timestamp, False
-        )
+        first = end - 1 - delta
+        return LogAppendInfo(first, end - 1, batch.append_time, self.log_start_offset, batch.max_timestamp, False)
 
     def _append_checked(
         self, batch: CheckedBatch, origin: AppendOrigin, transaction_version: int, is_verified: bool
@@ -256,8 +258,8 @@ class PartitionLog:
             update, header, batch.records, self.log_end_offset, batch.max_timestamp, transaction_version
         )
         segment = self._write(batch)
-        self.settle(segment, (update,), () if completed is None else (completed,), batch.now_ms)
-        return self._settle_plain(batch)
+        self.settle_producers(segment, (update,), () if completed is None else (completed,))
+        return self._append_info(batch)
 
     def _as_topic_wants(
         self, records: memoryview, header: BatchHeader, origin: AppendOrigin, now_ms: int
@@ -274,21 +276,14 @@ class PartitionLog:
                 f"maximum configured segment size of {self.config.segment_bytes}."
             )
 
-    def settle(
-        self,
-        segment: LogSegment,
-        updates: Iterable[ProducerAppendInfo],
-        completed: Iterable[CompletedTransaction],
-        now_ms: int,
+    def settle_producers(
+        self, segment: LogSegment, updates: Iterable[ProducerAppendInfo], completed: Iterable[CompletedTransaction]
     ) -> None:
-        """After a write: producer state, transaction index, flush.messages."""
+        """After a write: what it changed of producers and transactions."""
         for update in updates:
             self.producer_state.update(update)
         for transaction in completed:
             self._complete(segment, transaction)
-        self.producer_state.map_end_offset = self.log_end_offset
-        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
-            self.flush(now_ms)
 
     def _duplicate(self, batch: BatchMetadata) -> LogAppendInfo:
         return LogAppendInfo(
@@ -360,24 +355,22 @@ class PartitionLog:
                 f"Produce requests with version 3 or higher are only allowed to contain exactly one record batch per "
                 f"partition ({self.topic_partition})"
             )
-        infos = []
+        batches = []
         position = 0
         for header in headers:
-            batch = records[position : position + header.size_bytes]
-            check_batch(header, batch, self.config.max_message_bytes, self.topic_partition, is_client=False)
+            batches.append(records[position : position + header.size_bytes])
+            check_batch(header, batches[-1], self.config.max_message_bytes, self.topic_partition, is_client=False)
             position += header.size_bytes
-        position = 0
-        for header in headers:
-            infos.append(
-                self.append_as_leader(
-                    records[position : position + header.size_bytes],
-                    leader_epoch=leader_epoch,
-                    now_ms=now_ms,
-                    origin=origin,
-                    transaction_version=transaction_version,
-                )
+        infos = [
+            self.append_as_leader(
+                batch,
+                leader_epoch=leader_epoch,
+                now_ms=now_ms,
+                origin=origin,
+                transaction_version=transaction_version,
             )
-            position += header.size_bytes
+            for batch in batches
+        ]
         return infos[-1]._replace(first_offset=infos[0].first_offset)
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> LogAppendInfo:
@@ -501,13 +494,8 @@ class PartitionLog:
             bound = segment.translate_offset(limit, found.position)
             end = end if bound is None else bound.position
         size = max(max_bytes, found.header.length + LOG_OVERHEAD) if min_one_message else max_bytes
-        return LogSlice(
-            segment.log,
-            found.position,
-            max(0, min(size, end - found.position)),
-            found.header.base_offset,
-            segment,
-        )
+        size = max(0, min(size, end - found.position))
+        return LogSlice(segment.log, found.position, size, found.header.base_offset, segment)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record at or after a timestamp, None when there is none (ListOffsets)."""

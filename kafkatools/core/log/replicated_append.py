@@ -23,7 +23,8 @@ def append_replicated(log: "PartitionLog", records: memoryview, now_ms: int) -> 
     completed = _check(log, records, headers, updates)
     segment = log.storage("appending records", lambda: _write(log, records, headers, now_ms))
     log.log_end_offset = headers[-1].last_offset + 1
-    log.settle(segment, updates.values(), completed, now_ms)
+    log.settle_producers(segment, updates.values(), completed)
+    log.settle_end(now_ms)
     newest = max(header.max_timestamp for header in headers)
     return LogAppendInfo(
         headers[0].base_offset, log.log_end_offset - 1, NO_TIMESTAMP, log.log_start_offset, newest, False
