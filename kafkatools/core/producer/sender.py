@@ -81,18 +81,23 @@ class Sender:
         self._inflight: dict[TopicPartition, list[ProducerBatch]] = {}
         self._init_producer_id_inflight = False
         self._init_producer_id_retry_ms = 0
+        self._is_signalled = False
+        self._is_polling = False
 
     # -- the crank --
 
     def run_once(self, now_ms: int) -> None:
         """One turn; waits in poll until something happens or is due."""
+        self._is_signalled = False
         poll_ms = MAX_POLL_MS
         if self.transactions is not None:
             poll_ms = self._prepare_producer_id(self.transactions, now_ms)
         if self.transactions is not None and self.transactions.has_fatal_error:
             self._abort_after_fatal_error(self.transactions)
         poll_ms = min(poll_ms, self._send_producer_data(now_ms))
-        self.client.poll(poll_ms, now_ms)
+        self._is_polling = True
+        self.client.poll(0 if self._is_signalled else poll_ms, now_ms)
+        self._is_polling = False
 
     @property
     def has_inflight(self) -> bool:
@@ -105,8 +110,14 @@ class Sender:
         return not self.accumulator.has_incomplete and not self._inflight
 
     def wakeup(self) -> None:
-        """Makes a poll that waits return; callable from any thread."""
-        self.client.wakeup()
+        """Makes a poll that waits return; callable from any thread.
+
+        Most calls come while the sender is busy, and then need no system call: whoever signals sets the one flag and
+        then reads the other, the sender does it the other way round, so one of the two sees the other.
+        """
+        self._is_signalled = True
+        if self._is_polling:
+            self.client.wakeup()
 
     def _abort_after_fatal_error(self, transactions: TransactionManager) -> None:
         error = transactions.last_error or KafkaError("The producer failed")
