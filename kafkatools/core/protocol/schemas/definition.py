@@ -146,15 +146,10 @@ class Schema:
         return hash((self.name, self.api_key))
 
     def read(self, version: int, buffer: bytes | memoryview, offset: int = 0) -> tuple[Any, int]:
-        """Read one entity at `offset`; returns it and the number of bytes it took."""
+        """Read one entity at `offset`; returns it and the number of bytes it took. Raises RecordFormatError."""
         from kafkatools.core.protocol.schemas import entity_bytes
 
-        try:
-            return entity_bytes.read(self.entity(version), memoryview(buffer).toreadonly(), offset)
-        except RecordFormatError:
-            raise
-        except Exception as problem:  # noqa: BLE001 - the reader's errors are of many kinds and all mean the same
-            raise RecordFormatError(f"{self.name} version {version}: {problem}") from problem
+        return entity_bytes.read(self.entity(version), memoryview(buffer).toreadonly(), offset)
 
 
 def build_entity(entity_type: Any, values: Mapping[str, Any]) -> Any:

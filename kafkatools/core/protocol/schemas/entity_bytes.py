@@ -1,7 +1,7 @@
 """Entities of a Schema to bytes and back, by kio where it can.
 
 kio has no form for a tagged structure that may be null (Kafka writes a marker byte before it). An entity with one has a
-wire type without that field: its other fields are read and written by kio, its tags, which end the body, here.
+wire type without that field: its other fields are written by kio, its tags, which end the body, here.
 """
 
 from __future__ import annotations
@@ -9,18 +9,27 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from kafkatools.core.protocol.schemas.definition import Field, structure_type
-from kafkatools.core.protocol.schemas.varints import read_unsigned_varint, unsigned_varint
+from kafkatools.core.protocol.schemas.definition import Field
+from kafkatools.core.protocol.schemas.varints import unsigned_varint
 
 
 def read(entity_type: Any, view: memoryview, offset: int) -> tuple[Any, int]:
-    """The entity at `offset` and its size; raises whatever kio raises for bytes that are none."""
+    """The entity at `offset` and its size; raises RecordFormatError.
+
+    kio reads almost everything; what it refuses is read again by the table, which knows more and says why.
+    """
     from kio.serial import entity_reader
 
-    if entity_type.__wire_type__ is not None:
-        return _read_with_nullable_structures(entity_type, view, offset)
-    entity, size = entity_reader(entity_type)(view, offset)
-    return entity, size
+    if entity_type.__wire_type__ is None:
+        try:
+            entity, size = entity_reader(entity_type)(view, offset)
+            return entity, size
+        except Exception:  # noqa: BLE001, S110 - kio's errors are of many kinds, and the table has the last word
+            pass
+    from kafkatools.core.protocol.schemas.table_reader import TableReader
+
+    reader = TableReader(view, offset)
+    return reader.entity(entity_type), reader.position - offset
 
 
 def write(entity: Any) -> bytes:
@@ -49,28 +58,3 @@ def _kio_bytes(entity: Any) -> bytes:
 def _nullable_structures(entity: Any) -> list[Field]:
     version = entity.__version__
     return [item for item in entity.__fields_table__ if item.is_nullable_tagged_structure(version)]
-
-
-def _read_with_nullable_structures(entity_type: Any, view: memoryview, offset: int) -> tuple[Any, int]:
-    from dataclasses import fields
-
-    from kio._kio_native import get_field_reader
-    from kio.serial import entity_reader
-
-    wire_type = entity_type.__wire_type__
-    values = {}
-    position = offset
-    for each in fields(wire_type):
-        values[each.name], size = get_field_reader(wire_type, each, False, False)(view, position)
-        position += size
-    count, position = read_unsigned_varint(view, position)
-    by_tag = {item.tag: item for item in _nullable_structures(entity_type)}
-    for _ in range(count):
-        tag, position = read_unsigned_varint(view, position)
-        size, position = read_unsigned_varint(view, position)
-        if tag in by_tag:
-            item = by_tag[tag]
-            reader = entity_reader(structure_type(entity_type, item))
-            values[item.attribute] = reader(view, position + 1)[0] if view[position] else None
-        position += size
-    return entity_type(**values), position - offset

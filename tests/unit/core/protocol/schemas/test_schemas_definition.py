@@ -168,3 +168,39 @@ def test_names_and_versions_of_definitions() -> None:
     assert [version in version_range("2+") for version in (1, 2, 99)] == [False, True, True]
     assert list(version_range("1-3")) == [1, 2, 3]
     assert not version_range("none")
+
+
+def test_unknown_tags_are_skipped() -> None:
+    frame = metadata.encode_record(metadata.TopicRecord(name="orders", topic_id=TOPIC_ID))
+    record = metadata.decode_record(frame[:-1] + b"\x01\x63\x02??")
+    assert (record.name, record.topic_id) == ("orders", TOPIC_ID)
+
+
+def test_text_that_is_not_utf8_is_replaced() -> None:
+    frame = metadata.encode_record(metadata.TopicRecord(name="orders", topic_id=TOPIC_ID))
+    assert metadata.decode_record(frame.replace(b"orders", b"ord\xffrs")).name == "ord\ufffdrs"
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"\x00\x01\x00", "null"),
+        (b"\x00\x01" + bytes(8) + b"\x7f\xff", "Error reading byte array of 32767 byte(s): only 0 byte(s) available"),
+        (b"\x00\x01" + bytes(8) + b"\xff\xff", "non-nullable field metadata was serialized as null"),
+    ],
+)
+def test_values_that_end_too_early_are_told_in_the_words_of_kafka(value: bytes, reason: str) -> None:
+    key, _ = offsets.encode_record(OffsetCommitKey(group="g", topic="t", partition=0), None)
+    with pytest.raises(RecordFormatError) as caught:
+        offsets.decode_record(key, value)
+    assert str(caught.value) == f"Could not read record with version 1 from value's buffer due to: {reason}."
+
+
+def test_table_reads_what_kio_reads() -> None:
+    from kafkatools.core.protocol.schemas.table_reader import TableReader
+
+    for schema in metadata.RECORDS.schemas.values():
+        for version in schema.valid_versions:
+            data = write_entity(schema(version=version))
+            reader = TableReader(memoryview(data), 0)
+            assert (reader.entity(schema.entity(version)), reader.position) == (schema(version=version), len(data))
