@@ -169,7 +169,7 @@ class ConsoleConsumer:
     def _check_range(self, consumer: Consumer, topic: str, partition: int, offset: int) -> None:
         """Kafka's tool would go to the end without a word; whoever names an offset means it."""
         where = [(topic, partition)]
-        low, high = consumer.beginning_offsets(where)[topic, partition], consumer.end_offsets(where)[topic, partition]
+        [low], [high] = consumer.beginning_offsets(where).values(), consumer.end_offsets(where).values()
         if not low <= offset <= high:
             raise CommandError(f"Offset {offset} is out of range: {topic}-{partition} holds offsets {low} to {high}")
 

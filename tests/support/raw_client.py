@@ -71,8 +71,11 @@ class RawClient:
             "timeout": 30000,
             "topic_data": [{"name": topic, "partition_data": [{"index": partition, "records": batch}]}],
         }
-        answer = self.call(ApiKey.PRODUCE, 9, fields)
-        result = answer.responses[0].partition_responses[0]
+        while True:
+            answer = self.call(ApiKey.PRODUCE, 9, fields)
+            result = answer.responses[0].partition_responses[0]
+            if int(result.error_code) not in (3, 5, 6):  # a new topic: metadata may be ahead of the log
+                break
         assert int(result.error_code) == 0, answer
         return int(result.base_offset)
 

@@ -22,7 +22,6 @@ from kafkatools.core.consumer.fetch_messages import FetchedPartition
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.records import kernel
-from kafkatools.core.records._kernel import STATUS_ROW, STATUS_START
 from kafkatools.core.records.batch import (
     ATTRIBUTES_OFFSET,
     CODEC_MASK,
@@ -38,6 +37,7 @@ from kafkatools.core.records.batch import (
     read_batches,
 )
 from kafkatools.core.records.columns import RecordColumns
+from kafkatools.core.records.kernel import STATUS_ROW, STATUS_START
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -302,14 +302,17 @@ def join_batches(buffer: memoryview, table: array[int], rows: int) -> RecordColu
     if total * MINIMUM_RECORD_SIZE > len(buffer):
         return None
     longs = kernel.new_longs(total), kernel.new_longs(total)
-    ints = [kernel.new_ints(total) for _ in range(4)]
-    ints += (array("i", bytes(4 * total)), array("i", bytes(4 * total)))
-    columns, status, done = tuple(ints), array("q", (0, 0, 0, 0)), 0
+    key_places, value_places = (
+        (kernel.new_ints(total), kernel.new_ints(total)),
+        (kernel.new_ints(total), kernel.new_ints(total)),
+    )
+    ints = (*key_places, *value_places, array("i", bytes(4 * total)), array("i", bytes(4 * total)))
+    status, done = array("q", (0, 0, 0, 0)), 0
     for slot in range(0, rows * kernel.HEADER_WIDTH, kernel.HEADER_WIDTH):
         position, base_offset, size = table[slot : slot + 3]
         end, wanted = position + size, done + table[slot + 13]
         status[STATUS_START], status[STATUS_ROW] = position + HEADER_SIZE, done
-        done = kernel.decode_records(buffer[:end], wanted, base_offset, table[slot + 8], longs, columns, status)
+        done = kernel.decode_records(buffer[:end], wanted, base_offset, table[slot + 8], longs, ints, status)
         if done != wanted or status[0] != end:
             return None
     return RecordColumns(buffer, longs, ints)

@@ -9,6 +9,7 @@ while they are read. Nothing waits anywhere but in the network client. A coordin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from kafkatools.core.clock import Clock, SystemClock
@@ -215,13 +216,11 @@ class Consumer:
 
     def _send_fetches(self, now_ms: int) -> None:
         for item in self._fetcher.prepare(now_ms, self._client.can_send):
-            node = item.node
-            self._client.send_fetch(
-                node,
-                item.request,
-                lambda response, version, node=node: self._fetcher.handle_response(node, response, version),
-                lambda error, node=node: self._fetcher.handle_failure(node),
-            )
+            answered = partial(self._fetcher.handle_response, item.node)
+            self._client.send_fetch(item.node, item.request, answered, partial(self._fetch_failed, item.node))
+
+    def _fetch_failed(self, node: int, error: KafkaError) -> None:
+        self._fetcher.handle_failure(node)
 
     # --- what has to happen before records can be fetched
 
@@ -305,15 +304,12 @@ class Consumer:
                 return
             found.update(listed.found)
 
+        def failed(node: int, error: KafkaError) -> None:
+            waiting.discard(node)
+
         for request in requests:
-            node = request.node
-            self._client.send(
-                node,
-                request.api_key,
-                request.fields,
-                lambda entity, node=node: answered(node, entity),
-                lambda error, node=node: waiting.discard(node),
-            )
+            node, fields = request.node, request.fields
+            self._client.send(node, request.api_key, fields, partial(answered, node), partial(failed, node))
         while waiting:
             self._wait(deadline, "Failed to get offsets by times in time")
 

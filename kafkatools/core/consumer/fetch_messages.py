@@ -300,7 +300,8 @@ class FetchRequest(NamedTuple):
     @property
     def can_use_topic_ids(self) -> bool:
         """Whether every topic has an id, so that version 13 and later may be used."""
-        return all(item.topic_id != ZERO_UUID for item in (*self.partitions, *self.forgotten))
+        ids = [item.topic_id for item in self.partitions] + [item.topic_id for item in self.forgotten]
+        return ZERO_UUID not in ids
 
 
 def _uvarint(value: int) -> bytes:
