@@ -97,6 +97,8 @@ class TableReader:
 
     def _take(self, size: int, *, is_number: bool = False) -> memoryview:
         remaining = len(self._data) - self.position
+        if size < 0:
+            raise RecordFormatError(str(size))
         if size > remaining:
             # Java's buffers say nothing where a number is cut off
             text = f"Error reading byte array of {size} byte(s): only {remaining} byte(s) available"
