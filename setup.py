@@ -18,10 +18,19 @@ def extensions() -> list[Extension]:
         return []
     modules = []
     for name in KERNELS:
-        source = f"{RECORDS}.{name}".replace(".", "/") + ".py"
+        source = f"{RECORDS}.{name}".replace(".", "/")
         # -fwrapv: 64-bit sums wrap as Java's do
-        modules.append(Extension(f"{RECORDS}.{name}", [source], optional=True, extra_compile_args=["-O3", "-fwrapv"]))
-    built: list[Extension] = cythonize(modules, language_level=3)
+        modules.append(
+            Extension(
+                f"{RECORDS}.{name}",
+                [f"{source}.py"],
+                depends=[f"{source}.pxd"],
+                optional=True,
+                extra_compile_args=["-O3", "-fwrapv"],
+            )
+        )
+    # the branches for plain Python are unreachable by design
+    built: list[Extension] = cythonize(modules, language_level=3, compiler_directives={"warn.unreachable": False})
     return built
 
 

@@ -71,15 +71,15 @@ _INTS = array("i")
 def new_longs(count: int) -> array[int]:
     """An array of `count` 64-bit integers, to be filled by the caller: what it holds has no meaning yet."""
     if cython.compiled:
-        return clone(_LONGS, count, False)  # type: ignore[no-any-return]
-    return array("q", bytes(8 * count))
+        return clone(_LONGS, max(count, 0), False)  # type: ignore[no-any-return]
+    return array("q", bytes(8 * max(count, 0)))
 
 
 def new_ints(count: int) -> array[int]:
     """An array of `count` 32-bit integers, to be filled by the caller."""
     if cython.compiled:
-        return clone(_INTS, count, False)  # type: ignore[no-any-return]
-    return array("i", bytes(4 * count))
+        return clone(_INTS, max(count, 0), False)  # type: ignore[no-any-return]
+    return array("i", bytes(4 * max(count, 0)))
 
 
 def _as_int(value: int) -> int:

@@ -272,6 +272,29 @@ def test_decoding_agrees_on_damaged_records(data: st.DataObject) -> None:
     assert decoded(kernel, part, 20, base) == decoded(plain, part, 20, base)
 
 
+def test_batches_can_be_decoded_into_the_same_columns(kernels: Any) -> None:
+    segment = segments("plain-java")[0]
+    batches = list(read_file_batches(segment))[:3]
+    total = sum(batch.record_count for batch in batches)
+    longs = array("q", bytes(8 * total)), array("q", bytes(8 * total))
+    ints = tuple(array("i", bytes(4 * total)) for _ in range(6))
+    status, row = array("q", bytes(32)), 0
+    for batch in batches:
+        status[kernels.STATUS_START], status[kernels.STATUS_ROW] = batch.position + 61, row
+        end = batch.position + batch.size_bytes
+        base = batch.base_offset, batch.base_timestamp
+        row = kernels.decode_records(segment[:end], row + batch.record_count, *base, longs, ints, status)
+        assert status[kernels.STATUS_POSITION] == end
+    assert row == total
+    joined = RecordColumns(segment, longs, ints)
+    assert list(joined.records()) == [record for batch in batches for record in batch.records()]
+
+
+def test_arrays_of_no_size_are_empty(kernels: Any) -> None:
+    assert len(kernels.new_longs(-1)) == len(kernels.new_ints(0)) == 0
+    assert (kernels.new_longs(3).itemsize, len(kernels.new_ints(3))) == (8, 3)
+
+
 def test_timestamps_and_offsets_wrap_as_in_java(kernels: Any) -> None:
     record = bytes.fromhex("0e00") + bytes.fromhex("02") + bytes.fromhex("02") + b"\x01\x02A\x00"
     rows, _, columns = decoded(kernels, record, 1, (2**63 - 1, 2**63 - 1))
