@@ -392,6 +392,7 @@ class PartitionLog:
                 f"already exists"
             )
         active.become_inactive()
+        self.recovery_point = min(self.recovery_point, active.base_offset)  # its indexes are not durable yet
         self.producer_state.map_end_offset = base_offset
         self.producer_state.take_snapshot()
         segment = LogSegment.create(self.files, self.directory, base_offset, self.config, now_ms)
@@ -430,7 +431,7 @@ class PartitionLog:
     def _flush_segments(self, offset: int) -> None:
         segments = self.segments.range(self.recovery_point, offset)
         for segment in segments:
-            segment.flush()
+            segment.flush(with_indexes=segment is not self.segments.active)
         if any(segment.base_offset >= self.recovery_point for segment in segments):
             self.files.fsync_directory(self.directory)
 

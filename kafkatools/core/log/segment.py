@@ -346,12 +346,16 @@ class LogSegment:
         self.offset_index.trim_to_valid_size()
         self.time_index.trim_to_valid_size()
 
-    def flush(self) -> None:
-        """Make everything durable."""
+    def flush(self, *, with_indexes: bool = True) -> None:
+        """Make the segment durable. The indexes of the active segment need not be: after a crash recovery rebuilds them
+        in any case; they are written so that others can read them."""
         self.log.flush()
-        self.offset_index.flush()
-        self.time_index.flush()
-        self.txn_index.flush()
+        self.offset_index.write_pending()
+        self.time_index.write_pending()
+        if with_indexes:
+            self.offset_index.flush()
+            self.time_index.flush()
+            self.txn_index.flush()
 
     def close(self) -> None:
         """Write the last time index entry, trim, let the files go."""

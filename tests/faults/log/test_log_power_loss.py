@@ -3,6 +3,7 @@
 import errno
 import random
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 from support.log_batches import NOW_MS, make_batch, split_batches
@@ -44,15 +45,29 @@ def records(log: PartitionLog) -> list[bytes]:
 def assert_is_prefix(log: PartitionLog, at_least: int) -> None:
     found = records(log)
     assert len(found) >= at_least
+    for offset in range(log.log_start_offset, log.log_end_offset):
+        assert log.read(offset, 1).base_offset == offset
+    if found:
+        first, newest = log.offset_for_timestamp(NOW_MS), log.max_timestamp()
+        assert first is not None and first.offset == log.log_start_offset
+        assert newest is not None and newest.timestamp == NOW_MS
     for number, data in enumerate(found):
         assert value(number) in data
     append(log, len(found))
     assert len(records(log)) == len(found) + 1
 
 
-def run(files: FaultyFileSystem, count: int, flush_every: int) -> tuple[int, int]:
-    """Append until the crash or the end; gives how many were durable and how many acknowledged."""
-    durable = done = 0
+class Run(NamedTuple):
+    """How many records were durable, how many acknowledged, and the newest recovery point a checkpoint may hold."""
+
+    durable: int
+    acknowledged: int
+    recovery_point: int
+
+
+def run(files: FaultyFileSystem, count: int, flush_every: int) -> Run:
+    """Append until the crash or the end."""
+    durable = done = recovery_point = 0
     try:
         log = open_log(files, clean=True)
         for number in range(count):
@@ -63,9 +78,10 @@ def run(files: FaultyFileSystem, count: int, flush_every: int) -> tuple[int, int
             if flush_every and done % flush_every == 0:
                 log.flush()
                 durable = done
+            recovery_point = log.recovery_point
     except InjectedCrash:
         pass
-    return durable, done
+    return Run(durable, done, recovery_point)
 
 
 @pytest.mark.parametrize("flush_every", [0, 1, 4])
@@ -82,9 +98,9 @@ def test_after_a_loss_of_power_at_any_operation_the_log_is_a_prefix(keep: str, f
     for operation in range(len(rehearsal.operations)):
         files = FaultyFileSystem()
         files.fail_after(operation, Fault(is_crash=True, short_write_bytes=rng.randint(0, 200)))
-        durable, _ = run(files, 14, flush_every)
+        story = run(files, 14, flush_every)
         files.crash(keepers[keep])
-        assert_is_prefix(open_log(files), durable)
+        assert_is_prefix(open_log(files, recovery_point=story.recovery_point), story.durable)
 
 
 def test_after_a_kill_at_any_operation_every_acknowledged_record_is_there() -> None:
@@ -93,7 +109,7 @@ def test_after_a_kill_at_any_operation_every_acknowledged_record_is_there() -> N
     for operation in range(len(rehearsal.operations)):
         files = FaultyFileSystem()
         files.fail_after(operation, Fault(is_crash=True, short_write_bytes=operation % 150))
-        _, acknowledged = run(files, 14, 0)
+        acknowledged = run(files, 14, 0).acknowledged
         files.heal()
         log = open_log(files)
         assert log.log_end_offset in (acknowledged, acknowledged + 1)
@@ -230,3 +246,22 @@ def test_errors_of_reading_are_storage_errors() -> None:
     with pytest.raises(KafkaError):
         open_log(files).read(0, 100)
     log.release()
+
+
+def test_a_flush_syncs_the_log_and_a_roll_its_indexes() -> None:
+    files = FaultyFileSystem()
+    log = open_log(files, clean=True)
+    append(log, 0)
+    files.operations.clear()
+    log.flush()
+    assert [name for name in files.operations if name.startswith("fsync")] == [
+        "fsync 00000000000000000000.log",
+        "fsync-directory t-0",
+    ]
+    assert log.recovery_point == 1
+    log.roll(NOW_MS)
+    assert log.recovery_point == 0
+    files.operations.clear()
+    log.tasks.run_due(NOW_MS)
+    assert {"fsync 00000000000000000000.index", "fsync 00000000000000000000.timeindex"} <= set(files.operations)
+    assert log.recovery_point == 1

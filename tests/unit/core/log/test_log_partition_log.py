@@ -389,3 +389,21 @@ def test_few_descriptors_serve_many_logs(tmp_path: Path) -> None:
     for log in logs:
         log.close()
     assert files.open_file_count == 0
+
+
+def test_segments_of_magic_one_are_searched_and_found_whole_after_an_unclean_stop(
+    golden: Callable[[str], Path],
+) -> None:
+    directory = golden("message-set-v1-segments") / "log"
+    before = {name: data for name, data in contents(directory).items() if name.endswith(".log")}
+    for clean in (True, False):
+        log = PartitionLog.open(str(directory), LogConfig(), now_ms=NOW_MS, had_clean_shutdown=clean)
+        assert (log.log_start_offset, log.log_end_offset, log.latest_epoch) == (0, 280, None)
+        found = [log.offset_for_timestamp(timestamp) for timestamp in (0, 1700000001027, 1700000001028)]
+        assert [(at.timestamp, at.offset) for at in found if at is not None] == [
+            (1700000000000, 0),
+            (1700000001027, 1),
+            (1700000002082, 2),
+        ]
+        log.close()
+    assert {name: data for name, data in contents(directory).items() if name.endswith(".log")} == before
