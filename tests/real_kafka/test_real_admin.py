@@ -1,6 +1,6 @@
 """The admin client against Apache Kafka."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,14 +21,29 @@ def admin(real_kafka: Any) -> Iterator[AdminClient]:
         yield client
 
 
+def eventually(condition: Callable[[], bool]) -> None:
+    """Brokers learn of a change a moment after the controller has made it."""
+    clock = SystemClock()
+    deadline_ms = clock.now_ms() + 10_000
+    while not condition():
+        assert clock.now_ms() < deadline_ms
+        clock.sleep_ms(20)
+
+
 def make_topic(admin: AdminClient, name: str, **fields: Any) -> None:
     created = topics.create_topics(admin, [NewTopic(name, **fields)])
     assert created[name].error is None, created
+    eventually(lambda: topics.describe_topics(admin, names=[name])[name].error is None)
+
+
+def names(admin: AdminClient) -> set[str]:
+    return {each.name for each in topics.list_topics(admin)}
 
 
 def test_topic_is_created_listed_described_and_deleted(admin: AdminClient) -> None:
     created = topics.create_topics(admin, [NewTopic("adm-a", 3, 1, configs={"retention.ms": "1000"})])["adm-a"]
     assert (created.error, created.num_partitions, created.replication_factor) == (None, 3, 1)
+    eventually(lambda: "adm-a" in names(admin))
     listing = {each.name: each for each in topics.list_topics(admin)}["adm-a"]
     assert listing.topic_id == created.topic_id
     assert not listing.is_internal
@@ -49,7 +64,7 @@ def test_topic_is_created_listed_described_and_deleted(admin: AdminClient) -> No
     deleted = topics.delete_topics(admin, ["adm-a", "adm-none"])
     assert deleted["adm-a"].error is None
     assert isinstance(deleted["adm-none"].error, errors.UnknownTopicOrPartition)
-    assert "adm-a" not in {each.name for each in topics.list_topics(admin)}
+    eventually(lambda: "adm-a" not in names(admin))
 
 
 def test_pages_of_a_description_are_put_together(admin: AdminClient) -> None:
@@ -89,13 +104,13 @@ def test_errors_of_creation_are_kafkas_per_topic(admin: AdminClient) -> None:
 
 def test_validate_only_creates_nothing(admin: AdminClient) -> None:
     assert topics.create_topics(admin, [NewTopic("adm-v", 1, 1)], validate_only=True)["adm-v"].error is None
-    assert "adm-v" not in {each.name for each in topics.list_topics(admin)}
+    assert "adm-v" not in names(admin)
 
 
 def test_partitions_are_added(admin: AdminClient) -> None:
     make_topic(admin, "adm-c", num_partitions=1)
     assert topics.create_partitions(admin, [NewPartitions("adm-c", 3, [[1], [1]])])["adm-c"].error is None
-    assert len(topics.describe_topics(admin, names=["adm-c"])["adm-c"].partitions) == 3
+    eventually(lambda: len(topics.describe_topics(admin, names=["adm-c"])["adm-c"].partitions) == 3)
     fewer = topics.create_partitions(admin, [NewPartitions("adm-c", 2)])["adm-c"].error
     assert isinstance(fewer, errors.InvalidPartitions)
 
@@ -142,9 +157,7 @@ def test_config_of_a_broker_comes_from_that_broker(admin: AdminClient) -> None:
 
 def test_offsets_of_every_kind(admin: AdminClient, real_kafka: Any) -> None:
     make_topic(admin, "adm-e", num_partitions=1)
-    real_kafka.tool(
-        "console-producer", "--bootstrap-server", real_kafka.bootstrap, "--topic", "adm-e", input="a\nb\nc\n"
-    )
+    real_kafka.tool("console-producer", "--topic", "adm-e", stdin=b"a\nb\nc\n")
     part = ("adm-e", 0)
 
     def offset(timestamp: int) -> offsets.PartitionOffset:

@@ -55,11 +55,12 @@ class AdminClient:
             topics=(),
             rebootstrap_trigger_ms=given.metadata_recovery_rebootstrap_trigger_ms,
         )
+        metadata.consider_fresh(clock.now_ms())
         self.client = NetworkClient(given, clock, metadata, transport_factory=transport_factory)
         self._requester = Requester(self.client, clock)
         self._backoff = ExponentialBackoff(given.retry_backoff_ms, given.retry_backoff_max_ms)
         self.timeout_ms: int = given.default_api_timeout_ms
-        # Where requests for the controller go: None is any broker, an id once a broker said that it does not pass them on.
+        # Where requests for the controller go: any broker (None), until one says that it does not pass them on.
         self.controller: int | None = None
 
     def __enter__(self) -> AdminClient:

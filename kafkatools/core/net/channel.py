@@ -24,6 +24,10 @@ class Channel:
         self._outgoing: deque[memoryview] = deque()
         self._reader = FrameReader(max_frame_bytes)
 
+    def allow_frames_of(self, max_bytes: int) -> None:
+        """Take frames up to this size from now on."""
+        self._reader.max_bytes = max_bytes
+
     @property
     def has_outgoing(self) -> bool:
         """Whether bytes wait to be sent."""

@@ -230,6 +230,12 @@ class Metadata:
             self._request_version += 1
             return self._update_version
 
+    def consider_fresh(self, now_ms: int) -> None:
+        """Do not ask until something calls for it, for a client that puts its own questions first."""
+        with self._lock:
+            self._needs_full_update = False
+            self._last_success_ms = now_ms
+
     @property
     def update_requested(self) -> bool:
         """Whether an answer is due regardless of its age."""

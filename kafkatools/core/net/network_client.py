@@ -37,6 +37,8 @@ _log = logging.getLogger(__name__)
 
 DEFAULT_MAX_IN_FLIGHT = 100
 MAX_FRAME_BYTES = 0x7FFFFFFF
+# Before a node has shown that it is Kafka, a larger announced size is text of another protocol.
+MAX_FIRST_FRAME_BYTES = 1 << 20
 
 
 class ClientRequest(NamedTuple):
@@ -426,6 +428,7 @@ class NetworkClient:
             self._versions_to_request[node] = answer
             return
         self._versions[node] = answer
+        self._channels[node].allow_frames_of(MAX_FRAME_BYTES)
         self.connection_states.ready(node)
 
     def handle_timed_out_connections(self, now_ms: int) -> None:
@@ -471,7 +474,7 @@ class NetworkClient:
             return
         try:
             transport = self._transport_factory(address, known.host)
-            channel = Channel(node, transport, MAX_FRAME_BYTES)
+            channel = Channel(node, transport, MAX_FIRST_FRAME_BYTES)
             is_connected = transport.connect()
         except OSError as problem:
             failure = self._connect_error(node, problem)

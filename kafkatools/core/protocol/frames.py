@@ -57,7 +57,7 @@ class FrameReader:
     """
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._prefix = bytearray(SIZE_BYTES)
         self._frame: bytearray | None = None
         self._size = 0
@@ -82,7 +82,7 @@ class FrameReader:
         self._filled += count
         if self._frame is None:
             if self._filled == SIZE_BYTES:
-                self._size = check_size(self._prefix, self._max_bytes)
+                self._size = check_size(self._prefix, self.max_bytes)
                 self._frame, self._filled = bytearray(min(self._size, GROWTH_BYTES)), 0
             else:
                 return

@@ -1,0 +1,201 @@
+"""What the admin client does about brokers that move, refuse, are old or say nothing."""
+
+import socket
+from typing import Any
+
+import pytest
+from support.scripted_broker import CLOSE, SILENCE, ScriptedBroker, partition
+
+from kafkatools.core import errors
+from kafkatools.core.admin import cluster, configs, offsets, reassignments, topics
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.clock import SystemClock
+from kafkatools.core.protocol.api_versions import ApiKey
+
+FAST = {
+    "retry.backoff.ms": "1",
+    "retry.backoff.max.ms": "2",
+    "reconnect.backoff.ms": "1",
+    "reconnect.backoff.max.ms": "2",
+}
+
+
+def admin(broker: ScriptedBroker, **settings: str) -> AdminClient:
+    given = {**FAST, **{name.replace("_", "."): value for name, value in settings.items()}}
+    return AdminClient(broker.bootstrap, given, SystemClock())
+
+
+def created(request: Any, code: int = 0) -> dict[str, Any]:
+    return {"topics": [{"name": topic.name, "error_code": code} for topic in request.topics]}
+
+
+def test_listing_takes_one_request_after_the_versions() -> None:
+    broker = ScriptedBroker()
+    broker.topics = [{"name": "b", "partitions": []}, {"name": "__consumer_offsets", "is_internal": True}]
+    with broker.in_background(), admin(broker) as client:
+        assert [(each.name, each.is_internal) for each in topics.list_topics(client)] == [
+            ("b", False),
+            ("__consumer_offsets", True),
+        ]
+    assert [header.api_key for header, _ in broker.requests] == [ApiKey.API_VERSIONS, ApiKey.METADATA]
+
+
+def test_not_controller_leads_to_the_controller() -> None:
+    second = ScriptedBroker({ApiKey.CREATE_TOPICS: lambda header, request: created(request)})
+    first = ScriptedBroker({ApiKey.CREATE_TOPICS: lambda header, request: created(request, 41)})
+    for broker in (first, second):
+        broker.nodes = {1: second.port, 2: first.port}
+    with first.in_background(), second.in_background(), admin(first) as client:
+        assert topics.create_topics(client, [topics.NewTopic("a", 1, 1)])["a"].error is None
+    assert first.count(ApiKey.CREATE_TOPICS) == 1
+    assert second.count(ApiKey.CREATE_TOPICS) == 1
+
+
+def test_quota_is_waited_for_only_when_wanted() -> None:
+    codes = [89, 89, 0, 89]
+    broker = ScriptedBroker({ApiKey.CREATE_TOPICS: lambda header, request: created(request, codes.pop(0))})
+    with broker.in_background(), admin(broker) as client:
+        assert topics.create_topics(client, [topics.NewTopic("a")])["a"].error is None
+        refused = topics.create_topics(client, [topics.NewTopic("a")], retry_on_quota_violation=False)["a"].error
+    assert isinstance(refused, errors.ThrottlingQuotaExceeded)
+
+
+def test_item_without_an_answer_has_an_error() -> None:
+    broker = ScriptedBroker({ApiKey.CREATE_TOPICS: lambda header, request: {"topics": []}})
+    with broker.in_background(), admin(broker) as client:
+        found = topics.create_topics(client, [topics.NewTopic("a")])["a"]
+    assert str(found.error) == "The answer says nothing of a"
+
+
+def test_old_broker_is_described_through_metadata() -> None:
+    broker = ScriptedBroker(versions={ApiKey.DESCRIBE_TOPIC_PARTITIONS: (9, 9), ApiKey.DESCRIBE_CLUSTER: (9, 9)})
+    broker.topics = [
+        {"name": "a", "partitions": [partition(1), partition(0)]},
+        {"name": "b", "error_code": 3, "partitions": []},
+    ]
+    with broker.in_background(), admin(broker) as client:
+        found = topics.describe_topics(client, names=["a", "b"])
+        nodes = cluster.describe_cluster(client).nodes
+    assert [part.partition for part in found["a"].partitions] == [0, 1]
+    assert found["a"].partitions[0].elr is None
+    assert isinstance(found["b"].error, errors.UnknownTopicOrPartition)
+    assert [node.id for node in nodes] == [1]
+
+
+def listed(request: Any, code: int = 0) -> dict[str, Any]:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {"partition_index": part.partition_index, "offset": 40 + part.partition_index, "error_code": code}
+                    for part in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def test_leaders_are_asked_for_their_own_partitions_and_followed() -> None:
+    answers = {ApiKey.LIST_OFFSETS: lambda header, request: listed(request)}
+    first, second = ScriptedBroker(answers), ScriptedBroker(answers)
+    stale = [6]
+
+    def not_leader_once(header: Any, request: Any) -> Any:
+        return listed(request, stale.pop() if stale else 0)
+
+    first.answers[ApiKey.LIST_OFFSETS] = not_leader_once
+    for broker in (first, second):
+        broker.nodes = {1: first.port, 2: second.port}
+        broker.topics = [{"name": "a", "partitions": [partition(0, leader=1), partition(1, leader=2)]}]
+    with first.in_background(), second.in_background(), admin(first) as client:
+        wanted = {("a", 0): offsets.LATEST, ("a", 1): offsets.LATEST, ("a", 7): offsets.LATEST}
+        found = offsets.list_offsets(client, wanted)
+    assert list(found) == list(wanted)
+    assert (found["a", 0].offset, found["a", 1].offset) == (40, 41)
+    assert isinstance(found["a", 7].error, errors.UnknownTopicOrPartition)
+    assert first.count(ApiKey.LIST_OFFSETS) == 2
+    assert second.count(ApiKey.LIST_OFFSETS) == 1
+
+
+def test_special_timestamp_is_refused_by_an_old_broker() -> None:
+    broker = ScriptedBroker(versions={ApiKey.LIST_OFFSETS: (1, 6)})
+    broker.topics = [{"name": "a", "partitions": [partition(0)]}]
+    with broker.in_background(), admin(broker) as client:
+        found = offsets.list_offsets(client, {("a", 0): offsets.MAX_TIMESTAMP})["a", 0]
+    assert isinstance(found.error, errors.UnsupportedVersion)
+    assert broker.count(ApiKey.LIST_OFFSETS) == 0
+
+
+def test_request_is_sent_again_when_the_connection_is_lost() -> None:
+    answers: list[Any] = [CLOSE, {}]
+    broker = ScriptedBroker({ApiKey.DESCRIBE_CLUSTER: lambda header, request: answers.pop(0)})
+    with broker.in_background(), admin(broker) as client:
+        assert cluster.describe_cluster(client).nodes == ()
+    assert broker.count(ApiKey.DESCRIBE_CLUSTER) == 2
+
+
+def test_time_out_says_so() -> None:
+    broker = ScriptedBroker({ApiKey.METADATA: lambda header, request: SILENCE})
+    with (
+        broker.in_background(),
+        admin(broker, default_api_timeout_ms="80") as client,
+        pytest.raises(errors.Timeout, match="No answer came within 80 ms"),
+    ):
+        topics.list_topics(client)
+
+
+def test_server_that_is_not_kafka_is_an_error_at_once() -> None:
+    broker = ScriptedBroker({ApiKey.API_VERSIONS: lambda header, request: b"HTTP/1.1 400 Bad Request\r\n"})
+    with broker.in_background(), admin(broker) as client, pytest.raises(errors.NotKafka, match="an HTTP server"):
+        topics.list_topics(client)
+
+
+def test_unreachable_broker_is_named_when_the_time_is_over() -> None:
+    closed = socket.create_server(("127.0.0.1", 0))
+    port = closed.getsockname()[1]
+    closed.close()
+    settings = {**FAST, "default.api.timeout.ms": "60"}
+    with (
+        AdminClient(f"127.0.0.1:{port}", settings, SystemClock()) as client,
+        pytest.raises(errors.ConnectionFailed, match=f"Connection to 127.0.0.1:{port} failed: Connection refused"),
+    ):
+        topics.list_topics(client)
+
+
+def test_broker_that_may_not_tell_has_no_reassignments() -> None:
+    broker = ScriptedBroker({ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda header, request: {"error_code": 31}})
+    with broker.in_background(), admin(broker) as client:
+        assert reassignments.list_reassignments(client) == {}
+
+
+def test_reassignments_are_told_per_partition() -> None:
+    moving = {"partition_index": 3, "replicas": (1, 2, 3), "adding_replicas": (3,), "removing_replicas": (1,)}
+    said = {"topics": [{"name": "a", "partitions": [moving]}]}
+    broker = ScriptedBroker({ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda header, request: said})
+    with broker.in_background(), admin(broker) as client:
+        assert reassignments.list_reassignments(client) == {("a", 3): ((1, 2, 3), (3,), (1,))}
+
+
+def test_each_broker_is_asked_for_its_own_configuration() -> None:
+    def describe(node: int) -> Any:
+        def say(header: Any, request: Any) -> dict[str, Any]:
+            entry = {"name": "x", "value": str(node), "config_source": 5}
+            return {
+                "results": [
+                    {"resource_type": each.resource_type, "resource_name": each.resource_name, "configs": [entry]}
+                    for each in request.resources
+                ]
+            }
+
+        return {ApiKey.DESCRIBE_CONFIGS: say}
+
+    first, second = ScriptedBroker(describe(1)), ScriptedBroker(describe(2))
+    for broker in (first, second):
+        broker.nodes = {1: first.port, 2: second.port}
+    with first.in_background(), second.in_background(), admin(first) as client:
+        keys = [(configs.BROKER, "1"), (configs.BROKER, "2"), (configs.BROKER, "9")]
+        found = configs.describe_configs(client, keys[:2])
+    assert [found[key].entries[0].value for key in keys[:2]] == ["1", "2"]
+    assert found[keys[0]].entries[0].is_default
