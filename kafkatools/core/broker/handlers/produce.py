@@ -25,7 +25,6 @@ from kafkatools.core.errors import (
     InvalidRequiredAcks,
     InvalidTopic,
     InvalidTxnState,
-    KafkaError,
     UnknownTopicId,
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
@@ -153,9 +152,9 @@ def _append(
 
 
 def failed_result(index: int, error: Exception) -> PartitionResult:
-    """An error as the answer of a partition; the message only where it says more than the code."""
+    """An error as the answer of a partition; a message only with errors of records (Kafka: hasCustomErrorMessage)."""
     record_errors = tuple(getattr(error, "record_errors", ()))
-    message = str(error) if isinstance(error, KafkaError) and str(error) != type(error).default_message() else None
+    message = str(error) if record_errors else None
     return PartitionResult(index, error_code_of(error), message=message, record_errors=record_errors)
 
 
