@@ -82,6 +82,7 @@ class ConsoleConsumer:
         self._has_skipped = False
         self._error: KafkaError | None = None
         self._ends: dict[TopicPartition, int] | None = None
+        self._cut: set[TopicPartition] = set()  # partitions of which --max-messages left out what was read
 
     def run(self, config: Config) -> ExitStatus:
         """Consumes to the end of this run and reports."""
@@ -195,8 +196,9 @@ class ConsoleConsumer:
             end = self._ends.get(fetched.topic_partition, 0)
             while stop and columns.offsets[stop - 1] >= end:
                 stop -= 1
-        if self._limit is not None:
-            stop = min(stop, self._limit - self._count)
+        if self._limit is not None and stop > self._limit - self._count:
+            stop = self._limit - self._count
+            self._cut.add(fetched.topic_partition)
         if stop == columns.count:
             return fetched
         return fetched._replace(columns=columns.slice(0, stop)) if stop > 0 else None
@@ -225,8 +227,8 @@ class ConsoleConsumer:
 
     def _complete(self, consumer: Consumer) -> int:
         """How many partitions were read to the end that was taken at the start."""
-        positions = ((consumer.position(part), end) for part, end in (self._ends or {}).items())
-        return sum(1 for position, end in positions if position >= end)
+        ends = (self._ends or {}).items()
+        return sum(1 for part, end in ends if part not in self._cut and consumer.position(part) >= end)
 
     def _status(self, consumer: Consumer) -> ExitStatus:
         status = ExitStatus.FAILED if self._has_skipped else ExitStatus.OK
