@@ -25,6 +25,14 @@ KAFKA_VERSION = "4.3.1"
 """The version of Apache Kafka whose tools these are: what `kt topics --version` prints."""
 
 
+_HINTS = {
+    "CONNECTION_FAILED": "Is the address right, and does a broker listen there? "
+    "Without --bootstrap-server kt uses the sandbox of this machine.",
+    "NOT_KAFKA": "Is this the port of a broker's plaintext listener?",
+}
+"""What to try, by the name of an error."""
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM came: the same way out as Ctrl-C."""
 
@@ -137,7 +145,7 @@ def _judge(command: Command, error: Exception) -> tuple[str, str, str, ExitStatu
     if isinstance(error, CommandError):
         return "FAILED", command.error_prefix + str(error), error.hint, error.status
     if isinstance(error, KafkaError):
-        return error.name, command.error_prefix + str(error), "", ExitStatus.FAILED
+        return error.name, command.error_prefix + str(error), _HINTS.get(error.name, ""), ExitStatus.FAILED
     if isinstance(error, OSError):
         return "SYSTEM", command.error_prefix + describe(error), "", ExitStatus.FAILED
     message = f"{command.error_prefix}internal error: {type(error).__name__}: {describe(error)}"
