@@ -5,11 +5,13 @@ Source of the rules: KafkaConfig and SocketServerConfigs of Apache Kafka 4.3.
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError
 
+ALL_ADDRESSES = ("", "0.0.0.0", "::")
 LOOPBACK_HOSTS = ("localhost", "::1")
 DEFAULT_ADDRESS = ("127.0.0.1", 9092)
 USED_SETTINGS = frozenset(
@@ -87,7 +89,12 @@ def node_settings(config: Config) -> NodeSettings:
     for other, advertised_host, advertised_port in advertised:
         if other == name:
             return NodeSettings(node_id, directories[0], host, port, name, advertised_host, advertised_port)
-    return NodeSettings(node_id, directories[0], host, port, name, host, port)
+    return NodeSettings(node_id, directories[0], host, port, name, _reachable(host), port)
+
+
+def _reachable(host: str) -> str:
+    """What clients are told when nothing else is said: the host itself, this machine's name for all addresses."""
+    return socket.gethostname() if host in ALL_ADDRESSES else host
 
 
 def _listener(config: Config) -> tuple[str, str, int]:

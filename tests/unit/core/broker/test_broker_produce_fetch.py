@@ -262,3 +262,40 @@ def test_deleted_records_are_out_of_range_and_stay_so_after_a_restart(run_node: 
     (topic,) = fetch(client, 12, wanted(12, "t", None, 3)).responses
     assert (topic.partitions[0].log_start_offset, values(topic.partitions[0].records)) == (3, [b"v"])
     assert fetch(client, 12, wanted(12, "t", None, 0)).responses[0].partitions[0].error_code == 1
+
+
+def test_a_reader_that_does_not_read_costs_the_broker_nothing_and_gets_everything_in_the_end(
+    run_node: Callable[..., Any],
+) -> None:
+    """Its requests wait in its socket; others are served meanwhile; a segment that is deleted under the waiting
+    answer is still sent."""
+    running = run_node({"log.segment.delete.delay.ms": "0"})
+    slow, other = running.connect(), running.connect()
+    create(other)
+    for _ in range(20):
+        other.produce("t", batch([b"x" * 900_000]))
+    frame = slow.frame(
+        FETCH, 12, {"max_wait": 0, "max_bytes": 1 << 25, "topics": wanted(12, "t", None, 0, max_bytes=1 << 25)}
+    )
+    slow.socket.sendall(frame * 3)
+    assert other.produce("t", batch([b"still served"])).base_offset == 20
+    (connection,) = [c for c in running.node.listener.connections if c._queued_bytes > 1_000_000]
+    assert len(connection._output) <= 4
+    other.call(20, 4, topic_names=["t"])
+    (topic,) = slow.receive(FETCH, 12).responses
+    assert [len(value or b"") for value in values(topic.partitions[0].records)][:20] == [900_000] * 20
+    assert slow.receive(FETCH, 12).responses[0].partitions[0].error_code == 3
+
+
+def test_retention_deletes_what_is_too_old_and_readers_learn_it(run_node: Callable[..., Any]) -> None:
+    settings = {"log.retention.check.interval.ms": "10", "log.segment.delete.delay.ms": "0"}
+    client = run_node(settings).connect()
+    create(client, retention_ms="1000", segment_bytes="1048576")
+    assert client.produce("t", batch([b"old"], timestamp=1_000)).base_offset == 0
+    partitions = [{"partition_index": 0, "timestamp": -2}]
+    earliest = 0
+    while earliest != 1:
+        answer = client.call(LIST_OFFSETS, 6, replica_id=-1, topics=[{"name": "t", "partitions": partitions}])
+        earliest = answer.topics[0].partitions[0].offset
+    assert fetch(client, 12, wanted(12, "t", None, 0)).responses[0].partitions[0].error_code == 1
+    assert client.produce("t", batch([b"new"])).base_offset == 1

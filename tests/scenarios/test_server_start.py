@@ -1,0 +1,125 @@
+"""kt server-start and server-stop as processes: what a properties file of Apache Kafka becomes, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.broker_client import BrokerClient
+
+
+class Server:
+    """`kt server-start` in the foreground of a child process."""
+
+    def __init__(self, home: pathlib.Path) -> None:
+        self.home = home
+        self.properties = home / "server.properties"
+        self.process: subprocess.Popen[bytes] | None = None
+        home.mkdir()
+
+    def command(self, *args: str) -> list[str]:
+        return [sys.executable, "-m", "kafkatools", *args]
+
+    def run(self, *args: str) -> subprocess.CompletedProcess[bytes]:
+        env = {**os.environ, "KT_HOME": str(self.home)}
+        return subprocess.run(self.command(*args), capture_output=True, timeout=60, env=env, check=False)
+
+    def start(self, *args: str) -> list[str]:
+        """The lines on stderr up to the one that says that it is ready."""
+        self.process = subprocess.Popen(
+            self.command("server-start", str(self.properties), *args),
+            stderr=subprocess.PIPE,
+            env={**os.environ, "KT_HOME": str(self.home)},
+        )
+        assert self.process.stderr is not None
+        lines = []
+        for line in self.process.stderr:
+            lines.append(line.decode().rstrip("\n"))
+            if " is ready on " in lines[-1]:
+                return lines
+        raise AssertionError(lines)
+
+    def end(self) -> int:
+        """The exit status."""
+        assert self.process is not None
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        return self.process.wait(30)
+
+
+@pytest.fixture
+def server(tmp_path: pathlib.Path) -> Iterator[Server]:
+    """A server that is formatted, not started."""
+    made = Server(tmp_path / "home")
+    made.properties.write_text(
+        "process.roles=broker,controller\nnode.id=7\ncontroller.quorum.voters=7@127.0.0.1:19093\n"
+        "controller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:19093\n"
+        f"log.dirs={made.home}/data\nnum.network.threads=3\n"
+    )
+    yield made
+    if made.process is not None and made.process.poll() is None:
+        made.process.kill()
+        made.end()
+
+
+def format_directory(server: Server) -> None:
+    done = server.run("storage", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", str(server.properties))
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_it_serves_a_formatted_directory_warns_and_stops(server: Server) -> None:
+    format_directory(server)
+    lines = server.start("--override", "num.partitions=4")
+    assert lines[0] == "WARN num.network.threads means nothing here and is ignored"
+    host, _, port = lines[-1].rpartition(" ")[2].partition(":")
+    assert lines[-1].startswith("INFO node 7 of cluster MkU3OEVBNTcwNTJENDM2Qk is ready on 127.0.0.1:")
+    with BrokerClient(host, int(port)) as client:
+        topics: list[dict[str, Any]] = [{"name": "t", "num_partitions": -1, "replication_factor": -1}]
+        assert client.call(19, 7, topics=topics).topics[0].num_partitions == 4
+    assert server.run("server-stop", "--node-id", "8").returncode == 1
+    assert server.run("server-stop").returncode == 0
+    assert server.end() == 0
+    assert (server.home / "data" / ".kafka_cleanshutdown").exists()
+    stopped = server.run("server-stop")
+    assert (stopped.returncode, stopped.stderr) == (1, b"No kafka server to stop\n")
+
+
+def test_ctrl_c_is_a_clean_stop(server: Server) -> None:
+    format_directory(server)
+    server.start()
+    assert server.process is not None
+    server.process.send_signal(signal.SIGINT)
+    assert server.end() == 0
+    assert (server.home / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_directory_that_is_not_formatted_is_refused_in_kafkas_words(server: Server) -> None:
+    done = server.run("server-start", str(server.properties))
+    assert done.returncode == 1
+    assert b"No `meta.properties` found in" in done.stderr
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT://:0", "PLAINTEXT://0.0.0.0:0"])
+def test_an_open_listener_needs_a_word(server: Server, listener: str) -> None:
+    format_directory(server)
+    override = ("--override", f"listeners={listener},CONTROLLER://127.0.0.1:19093")
+    refused = server.run("server-start", str(server.properties), *override)
+    assert refused.returncode == 1
+    assert b"refusing to listen on" in refused.stderr
+    assert b"--insecure" in refused.stderr
+    server.start("--insecure", *override)
+
+
+def test_a_wrong_setting_and_a_missing_file_are_one_line(server: Server) -> None:
+    wrong = server.run("server-start", str(server.properties), "--override", "num.partitions=many")
+    assert wrong.returncode == 1
+    assert b"Invalid value many for configuration num.partitions: Not a number of type INT" in wrong.stderr
+    missing = server.run("server-start", str(server.home / "none.properties"))
+    assert missing.returncode == 1
+    assert missing.stderr.decode().count("\n") == 1
