@@ -34,8 +34,10 @@ class LeaderEpochCache:
             rows = read_checkpoint(self._files, self.path, columns=2)
             self.entries = [EpochEntry(int(epoch), int(offset)) for epoch, offset in rows]
 
-    def _write(self) -> None:
-        write_checkpoint(self._files, self.path, ((str(e.epoch), str(e.start_offset)) for e in self.entries))
+    def _replace(self, entries: list[EpochEntry]) -> None:
+        """Change the file, then what is known: after an error of the disk the two still agree."""
+        write_checkpoint(self._files, self.path, ((str(e.epoch), str(e.start_offset)) for e in entries))
+        self.entries = entries
 
     @property
     def latest_epoch(self) -> int | None:
@@ -64,8 +66,7 @@ class LeaderEpochCache:
                 return
             if epoch < last.epoch or start_offset <= last.start_offset:
                 entries = [e for e in entries if e.epoch < epoch and e.start_offset < start_offset]
-        self.entries = [*entries, EpochEntry(epoch, start_offset)]
-        self._write()
+        self._replace([*entries, EpochEntry(epoch, start_offset)])
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest epoch known that is at most `epoch`, and where it ends: the OffsetForLeaderEpoch answer. (-1, -1)
@@ -87,8 +88,7 @@ class LeaderEpochCache:
     def truncate_from_end(self, end_offset: int) -> None:
         """Drop what begins at or above an offset."""
         if end_offset >= 0 and self.entries and self.entries[-1].start_offset >= end_offset:
-            self.entries = [entry for entry in self.entries if entry.start_offset < end_offset]
-            self._write()
+            self._replace([entry for entry in self.entries if entry.start_offset < end_offset])
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop what ends below an offset; the epoch that holds it begins there now."""
@@ -97,11 +97,9 @@ class LeaderEpochCache:
             return
         updated = [EpochEntry(earlier[-1].epoch, start_offset), *self.entries[len(earlier) :]]
         if updated != self.entries:
-            self.entries = updated
-            self._write()
+            self._replace(updated)
 
     def clear(self) -> None:
         """Forget everything, in the file too."""
         if self.entries:
-            self.entries = []
-            self._write()
+            self._replace([])

@@ -169,7 +169,8 @@ class PartitionLog:
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int | None = None) -> None:
         """Note that a leader begins its epoch here (what becoming leader does)."""
-        self.epochs.assign(epoch, self.log_end_offset if start_offset is None else start_offset)
+        start = self.log_end_offset if start_offset is None else start_offset
+        self.storage("writing epochs", lambda: self.epochs.assign(epoch, start))
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) for OffsetForLeaderEpoch; (-1, -1) when nothing can be said."""

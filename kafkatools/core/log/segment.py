@@ -6,6 +6,7 @@ tail of the log need no index.
 """
 
 import os
+import random
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -57,7 +58,8 @@ class LogSegment:
         self._suffix = suffix
         self.base_offset = base_offset
         self.index_interval_bytes = config.index_interval_bytes
-        self.roll_jitter_ms = 0
+        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+        self.roll_jitter_ms = random.randrange(jitter_ms) if jitter_ms > 0 else 0
         self.created_ms = now_ms
         stem = os.path.join(directory, offset_name(base_offset))
         self._stem = stem

@@ -9,6 +9,7 @@ rolled or closed, as in Kafka.
 """
 
 import os
+from contextlib import suppress
 from struct import Struct
 from typing import Any, ClassVar
 
@@ -141,7 +142,10 @@ class SparseIndex:
         self._pending += self.entry.pack(*fields)
         self._entry_count += 1
         if len(self._pending) >= PAGE_BYTES:
-            self.write_pending()
+            # The batch is in the log already: an error here must not undo it. The entries wait for the next try;
+            # flush, roll and close report what the disk says.
+            with suppress(OSError):
+                self.write_pending()
 
     def create(self) -> None:
         """Make sure that the file exists."""

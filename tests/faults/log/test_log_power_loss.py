@@ -265,3 +265,33 @@ def test_a_flush_syncs_the_log_and_a_roll_its_indexes() -> None:
     log.tasks.run_due(NOW_MS)
     assert {"fsync 00000000000000000000.index", "fsync 00000000000000000000.timeindex"} <= set(files.operations)
     assert log.recovery_point == 1
+
+
+def test_an_index_page_that_cannot_be_written_waits_and_undoes_no_append() -> None:
+    files = FaultyFileSystem()
+    config = LogConfig(index_interval_bytes=0)
+    log = PartitionLog.open(DIRECTORY, config, files, NOW_MS)
+    for number in range(512):
+        append(log, number)
+    assert files.exists(f"{DIRECTORY}/00000000000000000000.index")
+    files.operations.clear()
+    files.fail_after(1, Fault(errno.ENOSPC, is_permanent=True))
+    append(log, 512)
+    assert [operation.split(".")[-1] for operation in files.operations] == ["log", "index"]
+    files.heal()
+    assert_is_prefix(log, 513)
+    log.close()
+    assert len(files.read_bytes(f"{DIRECTORY}/00000000000000000000.index")) == 513 * 8
+
+
+def test_epochs_in_memory_and_on_disk_agree_after_an_error() -> None:
+    files = FaultyFileSystem()
+    log = open_log(files, clean=True)
+    log.assign_epoch_start_offset(1)
+    files.fail_after(0, Fault(errno.EIO, is_permanent=True))
+    with pytest.raises(KafkaStorageError, match="Input/output"):
+        log.assign_epoch_start_offset(2)
+    assert log.latest_epoch == 1
+    files.heal()
+    log.assign_epoch_start_offset(2)
+    assert files.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n1\n2 0\n"

@@ -407,3 +407,10 @@ def test_segments_of_magic_one_are_searched_and_found_whole_after_an_unclean_sto
         ]
         log.close()
     assert {name: data for name, data in contents(directory).items() if name.endswith(".log")} == before
+
+
+def test_jitter_lets_segments_roll_earlier_by_less_than_it(open_log: Opener) -> None:
+    log = open_log(segment_ms=10_000, segment_jitter_ms=50)
+    jitters = {log.roll(NOW_MS).roll_jitter_ms for _ in range(100) if append(log, b"x") >= 0}
+    assert len(jitters) > 5
+    assert all(0 <= jitter < 50 for jitter in jitters)
