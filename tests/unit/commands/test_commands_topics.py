@@ -1,0 +1,104 @@
+"""kt topics without a broker: what it reads from its options, and the lines it makes of a description."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from kafkatools.commands import topics
+from kafkatools.console import Console
+from kafkatools.core.admin.configs import DEFAULT_CONFIG, TOPIC_CONFIG, ConfigEntry
+from kafkatools.core.admin.reassignments import PartitionReassignment
+from kafkatools.core.admin.topics import PartitionDescription, TopicDescription
+from kafkatools.exit_status import CommandError
+from kafkatools.options import parse
+
+
+def test_replica_assignment_is_a_list_of_brokers_for_each_partition() -> None:
+    assert topics.replica_assignment("1:2,2:3, 3 : 1") == {0: [1, 2], 1: [2, 3], 2: [3, 1]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1:1", "Partition replica lists may not contain duplicate entries: 1"),  # topics/030
+        ("1:2,3", "Partition 1 has different replication factor: [3]"),  # topics/031
+        ("a:b", 'For input string: "a"'),  # topics/033
+    ],
+)
+def test_bad_replica_assignments_get_the_words_of_kafka(text: str, message: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        topics.replica_assignment(text)
+    assert str(raised.value) == message
+
+
+def test_ids_are_16_bytes_in_base64() -> None:
+    assert topics.uuid_bytes("AAAAAAAAAAAAAAAAAAAAAQ") == bytes(15) + b"\x01"
+    with pytest.raises(CommandError, match="`xyz` decoded as 2 bytes, which is not equal to the expected 16 bytes"):
+        topics.uuid_bytes("xyz")  # topics/058
+
+
+PARTITIONS = (
+    PartitionDescription(0, 1, 5, (1, 2), (1, 2), elr=(), last_known_elr=()),
+    PartitionDescription(1, -1, 5, (2,), (), elr=(2,), last_known_elr=(2,)),
+    PartitionDescription(2, 3, 5, (2, 3), (3,), elr=(), last_known_elr=()),
+    PartitionDescription(3, 2, 5, (2, 3), (2, 3)),
+)
+ENTRIES = {
+    "min.insync.replicas": ConfigEntry("min.insync.replicas", "2", TOPIC_CONFIG),
+    "retention.ms": ConfigEntry("retention.ms", "60000", TOPIC_CONFIG),
+    "cleanup.policy": ConfigEntry("cleanup.policy", "delete", DEFAULT_CONFIG),
+}
+
+
+def _shown(*options: str, moving: dict[tuple[str, int], PartitionReassignment] | None = None) -> list[str]:
+    _, args = parse(topics.COMMAND, ["--describe", *options])
+    out = io.BytesIO()
+    console = Console(io.BytesIO(), out, io.BytesIO(), {})
+    view = topics._View(args, {1, 3}, moving or {})
+    view.show(console, TopicDescription("t", "3uENZ7QkRCauYus2vsZVLA", False, PARTITIONS), ENTRIES)
+    return out.getvalue().decode().splitlines()
+
+
+def _numbers(lines: list[str]) -> list[int]:
+    return [int(line.split("Partition: ")[1].split("\t")[0]) for line in lines]
+
+
+def test_a_topic_is_a_headline_and_a_line_for_each_partition() -> None:
+    assert _shown() == [
+        "Topic: t\tTopicId: 3uENZ7QkRCauYus2vsZVLA\tPartitionCount: 4\tReplicationFactor: 2\t"
+        "Configs: min.insync.replicas=2,retention.ms=60000",
+        "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\tElr: \tLastKnownElr: ",
+        "\tTopic: t\tPartition: 1\tLeader: none\tReplicas: 2\tIsr: \tElr: 2\tLastKnownElr: 2",
+        "\tTopic: t\tPartition: 2\tLeader: 3\tReplicas: 2,3\tIsr: 3\tElr: \tLastKnownElr: ",
+        "\tTopic: t\tPartition: 3\tLeader: 2\tReplicas: 2,3\tIsr: 2,3\tElr: N/A\tLastKnownElr: N/A",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "partitions"),
+    [
+        ("--under-replicated-partitions", [1, 2]),
+        ("--unavailable-partitions", [1, 3]),
+        ("--under-min-isr-partitions", [1, 2]),
+        ("--at-min-isr-partitions", [0, 3]),
+    ],
+)
+def test_reports_show_their_partitions_without_a_headline(option: str, partitions: list[int]) -> None:
+    assert _numbers(_shown(option)) == partitions
+
+
+def test_two_reports_show_what_either_would() -> None:
+    assert _numbers(_shown("--unavailable-partitions", "--under-min-isr-partitions")) == [1, 2, 3]
+
+
+def test_replicas_that_are_being_added_do_not_count() -> None:
+    moving = {("t", 2): PartitionReassignment((2, 3), (2,), ())}
+    assert _numbers(_shown("--under-replicated-partitions", moving=moving)) == [1]
+    line = _shown(moving=moving)[3]
+    assert line.endswith("\tIsr: 3\tAdding Replicas: 2\tRemoving Replicas: \tElr: \tLastKnownElr: ")
+
+
+def test_topics_with_overrides_are_headlines_only() -> None:
+    assert len(_shown("--topics-with-overrides")) == 1
