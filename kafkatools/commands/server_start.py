@@ -53,6 +53,7 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
 
 
 def _serve(console: Console, node: Node) -> None:
+    import gc
     import os
     import signal
 
@@ -67,6 +68,7 @@ def _serve(console: Console, node: Node) -> None:
         signal.signal(signal.SIGTERM, lambda *_: node.request_stop())
         signal.signal(signal.SIGINT, lambda *_: node.request_stop())
         console.error(f"INFO node {node.node_id} of cluster {node.cluster_id} is ready on {node.bootstrap}")
+        gc.freeze()  # what is loaded by now stays: the collector need not look at it again
         node.run()
     finally:
         node.close()

@@ -117,6 +117,9 @@ def parse_header(request: Request) -> None:
 
 def read_varint(frame: memoryview, position: int) -> tuple[int, int]:
     """An unsigned varint of at most five bytes; the value and the position after it."""
+    byte = frame[position]
+    if byte < 0x80:
+        return byte, position + 1
     value = shift = 0
     while shift < 35:
         byte = frame[position]

@@ -7,6 +7,7 @@ SIGTERM, or when no request came for the idle time.
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import signal
@@ -57,6 +58,7 @@ def main(request: Mapping[str, Any], clock: Clock) -> None:
 
 def serve(node: Node, clock: Clock, idle_ms: int) -> None:
     """Serve until stopped or idle for so long; 0 never is."""
+    gc.freeze()  # what is loaded by now stays: the collector need not look at it again
     node.listener.last_request_ms = clock.now_ms()
     while not node.is_stopping:
         node.run_once(IDLE_CHECK_MS)

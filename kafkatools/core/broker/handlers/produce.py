@@ -10,6 +10,7 @@ yet); quotas; current leader and node endpoints of KIP-951 (one node has no othe
 from __future__ import annotations
 
 import uuid
+from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, NamedTuple
@@ -231,7 +232,7 @@ def _parse_flexible(frame: memoryview, position: int, *, by_id: bool) -> Produce
         start, name, topic_id = position, None, None
         if by_id:
             position += 16
-            topic_id = uuid.UUID(bytes=bytes(frame[start:position]))
+            topic_id = _topic_id(bytes(frame[start:position]))
         else:
             name, position = _compact_string(frame, position)
         wire_name = bytes(frame[start:position])
@@ -241,11 +242,16 @@ def _parse_flexible(frame: memoryview, position: int, *, by_id: bool) -> Produce
             (index,) = _INT32.unpack_from(frame, position)
             size, position = read_varint(frame, position + 4)
             records, position = _slice(frame, position, size - 1)
-            position = skip_tagged_fields(frame, position)
+            position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
             partitions.append((index, records))
-        position = skip_tagged_fields(frame, position)
+        position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
         topics.append(TopicData(name, topic_id, wire_name, partitions))
     return ProduceData(transactional_id, acks, timeout_ms, topics)
+
+
+@lru_cache(maxsize=4096)
+def _topic_id(data: bytes) -> uuid.UUID:
+    return uuid.UUID(bytes=data)
 
 
 def _count(count: int, frame: memoryview, position: int) -> int:
