@@ -146,6 +146,7 @@ class _Run:
         self._as_json = as_json
         self._has_findings = False
         self._has_failed = False
+        self._encode: Callable[[Any], str] | None = None
         self._stops = options.stop_at_damage
         self._dump = FileDump(options, self._lines(options), self._report)
 
@@ -159,9 +160,16 @@ class _Run:
         return TextLines(options, self._console.stdout.write)
 
     def _write_row(self, row: Any) -> None:
-        from kafkatools.output import json_line
+        if self._encode is None:
+            import json
 
-        self._console.print(json_line(row))
+            from kafkatools.output import json_bytes
+
+            encoder = json.JSONEncoder(
+                ensure_ascii=False, separators=(",", ":"), check_circular=False, default=json_bytes
+            )
+            self._encode = encoder.encode
+        self._console.print(self._encode(row))
 
     def _report(self, finding: Finding) -> None:
         self._has_findings = True

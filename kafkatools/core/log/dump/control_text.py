@@ -19,7 +19,7 @@ _LABELS = {
 
 def control_text(record: DumpedRecord) -> str:
     """The text after a control record's metadata; raises Damage for a record that cannot be read."""
-    key = record.key if record.key is not None else memoryview(b"")
+    key = record.key if record.key is not None else b""
     if len(key) < 4:
         raise Damage(
             "Invalid value size found for end control record key. "
@@ -36,7 +36,7 @@ def control_text(record: DumpedRecord) -> str:
 
 
 def _coordinator_epoch(record: DumpedRecord) -> int:
-    value = record.value if record.value is not None else memoryview(b"")
+    value = record.value if record.value is not None else b""
     if len(value) < 6:
         raise Damage(
             "Invalid value size found for end transaction marker. "

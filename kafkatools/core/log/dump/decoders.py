@@ -23,29 +23,29 @@ Decoder = Callable[[DumpedRecord], Decoded]
 _PACKAGE = "org.apache.kafka.tools.api."
 
 
-def _string(data: memoryview) -> str:
+def _string(data: bytes | memoryview) -> str:
     return java_string(data)
 
 
-def _base64(data: memoryview) -> str:
+def _base64(data: bytes | memoryview) -> str:
     return base64.b64encode(data).decode()
 
 
-def _integer(data: memoryview) -> str:
+def _integer(data: bytes | memoryview) -> str:
     return str(_number(data, 4))
 
 
-def _long(data: memoryview) -> str:
+def _long(data: bytes | memoryview) -> str:
     return str(_number(data, 8))
 
 
-def _number(data: memoryview, size: int) -> int:
+def _number(data: bytes | memoryview, size: int) -> int:
     if len(data) < size:
         raise Damage(f"{len(data)} bytes are too few for a number of {size}")
     return int.from_bytes(data[:size], "big", signed=True)
 
 
-VALUE_DECODERS: dict[str, Callable[[memoryview], str]] = {
+VALUE_DECODERS: dict[str, Callable[[bytes | memoryview], str]] = {
     "StringDecoder": _string,
     "DefaultDecoder": _base64,
     "IntegerDecoder": _integer,
@@ -55,12 +55,14 @@ VALUE_DECODERS: dict[str, Callable[[memoryview], str]] = {
 it is the bytes in base64."""
 
 
-def value_decoder(class_name: str) -> Callable[[memoryview], str] | None:
+def value_decoder(class_name: str) -> Callable[[bytes | memoryview], str] | None:
     """The decoder of a Java class name, with or without Kafka's package; None when there is no such class here."""
     return VALUE_DECODERS.get(class_name.removeprefix(_PACKAGE))
 
 
-def plain_decoder(key_decoder: Callable[[memoryview], str], decode_value: Callable[[memoryview], str]) -> Decoder:
+def plain_decoder(
+    key_decoder: Callable[[bytes | memoryview], str], decode_value: Callable[[bytes | memoryview], str]
+) -> Decoder:
     """Key and value each by a decoder class."""
 
     def decode(record: DumpedRecord) -> Decoded:

@@ -45,7 +45,7 @@ class JsonLines:
         self._path = ""
 
     def file(self, path: str, kind: str | None) -> None:
-        self._path = path
+        self._path = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
     def log(self, path: str, base_offset: int) -> None:
         self._write({"type": "log", "file": path, "base_offset": base_offset})

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump.batch_headers import HEADER_SIZE, BatchHeader, Header, increment_sequence
 from kafkatools.core.log.dump.damage import Damage
+
+if TYPE_CHECKING:
+    from kafkatools.core.records.columns import RecordColumns
 
 PREMATURE_END = "Incorrect declared batch size, premature EOF reached"
 STILL_REMAINING = "Incorrect declared batch size, records still remaining in file"
@@ -25,8 +29,8 @@ class DumpedRecord:
     offset: int
     timestamp: int
     sequence: int
-    key: memoryview | None
-    value: memoryview | None
+    key: bytes | memoryview | None
+    value: bytes | memoryview | None
     headers: tuple[tuple[bytes, bytes | None], ...] = ()
     crc: int | None = None
     is_valid: bool | None = None
@@ -84,9 +88,38 @@ def records_of(header: Header) -> Iterator[DumpedRecord]:
         return legacy_records_of(header)
     if header.record_count == 0:
         return iter(())
+    sound = _sound_records(header) if header.is_valid else None
+    if sound is not None:
+        return sound
     if header.codec == 0:
         return _records(header, header.view[HEADER_SIZE:])
     return iter(list(_records(header, decompressed(header.codec, header.view[HEADER_SIZE:], 2))))
+
+
+def _sound_records(header: BatchHeader) -> Iterator[DumpedRecord] | None:
+    """The same by the record kernel, for a batch without damage and without headers; None for any other."""
+    from kafkatools.core.records.batch import RecordBatch
+
+    try:
+        columns = RecordBatch(header.view).columns()
+    except (KafkaError, ValueError):
+        return None
+    return None if any(columns.header_counts) else _records_of_columns(header, columns)
+
+
+def _records_of_columns(header: BatchHeader, columns: RecordColumns) -> Iterator[DumpedRecord]:
+    base_offset, base_sequence = header.base_offset, header.base_sequence
+    is_append_time = header.attributes & 8
+    for row, offset in enumerate(columns.offsets):
+        yield DumpedRecord(
+            offset,
+            header.max_timestamp if is_append_time else columns.timestamps[row],
+            increment_sequence(base_sequence, offset - base_offset) if base_sequence >= 0 else -1,
+            columns.key(row),
+            columns.value(row),
+            key_size=columns.key_lengths[row],
+            value_size=columns.value_lengths[row],
+        )
 
 
 def decompressed(codec: int, data: memoryview, magic: int) -> memoryview:
