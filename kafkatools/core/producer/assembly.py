@@ -71,7 +71,7 @@ def is_idempotent(config: Config) -> bool:
 
 def delivery_timeout_ms(config: Config) -> int:
     """delivery.timeout.ms, at least linger.ms + request.timeout.ms. ConfigError when it was given and is shorter."""
-    least = min(0x7FFFFFFF, config.linger_ms + config.request_timeout_ms)
+    least: int = min(0x7FFFFFFF, config.linger_ms + config.request_timeout_ms)
     given: int = config.delivery_timeout_ms
     if given >= least:
         return given
