@@ -7,6 +7,8 @@ from collections import deque
 from kafkatools.core.net.transport import MAX_BUFFERS, Buffer, Transport
 from kafkatools.core.protocol.frames import FrameReader
 
+TRUSTED_GROWTH_BYTES = 64 << 20
+
 
 class EndOfStream(Exception):
     """The other side closed the connection."""
@@ -24,9 +26,10 @@ class Channel:
         self._outgoing: deque[memoryview] = deque()
         self._reader = FrameReader(max_frame_bytes)
 
-    def allow_frames_of(self, max_bytes: int) -> None:
-        """Take frames up to this size from now on."""
+    def trust(self, max_bytes: int) -> None:
+        """Take frames up to this size from now on, and give a large one its memory at once."""
         self._reader.max_bytes = max_bytes
+        self._reader.growth_bytes = TRUSTED_GROWTH_BYTES
 
     @property
     def has_outgoing(self) -> bool:

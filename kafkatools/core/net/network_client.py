@@ -428,7 +428,7 @@ class NetworkClient:
             self._versions_to_request[node] = answer
             return
         self._versions[node] = answer
-        self._channels[node].allow_frames_of(MAX_FRAME_BYTES)
+        self._channels[node].trust(MAX_FRAME_BYTES)
         self.connection_states.ready(node)
 
     def handle_timed_out_connections(self, now_ms: int) -> None:

@@ -115,7 +115,7 @@ class ApiKey(IntEnum):
 
 
 # First version, last version, first flexible version (ApiKeys and the message definitions of Apache Kafka 4.3).
-API_VERSIONS: dict[ApiKey, tuple[int, int, int]] = {
+API_VERSIONS: dict[int, tuple[int, int, int]] = {
     ApiKey.PRODUCE: (3, 13, 9),
     ApiKey.FETCH: (4, 18, 12),
     ApiKey.LIST_OFFSETS: (1, 11, 6),
@@ -210,13 +210,13 @@ API_VERSIONS: dict[ApiKey, tuple[int, int, int]] = {
 
 def versions_of(api_key: int) -> range:
     """The versions whose messages exist here."""
-    first, last, _ = API_VERSIONS[ApiKey(api_key)]
+    first, last, _ = API_VERSIONS[api_key]
     return range(first, last + 1)
 
 
 def is_flexible(api_key: int, version: int) -> bool:
     """Whether the body of a version has compact lengths and tags (KIP-482)."""
-    return version >= API_VERSIONS[ApiKey(api_key)][2]
+    return version >= API_VERSIONS[api_key][2]
 
 
 def request_header_version(api_key: int, version: int) -> int:
@@ -253,21 +253,21 @@ class BrokerVersions(NamedTuple):
 
     def choose_version(self, api_key: int, oldest: int = 0, newest: int = NEVER) -> int:
         """The newest version that both sides have between two bounds. Raises UnsupportedVersion."""
-        return choose_version(ApiKey(api_key), self.ranges, oldest, newest)
+        return choose_version(api_key, self.ranges, oldest, newest)
 
 
-def choose_version(api_key: ApiKey, broker: dict[int, VersionRange], oldest: int = 0, newest: int = NEVER) -> int:
+def choose_version(api_key: int, broker: dict[int, VersionRange], oldest: int = 0, newest: int = NEVER) -> int:
     """The newest version of an API that both sides have (ApiVersions, NodeApiVersions.latestUsableVersion)."""
     ours = versions_of(api_key)
     theirs = broker.get(api_key)
     if theirs is None:
-        raise UnsupportedVersion(f"The node does not support {api_key.label}")
+        raise UnsupportedVersion(f"The node does not support {ApiKey(api_key).label}")
     highest = min(ours[-1], theirs.max_version, newest)
     lowest = max(ours[0], theirs.min_version, oldest)
     if highest < lowest:
         wanted = f"[{max(ours[0], oldest)}, {min(ours[-1], newest)}]"
         raise UnsupportedVersion(
-            f"The node does not support {api_key.label} with version in range {wanted}. "
+            f"The node does not support {ApiKey(api_key).label} with version in range {wanted}. "
             f"The supported range is [{theirs.min_version},{theirs.max_version}]."
         )
     return highest

@@ -58,6 +58,7 @@ class FrameReader:
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.max_bytes = max_bytes
+        self.growth_bytes = GROWTH_BYTES
         self._prefix = bytearray(SIZE_BYTES)
         self._frame: bytearray | None = None
         self._size = 0
@@ -74,7 +75,7 @@ class FrameReader:
         if self._frame is None:
             return memoryview(self._prefix)[self._filled :]
         if self._filled == len(self._frame):
-            self._frame += bytes(min(max(GROWTH_BYTES, len(self._frame)), self._size - self._filled))
+            self._frame += bytes(min(max(self.growth_bytes, len(self._frame)), self._size - self._filled))
         return memoryview(self._frame)[self._filled :]
 
     def advance(self, count: int) -> None:
@@ -83,7 +84,7 @@ class FrameReader:
         if self._frame is None:
             if self._filled == SIZE_BYTES:
                 self._size = check_size(self._prefix, self.max_bytes)
-                self._frame, self._filled = bytearray(min(self._size, GROWTH_BYTES)), 0
+                self._frame, self._filled = bytearray(min(self._size, self.growth_bytes)), 0
             else:
                 return
         if self._filled == self._size:
