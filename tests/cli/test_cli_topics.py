@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import pytest
 import transcripts
+from support.apache_kafka import ApacheKafka
 from support.kt import Ran, run_kt
 from transcripts import Case, Difference, Expected
 
@@ -100,11 +101,26 @@ def _on_one_broker(case: Case, wanted: Expected) -> Expected:
     return wanted._replace(stdout=stdout)
 
 
+def _failures(bootstrap: str, directory: pathlib.Path) -> list[str]:
+    replay = _Replay(bootstrap, directory)
+    cases = [case for case in transcripts.load("topics") if case.number not in _NEEDS_THREE]
+    return transcripts.replay(cases, replay.run, _DIFFERENCES, _on_one_broker)
+
+
 @pytest.mark.slow
 def test_topics_behaves_as_recorded(start_broker: Callable[..., str], tmp_path: pathlib.Path) -> None:
-    replay = _Replay(start_broker(), tmp_path)
-    cases = [case for case in transcripts.load("topics") if case.number not in _NEEDS_THREE]
-    failures = transcripts.replay(cases, replay.run, _DIFFERENCES, _on_one_broker)
+    failures = _failures(start_broker(), tmp_path)
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.real_kafka
+@pytest.mark.slow
+def test_topics_behaves_as_recorded_on_apache_kafka(
+    new_kafka: Callable[..., ApacheKafka], tmp_path: pathlib.Path
+) -> None:
+    cluster = new_kafka()
+    cluster.start()
+    failures = _failures(cluster.bootstrap, tmp_path)
     assert not failures, "\n".join(failures)
 
 
