@@ -33,7 +33,7 @@ from kafkatools.core.consumer.subscription import (
     SubscriptionState,
     TopicPartition,
 )
-from kafkatools.core.errors import KafkaError, RequestTimedOut, UnsupportedVersion
+from kafkatools.core.errors import DecodeError, KafkaError, RequestTimedOut, UnsupportedVersion
 from kafkatools.core.records.columns import TimestampType
 
 _ALL_BUFFERED = 1 << 62
@@ -221,6 +221,8 @@ class Consumer:
 
     def _fetch_failed(self, node: int, error: KafkaError) -> None:
         self._fetcher.handle_failure(node)
+        if isinstance(error, (DecodeError, UnsupportedVersion)):
+            self._failure = error  # another try would bring the same
 
     # --- what has to happen before records can be fetched
 

@@ -91,6 +91,8 @@ class Fetcher:
         self._sessions: dict[int, FetchSessionHandler] = {}
         self._in_flight: set[int] = set()
         self._completed: deque[CompletedFetch] = deque()
+        self._retry_ms: dict[TopicPartition, int] = {}
+        self._now_ms = 0
 
     # --- requests
 
@@ -102,9 +104,7 @@ class Fetcher:
         if sum(fetch.size_bytes for fetch in self._completed) > self._settings.max_bytes // 2:
             return []
         wanted: dict[int, dict[TopicPartition, FetchPartition]] = {}
-        for part in self._subscriptions.fetchable_partitions(
-            lambda part: len(waiting.get(part, ())) < _MAX_WAITING_FETCHES
-        ):
+        for part in self._subscriptions.fetchable_partitions(lambda part: self._may_fetch(part, waiting, now_ms)):
             node = self._node_for(part, now_ms)
             if node is None or node in self._in_flight:
                 continue
@@ -113,6 +113,11 @@ class Fetcher:
                 wanted.setdefault(node, {})[part] = item
         ready = [node for node in wanted if can_send(node)]
         return [self._request(node, wanted[node]) for node in ready]
+
+    def _may_fetch(
+        self, part: TopicPartition, waiting: dict[TopicPartition, list[CompletedFetch]], now_ms: int
+    ) -> bool:
+        return len(waiting.get(part, ())) < _MAX_WAITING_FETCHES and self._retry_ms.get(part, 0) <= now_ms
 
     def _fetch_partition(self, part: TopicPartition, waiting: list[CompletedFetch] | None) -> FetchPartition | None:
         position = self._subscriptions.position(part)
@@ -278,13 +283,12 @@ class Fetcher:
             # From now on the follower is read; what came along is empty by then.
             expires = self._now_ms + self._settings.metadata_max_age_ms
             self._subscriptions.set_preferred_read_replica(part, data.preferred_read_replica, expires)
+        self._retry_ms.pop(part, None)
         fetch.is_initialized = True
         return True
 
-    _now_ms = 0
-
     def note_time(self, now_ms: int) -> None:
-        """The time for what is collected next; only the expiry of preferred replicas depends on it."""
+        """The time for what is collected next: back-offs and the expiry of preferred replicas begin at it."""
         self._now_ms = now_ms
 
     def _note_offsets(self, part: TopicPartition, data: FetchedPartition) -> None:
@@ -303,6 +307,9 @@ class Fetcher:
         part, code = fetch.partition, fetch.data.error_code
         fetch.drain()
         self._subscriptions.move_partition_to_end(part)
+        if fetch.data.current_leader.leader_id < 0 and (code in _STALE_METADATA or code in _TRY_AGAIN):
+            # Without a new leader in the answer the next try would end the same way, and at once.
+            self._retry_ms[part] = self._now_ms + self._settings.retry_backoff_ms
         if code in _STALE_METADATA:
             self._leaders.request_update()
         elif code == OFFSET_OUT_OF_RANGE:

@@ -198,8 +198,9 @@ def test_errors_of_stale_metadata_ask_for_fresh_and_try_again(code: int) -> None
     position = script.subscriptions.position(P0)
     assert position is not None
     assert position.offset == 0
+    assert script.asked(now_ms=99) == {}, "not before retry.backoff.ms"
     # The session remembers the partition, so it need not be named again.
-    assert script.asked() == {1: []}
+    assert script.asked(now_ms=100) == {1: []}
 
 
 @pytest.mark.parametrize("code", [75, -1])
@@ -209,7 +210,8 @@ def test_errors_that_pass_are_only_tried_again(code: int) -> None:
     script.answer(1, data(P0, error=code))
     assert script.collect() == []
     assert script.cluster.updates == 0
-    assert script.asked() == {1: []}
+    assert script.asked(now_ms=99) == {}
+    assert script.asked(now_ms=100) == {1: []}
 
 
 def test_new_leader_in_the_answer_is_taken_over() -> None:
@@ -220,6 +222,9 @@ def test_new_leader_in_the_answer_is_taken_over() -> None:
     endpoints = (NodeEndpoint(2, "b2", 9092, None),)
     script.answer(1, moved, endpoints=endpoints)
     assert script.cluster.moved == [(P0, CurrentLeader(2, 9), endpoints)]
+    script.cluster.leaders[P0] = LeaderAndEpoch(2, 9)
+    assert script.collect() == []
+    assert script.asked() == {2: [(0, 0)]}, "the new leader is asked at once"
 
 
 def test_offset_out_of_range_resets_by_policy() -> None:
