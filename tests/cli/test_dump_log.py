@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pathlib
 import shutil
 from typing import Any
@@ -185,3 +186,11 @@ def test_batches_inside_one_with_a_wrong_length_are_salvaged(tmp_path: pathlib.P
     assert "at byte 2171: a valid batch begins inside it, at byte 2691" in plain.err
     assert " position: 2691 " in salvaged.out
     assert " position: 4681 " in plain.out and " position: 4681 " in salvaged.out
+
+
+def test_pipe_is_refused_and_not_waited_for(tmp_path: pathlib.Path) -> None:
+    for name in ("00000000000000000009.log", "00000000000000000009.snapshot"):
+        os.mkfifo(tmp_path / name)
+        ran = run_kt("dump-log", "--files", name, cwd=tmp_path)
+        assert f"{name}: not a regular file" in ran.err
+        assert ran.status is ExitStatus.FAILED

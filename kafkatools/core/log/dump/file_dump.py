@@ -20,7 +20,7 @@ from kafkatools.core.log.dump.index_checks import CheckedEntry, check_offset_ind
 from kafkatools.core.log.dump.index_files import OffsetIndexFile, TimeIndexFile
 from kafkatools.core.log.dump.log_walk import LogWalk
 from kafkatools.core.log.dump.options import ALL_BYTES, DumpOptions
-from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.log.dump.segment_file import SegmentFile, open_regular_file
 from kafkatools.core.log.dump.state_files import (
     AbortedTransaction,
     ProducerEntry,
@@ -255,5 +255,5 @@ def beside(path: str, suffix: str) -> str:
 
 def read_whole(path: str) -> bytes:
     """A small file's bytes."""
-    with open(path, "rb") as file:
+    with open(open_regular_file(path), "rb") as file:
         return file.read()

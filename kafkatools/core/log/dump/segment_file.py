@@ -7,7 +7,9 @@ second `view` call after it. The file is never mapped, so truncating it under us
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -20,7 +22,7 @@ class SegmentFile:
 
     def __init__(self, path: str, window_bytes: int = WINDOW_BYTES) -> None:
         self.path = path
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptor = open_regular_file(path)
         self.size = os.fstat(self._descriptor).st_size
         self._window_bytes = window_bytes
         self._start = 0
@@ -116,6 +118,15 @@ class _ReadAhead(threading.Thread):
     @property
     def end(self) -> int:
         return self.position + self.filled
+
+
+def open_regular_file(path: str) -> int:
+    """A descriptor of the file; OSError for a pipe or a device, which could keep us waiting for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", path)
 
 
 def fill(descriptor: int, buffer: bytearray, position: int) -> int:
