@@ -9,7 +9,6 @@ from kafkatools.options.common import (
     JSON,
     client_settings,
     command_config,
-    config_entries,
     property_pairs,
 )
 from kafkatools.options.parser import Args, parse
@@ -44,7 +43,6 @@ __all__ = [
     "TopicFilter",
     "client_settings",
     "command_config",
-    "config_entries",
     "java_int",
     "java_long",
     "java_pattern",

@@ -9,9 +9,7 @@ from kafkatools.exit_status import UsageError
 from kafkatools.options.properties import read_properties
 from kafkatools.options.table import JSON, Option
 
-__all__ = ["BOOTSTRAP_SERVER", "JSON", "client_settings", "command_config", "config_entries", "property_pairs"]
-
-_NOT_KEY_VALUE = 'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
+__all__ = ["BOOTSTRAP_SERVER", "JSON", "client_settings", "command_config", "property_pairs"]
 
 BOOTSTRAP_SERVER = Option(
     "--bootstrap-server",
@@ -37,20 +35,6 @@ def property_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
             raise UsageError(f"--{option} takes key=value, not '{text}'")
         pairs[key.strip()] = value
     return pairs
-
-
-def config_entries(texts: Iterable[str]) -> dict[str, str]:
-    """Topic configuration given as `key=value`; whitespace around both is dropped.
-
-    ValueError in Kafka's words when there is no `=`.
-    """
-    entries: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise ValueError(_NOT_KEY_VALUE)
-        entries[key.strip()] = value.strip()
-    return entries
 
 
 def client_settings(args: Any, file_option: str = "command_config") -> dict[str, str]:
