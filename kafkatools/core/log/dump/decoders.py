@@ -126,7 +126,8 @@ def _group_value(entity: Any) -> dict[str, Any]:
 def _replace(shown: dict[str, Any], name: str, schema: Schema, data: bytes) -> None:
     version = int.from_bytes(data[:2], "big", signed=True)
     try:
-        shown[name] = to_json(schema.read(version, data, 2)[0])
+        # a version from the future is read as the newest one that is known, as Kafka's own reader does
+        shown[name] = to_json(schema.read(min(max(version, 0), schema.highest_version), data, 2)[0])
     except RecordFormatError:
         return  # shown as the bytes it is
 
