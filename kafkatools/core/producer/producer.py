@@ -208,7 +208,10 @@ class Producer:
             return list(group_rows(rows, array("i", chosen)))
         if rows.key_lengths is None or self._ignore_keys:
             return [(UNKNOWN_PARTITION, rows, range(rows.count))]
-        partitions = partitions_of_keys(rows, cluster.partition_count(topic) or 1)
+        count = cluster.partition_count(topic) or 1
+        if count == 1:
+            return [(0, rows, range(rows.count))]
+        partitions = partitions_of_keys(rows, count)
         if UNKNOWN_PARTITION in partitions:
             sticky = self._accumulator.sticky_partition(topic, len(rows.buffer), cluster)
             partitions = array("i", [sticky if each < 0 else each for each in partitions])
