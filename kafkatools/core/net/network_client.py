@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
+    ConfigError,
     ConnectionFailed,
     Disconnected,
     IllegalState,
@@ -124,6 +125,7 @@ class NetworkClient:
         self._correlation_id = 0
         self._responses: list[ClientResponse] = []
         self._broken: list[tuple[Channel, KafkaError]] = []
+        self._completed_sends: list[_InFlight] = []
         self._turn = 0
         self._is_closed = False
 
@@ -241,6 +243,9 @@ class NetworkClient:
         newest = self._in_flight.newest(channel.node_id)
         if done and newest is not None:
             newest.is_sent = True
+            if not newest.expects_response:
+                # Taken out at once: the next request's answer must find its own request at the head of the queue.
+                self._completed_sends.append(self._in_flight.complete_last_sent(channel.node_id))
         self._watch(channel, READ if done else READ | WRITE)
 
     def _watch(self, channel: Channel, events: int) -> None:
@@ -255,7 +260,7 @@ class NetworkClient:
         now = self._clock.now_ms() if now_ms is None else now_ms
         metadata_wait_ms = self._updater.maybe_update(now)
         waits = [timeout_ms, metadata_wait_ms, self._next_timeout_ms(now)]
-        if self._responses or self._broken or self._has_unreported_sends():
+        if self._responses or self._broken or self._completed_sends:
             waits.append(0)
         ready = self._selector.poll(min(waits))
         now = self._clock.now_ms()
@@ -271,13 +276,6 @@ class NetworkClient:
     def _next_timeout_ms(self, now_ms: int) -> int:
         waits = (self._in_flight.next_timeout_ms(now_ms), self.connection_states.next_setup_timeout_ms(now_ms))
         return min((wait for wait in waits if wait is not None), default=self._request_timeout_ms)
-
-    def _has_unreported_sends(self) -> bool:
-        return any(self._is_unreported(node) for node in self._channels)
-
-    def _is_unreported(self, node: int) -> bool:
-        newest = self._in_flight.newest(node)
-        return newest is not None and newest.is_sent and not newest.expects_response
 
     def handle_io(self, ready: list[Ready], now_ms: int) -> None:
         """Sockets that can be read or written."""
@@ -297,10 +295,9 @@ class NetworkClient:
 
     def handle_completed_sends(self, now_ms: int) -> None:
         """Requests that need no answer are complete when they are sent (acks=0)."""
-        for node in list(self._channels):
-            while self._is_unreported(node):
-                sent = self._in_flight.complete_last_sent(node)
-                self._finish(sent, None, None, None, False, now_ms)
+        sent, self._completed_sends = self._completed_sends, []
+        for request in sent:
+            self._finish(request, None, None, None, False, now_ms)
 
     def handle_completed_receives(self, channel: Channel, now_ms: int) -> None:
         """Answers, in the order of the requests."""
@@ -539,7 +536,11 @@ class NetworkClient:
 
 
 def plaintext_factory(config: Config) -> TransportFactory:
-    """Plain TCP with the configured buffer sizes."""
+    """Plain TCP with the configured buffer sizes. Raises ConfigError where more than plain TCP was asked for: a
+    connection is never less secure than its configuration."""
+    protocol = config.security_protocol.upper()
+    if protocol != "PLAINTEXT":
+        raise ConfigError(f"security.protocol {protocol} needs a transport of its own; only PLAINTEXT is built in")
     send_bytes, receive_bytes = config.send_buffer_bytes, config.receive_buffer_bytes
 
     def make(address: Any, host: str) -> PlaintextTransport:

@@ -11,6 +11,7 @@ from kafkatools.core import config as config_tables
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
+    ConfigError,
     ConnectionFailed,
     Disconnected,
     IllegalState,
@@ -149,6 +150,20 @@ def test_request_without_an_answer_is_complete_when_it_is_sent(make: Callable[..
     rig.turn(lambda: rig.responses)
     assert (rig.responses[0].body, rig.responses[0].error) == (None, None)
     rig.turn(lambda: rig.broker.count(ApiKey.LIST_GROUPS) == 1)
+
+
+def test_request_behind_one_without_an_answer_gets_its_own_answer(make: Callable[..., Rig]) -> None:
+    def answer_the_third(header: Any, request: Any) -> Any:
+        return {} if rig.broker.count(ApiKey.LIST_GROUPS) == 3 else SILENCE
+
+    rig = make(ScriptedBroker({ApiKey.LIST_GROUPS: answer_the_third}))
+    rig.connect()
+    silent = [rig.ask(expect_response=False), rig.ask(expect_response=False)]
+    last = rig.ask()
+    rig.turn(lambda: len(rig.responses) == 3)
+    assert [response.request for response in rig.responses] == [*silent, last]
+    assert [response.error for response in rig.responses] == [None, None, None]
+    assert rig.responses[2].body is not None
 
 
 def test_large_body_goes_out_in_parts_and_comes_back_raw(make: Callable[..., Rig]) -> None:
@@ -331,6 +346,12 @@ def test_name_without_an_address_is_an_error_of_its_own() -> None:
     assert isinstance(error, NameResolutionFailed)
     assert str(error).startswith("The host name no such host of no such host:9092 has no address")
     client.close()
+
+
+def test_secure_protocol_is_never_replaced_by_plain_tcp() -> None:
+    config = Config(config_tables.ADMIN, {"security.protocol": "SASL_SSL"})
+    with pytest.raises(ConfigError, match="SASL_SSL"):
+        NetworkClient(config, ManualClock(), Metadata([("127.0.0.1", 9092)]), "kt")
 
 
 @pytest.mark.parametrize(
