@@ -8,7 +8,6 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import pytest
 import transcripts
@@ -17,10 +16,8 @@ from transcripts import Case, Difference
 
 from kafkatools.exit_status import ExitStatus
 
-BROKEN_UTF8 = "Partition:0\tOffset:0\tNO_HEADERS\tNULL\ta\ufffd\ufffdb\n"
 TOO_LARGE = "The request included a message larger than the max message size the server will accept."
 LOST = "Error when sending message to topic {} with key: null, value: {} bytes with error: {}"
-SENT = re.compile(r"^(\d+) sent, (\d+) failed$")
 
 DIFFERENCES = {
     "012": Difference("producer-malformed"),
@@ -91,11 +88,8 @@ READ_BACK = [
 ]
 
 
-class Broker(NamedTuple):
-    """An embedded broker and the setup that its cases need."""
-
-    bootstrap: str
-    auto_creates: bool
+def test_every_difference_is_documented() -> None:
+    assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()
 
 
 def created(case: Case) -> tuple[str, int, list[str]] | None:
