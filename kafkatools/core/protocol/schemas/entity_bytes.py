@@ -6,7 +6,6 @@ wire type without that field: its other fields are written by kio, its tags, whi
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 from kafkatools.core.protocol.schemas.definition import Field
@@ -18,8 +17,9 @@ def read(entity_type: Any, view: memoryview, offset: int) -> tuple[Any, int]:
 
     kio reads almost everything; what it refuses is read again by the table, which knows more and says why.
     """
-    from kio.serial import entity_reader
+    from kafkatools.core.protocol import kio_import
 
+    entity_reader = kio_import.load("kio.serial").entity_reader
     if entity_type.__wire_type__ is None:
         try:
             entity, size = entity_reader(entity_type)(view, offset)
@@ -36,23 +36,21 @@ def write(entity: Any) -> bytes:
     """The body of an entity."""
     wire_type = type(entity).__wire_type__
     if wire_type is None:
-        return _kio_bytes(entity)
+        return _plain_bytes(entity)
     plain = wire_type(**{name: getattr(entity, name) for name in wire_type.__dataclass_fields__})
     tags = []
     for item in _nullable_structures(entity):
         value = getattr(entity, item.attribute)
         if value != entity.__dataclass_fields__[item.attribute].default:
-            payload = b"\0" if value is None else b"\1" + _kio_bytes(value)
+            payload = b"\0" if value is None else b"\1" + _plain_bytes(value)
             tags.append(unsigned_varint(item.tag or 0) + unsigned_varint(len(payload)) + payload)
-    return _kio_bytes(plain)[:-1] + unsigned_varint(len(tags)) + b"".join(tags)
+    return _plain_bytes(plain)[:-1] + unsigned_varint(len(tags)) + b"".join(tags)
 
 
-def _kio_bytes(entity: Any) -> bytes:
-    from kio.serial import entity_writer
+def _plain_bytes(entity: Any) -> bytes:
+    from kafkatools.core.protocol.messages import encode
 
-    buffer = io.BytesIO()
-    entity_writer(type(entity))(buffer, entity)
-    return buffer.getvalue()
+    return encode(entity)
 
 
 def _nullable_structures(entity: Any) -> list[Field]:
