@@ -15,25 +15,17 @@ $(VENV)/.created:
 	$(BIN)/pip install -q --upgrade pip
 	@touch $@
 
-$(STAMP): $(VENV)/.created pyproject.toml setup.py kafkatools/core/records/_kernel.py
-	$(BIN)/pip install -q -e '.[dev]'
+$(STAMP): $(VENV)/.created pyproject.toml setup.py $(wildcard kafkatools/core/records/_*.py kafkatools/core/records/_*.pxd)
+	$(BIN)/pip install -q -e '.[clients,demo,dev]'
 	@touch $@
 
-$(VENV)/.clients: $(STAMP)
-	$(BIN)/pip install -q -e '.[clients]'
-	@touch $@
-
-$(VENV)/.demo: $(STAMP)
-	$(BIN)/pip install -q -e '.[demo]'
-	@touch $@
-
-demo: $(VENV)/.demo
+demo: setup
 	@$(BIN)/python -m demo
 
 java:
 	@sh .ci/ensure-java
 
-test: $(VENV)/.clients java
+test: setup java
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-pure: $(STAMP)
