@@ -15,8 +15,6 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import crc32c
-
 from kafkatools.core.consumer.errors import CorruptBatch, FetchFailed
 from kafkatools.core.consumer.fetch_messages import FetchedPartition
 from kafkatools.core.consumer.subscription import TopicPartition
@@ -37,6 +35,7 @@ from kafkatools.core.records.batch import (
     read_batches,
 )
 from kafkatools.core.records.columns import RecordColumns
+from kafkatools.core.records.crc import crc32c
 from kafkatools.core.records.kernel import STATUS_ROW, STATUS_START
 
 READ_UNCOMMITTED = 0
@@ -192,7 +191,7 @@ class CompletedFetch:
                 return row
             if table[slot + 4] != epoch or table[slot + 13] <= 0:
                 return row
-            if check_crcs and crc32c.crc32c(records[position + ATTRIBUTES_OFFSET : position + size]) != table[slot + 5]:
+            if check_crcs and crc32c(records[position + ATTRIBUTES_OFFSET : position + size]) != table[slot + 5]:
                 return row
         return rows
 

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.log.files import Buffer, LogFile
+from kafkatools.core.records.crc import crc32c
 
 LOG_OVERHEAD = 12
 HEADER_SIZE = 61

@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from struct import Struct, error
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from kafkatools.core.errors import CorruptSnapshot
 from kafkatools.core.log.files import FileSystem, RealFileSystem
+from kafkatools.core.records.crc import crc32c
 
 SNAPSHOT_VERSION = 1
 _PREFIX = Struct(">hI")

@@ -11,10 +11,9 @@ import struct
 import zlib
 from typing import Any, ClassVar
 
-from crc32c import crc32c
-
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.records.crc import crc32c
 
 HEADER_UP_TO_MAGIC = 17
 LOG_OVERHEAD = 12

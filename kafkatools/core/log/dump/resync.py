@@ -8,10 +8,9 @@ from __future__ import annotations
 import struct
 import zlib
 
-from crc32c import crc32c
-
 from kafkatools.core.log.dump.batch_headers import HEADER_SIZE, LEGACY_HEADER_V0, LOG_OVERHEAD
 from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.records.crc import crc32c
 
 _LENGTH = struct.Struct(">i")
 _TAIL = struct.Struct(">hiqqqhii")

@@ -10,14 +10,13 @@ import struct
 from array import array
 from collections.abc import Callable
 
-from crc32c import crc32c
-
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump.batch_headers import HEADER_SIZE, LARGEST_IN_MEMORY, LOG_OVERHEAD
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.segment_file import WINDOW_BYTES, SegmentFile
 from kafkatools.core.records import dump_kernel, kernel
+from kafkatools.core.records.crc import crc32c
 
 _ROWS = 4096
 _GAPS = 1024

@@ -9,9 +9,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from crc32c import crc32c
-
 from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.records.crc import crc32c
 
 SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEAD = struct.Struct(">hII")
