@@ -52,7 +52,9 @@ def consume_seconds(bootstrap: str) -> float:
 def figure(name: str, pairs: list[tuple[float, float]], target: float) -> None:
     """Prints one ratio: the first of each pair over the second (above 1: ours is faster)."""
     ours, peer = (statistics.median(values) for values in zip(*pairs, strict=True))
-    measure.report(name, ratio=round(ours / peer, 2), target=target, reached=ours / peer >= target, first=ours, second=peer)
+    measure.report(
+        name, ratio=round(ours / peer, 2), target=target, reached=ours / peer >= target, first=ours, second=peer
+    )
 
 
 if __name__ == "__main__":

@@ -26,29 +26,39 @@ def produce(broker: str, bootstrap: str, lines: pathlib.Path) -> None:
     """1 M lines from a file into one partition."""
     for topic in ("kt-in", "kcat-in", "java-in"):
         peers.create_topic(bootstrap, topic)
-    ours = measure.Work([*peers.KT, "console-producer", "--topic", "kt-in", "--bootstrap-server", bootstrap], stdin=lines)
+    ours = measure.Work(
+        [*peers.KT, "console-producer", "--topic", "kt-in", "--bootstrap-server", bootstrap], stdin=lines
+    )
     if peers.kcat():
         kcat = measure.Work(["kcat", "-P", "-b", bootstrap, "-t", "kcat-in"], stdin=lines)
         measure.compare(f"console-producer 1 M lines to {broker}", ours, kcat, "kcat", target=1.2)
-    java = measure.Work(peers.java("console-producer", "--topic", "java-in", "--bootstrap-server", bootstrap), stdin=lines)
+    java = measure.Work(
+        peers.java("console-producer", "--topic", "java-in", "--bootstrap-server", bootstrap), stdin=lines
+    )
     measure.compare(f"console-producer 1 M lines to {broker}", ours, java, "kafka-console-producer", target=5, rounds=3)
 
 
 def consume(broker: str, bootstrap: str, lines: pathlib.Path) -> None:
     """1 M records of one partition, values to a file."""
     peers.create_topic(bootstrap, "out")
-    measure.run(measure.Work([*peers.KT, "console-producer", "--topic", "out", "--bootstrap-server", bootstrap], stdin=lines))
+    measure.run(
+        measure.Work([*peers.KT, "console-producer", "--topic", "out", "--bootstrap-server", bootstrap], stdin=lines)
+    )
     result = lines.with_name("consumed.txt")
     arguments = ["--topic", "out", "--partition", "0", "--offset", "earliest"]
     arguments += ["--max-messages", str(COUNT), "--bootstrap-server", bootstrap]
     ours = measure.Work([*peers.KT, "console-consumer", *arguments], stdout=result)
     ensure_all_read(ours, lines)
     if peers.kcat():
-        kcat = measure.Work(["kcat", "-C", "-q", "-b", bootstrap, "-t", "out", "-o", "beginning", "-c", str(COUNT)], stdout=result)
+        kcat = measure.Work(
+            ["kcat", "-C", "-q", "-b", bootstrap, "-t", "out", "-o", "beginning", "-c", str(COUNT)], stdout=result
+        )
         measure.compare(f"console-consumer 1 M records from {broker}", ours, kcat, "kcat", target=1.0)
     java = measure.Work(peers.java("console-consumer", *arguments), stdout=result)
     ensure_all_read(java, lines)
-    measure.compare(f"console-consumer 1 M records from {broker}", ours, java, "kafka-console-consumer", target=5, rounds=3)
+    measure.compare(
+        f"console-consumer 1 M records from {broker}", ours, java, "kafka-console-consumer", target=5, rounds=3
+    )
 
 
 def ensure_all_read(work: measure.Work, lines: pathlib.Path) -> None:

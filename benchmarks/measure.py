@@ -54,11 +54,15 @@ def run(work: Work) -> Run:
         if not isinstance(stream, int):
             stream.close()
     if process.returncode:
-        raise SystemExit(f"benchmark: {' '.join(work.command[:6])} ended with {process.returncode}: {errors.decode()[-800:]}")
+        raise SystemExit(
+            f"benchmark: {' '.join(work.command[:6])} ended with {process.returncode}: {errors.decode()[-800:]}"
+        )
     return Run(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
 
-def compare(name: str, ours: Work, peer: Work, peer_name: str, *, target: float, rounds: int = ROUNDS, **facts: object) -> float:
+def compare(
+    name: str, ours: Work, peer: Work, peer_name: str, *, target: float, rounds: int = ROUNDS, **facts: object
+) -> float:
     """Times both in turn after one warm-up each and prints the figure; returns the ratio peer / ours."""
     run(ours), run(peer)
     pairs = [(run(ours), run(peer)) for _ in range(rounds)]

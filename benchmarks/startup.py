@@ -30,7 +30,12 @@ def broker_start(directory: os.PathLike[str]) -> None:
     for number in range(measure.ROUNDS):
         environment = {**os.environ, "KT_HOME": f"{directory}/start{number}"}
         started = time.perf_counter()
-        subprocess.run([*peers.KT, "sandbox", "start", "--port", str(free_port())], env=environment, check=True, capture_output=True)
+        subprocess.run(
+            [*peers.KT, "sandbox", "start", "--port", str(free_port())],
+            env=environment,
+            check=True,
+            capture_output=True,
+        )
         walls.append(time.perf_counter() - started)
         subprocess.run([*peers.KT, "sandbox", "stop"], env=environment, check=True, capture_output=True)
     wall = statistics.median(walls)

@@ -27,7 +27,9 @@ class Demo:
 
     def kt(self, *arguments: str, stdin: bytes = b"", expected: int = 0) -> bytes:
         """One command: printed, run, its first lines shown; another exit status than expected ends the demo."""
-        shown = " ".join(argument if argument.isprintable() and " " not in argument else repr(argument) for argument in arguments)
+        shown = " ".join(
+            argument if argument.isprintable() and " " not in argument else repr(argument) for argument in arguments
+        )
         say(f"\n$ kt {shown}")
         done = subprocess.run([KT, *arguments], input=stdin, capture_output=True, env=self.environment, check=False)
         lines = done.stdout.decode(errors="replace").splitlines()
