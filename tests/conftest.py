@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from support import apache_kafka  # noqa: E402
+from support import apache_kafka, kafkajs  # noqa: E402
 
 Tool = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -30,6 +30,16 @@ def kafka_jars() -> str:
     try:
         apache_kafka.java_executable()
         return apache_kafka.jars()
+    except apache_kafka.Unavailable as missing:
+        require(str(missing))
+        raise
+
+
+@pytest.fixture(scope="session")
+def kafkajs_modules() -> str:
+    """The directory with kafkajs, for NODE_PATH; skips (or fails) when Node.js or npm is missing."""
+    try:
+        return kafkajs.node_modules()
     except apache_kafka.Unavailable as missing:
         require(str(missing))
         raise
