@@ -1,11 +1,11 @@
-# make demo | make test | make lint | make format | make bench | make soak | make fuzz
+# make demo | make test | make lint | make format | make docs | make bench | make soak | make fuzz
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?=
 
-.PHONY: demo test test-pure lint format bench clean java setup install-check
+.PHONY: demo test test-pure lint format docs bench clean java setup install-check
 
 setup: $(STAMP)
 
@@ -40,6 +40,10 @@ lint: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(STAMP)
+	$(BIN)/python docs/generate.py
+	for shell in bash zsh fish; do $(BIN)/kt completion --shell $$shell > completions/kt.$$shell || exit 1; done
 
 install-check:
 	sh .ci/install-check $(PYTHON)

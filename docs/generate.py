@@ -1,0 +1,82 @@
+"""The pages that are made from tables: `docs/config/*.md`, one for each table of settings.
+
+Rules: nothing here knows a setting; a page says what its table says, sorted by name, without Kafka's internal
+settings. `python docs/generate.py` (or `make docs`) writes the pages; a test fails when one is stale.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+from kafkatools.core import config
+from kafkatools.core.config import Setting, Table, to_text
+from kafkatools.core.config.setting import Required
+
+PAGES = {
+    "producer": "Settings of `core/producer` and `kt console-producer`.",
+    "consumer": "Settings of `core/consumer` and `kt console-consumer`.",
+    "admin": "Settings of `core/admin` and of the commands that ask a cluster (`--command-config`).",
+    "broker": "Settings of `kt server-start` and of the embedded broker.",
+    "topic": "Settings of a topic; one that is not set takes the broker's, by the name in the last column.",
+}
+_HEAD = """\
+# Settings: {name}
+
+{about}
+Names, types, defaults and valid values are those of Apache Kafka 4.3; where a command has another default,
+[differences.md](../differences.md) says so. Made from `kafkatools/core/config` by `make docs`.
+
+"""
+
+
+def pages() -> dict[str, str]:
+    """The text of every page by the name of its file."""
+    return {f"{name}.md": page(name) for name in PAGES}
+
+
+def page(name: str) -> str:
+    """One page."""
+    table: Table = getattr(config, name.upper())
+    columns = ["Name", "Type", "Default", "Valid values", "What it is"]
+    if name == "topic":
+        columns.append("Broker's name")
+    lines = [_row(columns), _row(["---"] * len(columns))]
+    for setting in table:
+        if not setting.internal:
+            lines.append(_row(_cells(setting) + ([_synonyms(setting.name)] if name == "topic" else [])))
+    return _HEAD.format(name=name, about=PAGES[name]) + "\n".join(lines) + "\n"
+
+
+def _cells(setting: Setting) -> list[str]:
+    valid = f"`{setting.validator.text}`" if setting.validator else ""
+    return [f"`{setting.name}`", setting.type.lower(), _default(setting), valid, setting.doc]
+
+
+def _default(setting: Setting) -> str:
+    if isinstance(setting.default, Required):
+        return "required"
+    text = to_text(setting.default)
+    if text is None:
+        return "null"
+    return f"`{text}`" if text else "empty"
+
+
+def _synonyms(name: str) -> str:
+    from kafkatools.core.config.topic import TOPIC_SYNONYMS
+
+    return ", ".join(f"`{synonym.name}`" for synonym in TOPIC_SYNONYMS.get(name, ()))
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def main() -> None:
+    """Write the pages."""
+    directory = pathlib.Path(__file__).parent / "config"
+    for name, text in pages().items():
+        (directory / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
