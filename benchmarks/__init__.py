@@ -1,1 +1,4 @@
-"""Named workloads, each side by side with its peer in the same run. `python -m benchmarks [NAME ...]`; one JSON line per figure."""
+"""Named workloads, each side by side with its peer in the same run.
+
+`python -m benchmarks [NAME ...]` prints one JSON line per figure.
+"""

@@ -1,6 +1,7 @@
-"""The embedded broker against Apache Kafka with the same clients: kafka-producer-perf-test, kafka-consumer-perf-test, kcat.
+"""The embedded broker against Apache Kafka with the same clients: Kafka's producer and consumer perf tests, kcat.
 
-Both brokers run at the same time and are measured in turn; the figure is records per second as the perf tool reports it.
+Both brokers run at the same time and are measured in turn; the figure is records per second as the perf tool reports
+it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""console-producer and console-consumer with 1 M lines of 100 B, against kcat and the real tools, on the same broker."""
+"""console-producer and console-consumer with 1 M lines of 100 B, against kcat and the real tools, on one broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dump-log against the real tool on segments of 1 GiB: headers of 16 KiB batches, and --print-data-log of 1 M records."""
+"""dump-log against the real tool on segments of 1 GiB: headers of 16 KiB batches, --print-data-log of 1 M records."""
 
 from __future__ import annotations
 

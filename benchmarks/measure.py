@@ -1,7 +1,8 @@
 """Paired timing of whole processes, and the one JSON line that each figure becomes.
 
-Two commands are run in turn (ours, peer, ours, peer, ...) so that a change of the machine's speed hits both; a figure is the ratio of the
-medians of wall time (above 1: ours is faster). Peak memory is what the operating system accounted to the finished process.
+Two commands are run in turn (ours, peer, ours, peer, ...) so that a change of the machine's speed hits both; a figure is
+the ratio of the medians of wall time (above 1: ours is faster). Peak memory is what the operating system accounted to
+the finished process.
 """
 
 from __future__ import annotations
@@ -40,19 +41,15 @@ class Work:
 
 def run(work: Work) -> Run:
     """Runs a command to its end; a non-zero exit status ends the benchmark with what it said."""
-    stdin = open(work.stdin, "rb") if work.stdin else subprocess.DEVNULL
-    stdout = open(work.stdout, "wb") if work.stdout else subprocess.DEVNULL
     environment = {**os.environ, **(work.env or {})}
-    started = time.perf_counter()
-    process = subprocess.Popen(work.command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, env=environment)
-    assert process.stderr is not None
-    errors = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - started
+    with open(work.stdin or os.devnull, "rb") as stdin, open(work.stdout or os.devnull, "wb") as stdout:
+        started = time.perf_counter()
+        process = subprocess.Popen(work.command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, env=environment)
+        assert process.stderr is not None
+        errors = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - started
     process.returncode = os.waitstatus_to_exitcode(status)
-    for stream in (stdin, stdout):
-        if not isinstance(stream, int):
-            stream.close()
     if process.returncode:
         raise SystemExit(
             f"benchmark: {' '.join(work.command[:6])} ended with {process.returncode}: {errors.decode()[-800:]}"

@@ -19,7 +19,7 @@ KT = [str(pathlib.Path(sys.executable).parent / "kt")]
 
 
 def java(tool: str, *args: str) -> list[str]:
-    """A real tool as its script starts it, without the script: default JVM flags of the tool class of scripts (256 MiB heap)."""
+    """A real tool as its script starts it, without the script: the JVM flags of a tool, with twice the heap."""
     return [
         apache_kafka.java_executable(), "-Xmx512m", "-XX:+UseG1GC", "-Xshare:auto", "-cp", apache_kafka.jars(),
         apache_kafka.MAIN_CLASSES[tool], *args,

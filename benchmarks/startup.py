@@ -1,4 +1,4 @@
-"""How soon a command has answered: `kt topics --list` against the real tool, `--help`, and the embedded broker from nothing."""
+"""How soon a command has answered: `kt topics --list` against the real tool, `--help`, the broker from nothing."""
 
 from __future__ import annotations
 

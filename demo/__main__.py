@@ -1,4 +1,4 @@
-"""`make demo`: real rows through the embedded broker and back, and a directory that Apache Kafka wrote, read from its files.
+"""`make demo`: real rows through the embedded broker and back, and what Apache Kafka wrote, read from its files.
 
 Every step is a `kt` command that a person could type; it is printed before it runs, and its result is checked.
 """
@@ -51,7 +51,7 @@ def say(text: str) -> None:
 
 
 def rows() -> bytes:
-    """Real rows, one JSON object a line: the daily weather of Seattle and New York that the package vega-datasets ships."""
+    """Real rows, one JSON object a line: the daily weather of two cities that the package vega-datasets ships."""
     import vega_datasets
 
     data = pathlib.Path(vega_datasets.__file__).parent / "_data"

@@ -1,7 +1,7 @@
 """A real Apache Kafka for the tests: its jars through Maven, its tools, and clusters of one or three brokers.
 
-Jars are kept in the user's cache (KT_TEST_CACHE overrides). Without Java 17+ or Maven the tests that need them are skipped, or fail when
-KT_REQUIRE_ALL=1 (as in CI).
+Jars are kept in the user's cache (KT_TEST_CACHE overrides). Without Java 17+ or Maven the tests that need them are
+skipped, or fail when KT_REQUIRE_ALL=1 (as in CI).
 """
 
 from __future__ import annotations
