@@ -1,9 +1,10 @@
 """The state of the connection to every node, and when to try again (ClusterConnectionStates, ExponentialBackoff).
 
 A failed connection is tried again after reconnect.backoff.ms, doubled with every failure up to
-reconnect.backoff.max.ms, give or take a fifth; likewise the time allowed for a connection to be made grows from
-socket.connection.setup.timeout.ms. A name with several addresses is tried address by address (KIP-302), with a
-back-off once all have failed.
+reconnect.backoff.max.ms, give or take a fifth; likewise the time allowed for a connection to be set up grows from
+socket.connection.setup.timeout.ms (KIP-601). It lasts until the node has said what it can do: Kafka's clients wait
+request.timeout.ms for that, so that a server which accepts and says nothing holds them for as long. A name with several
+addresses is tried address by address (KIP-302), with a back-off once all have failed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ class ConnectionState(Enum):
     CHECKING_API_VERSIONS = "CHECKING_API_VERSIONS"
     READY = "READY"
     AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
+
+
+_SETTING_UP = (ConnectionState.CONNECTING, ConnectionState.CHECKING_API_VERSIONS)
 
 
 def system_random() -> float:
@@ -116,7 +120,7 @@ class ConnectionStates:
         found = self._nodes.get(node)
         if found is None:
             return 0
-        if found.state is ConnectionState.CONNECTING:
+        if found.state in _SETTING_UP:
             return max(0, found.last_attempt_ms + found.setup_timeout_ms - now_ms)
         return max(0, found.last_attempt_ms + found.backoff_ms - now_ms) if _is_down(found) else 0
 
@@ -141,7 +145,6 @@ class ConnectionStates:
         """The TCP connection stands; versions are asked for next."""
         found = self._nodes[node]
         found.state = ConnectionState.CHECKING_API_VERSIONS
-        found.failed_connects = 0
 
     def ready(self, node: int) -> None:
         """Requests may go out: all back-offs start anew."""
@@ -158,7 +161,7 @@ class ConnectionStates:
         found.last_attempt_ms = now_ms
         found.backoff_ms = self._reconnect.backoff_ms(found.failed_attempts)
         found.failed_attempts += 1
-        if found.state is ConnectionState.CONNECTING:
+        if found.state in _SETTING_UP:
             found.failed_connects += 1
             found.address_index += 1
             if found.address_index < len(found.addresses):
@@ -198,11 +201,11 @@ class ConnectionStates:
         return any(self.is_ready(node, now_ms) for node in self._nodes)
 
     def timed_out_connections(self, now_ms: int) -> list[int]:
-        """Nodes whose connection takes longer than it may."""
+        """Nodes whose connection takes longer to be ready than it may."""
         return [
             node
             for node, found in self._nodes.items()
-            if found.state is ConnectionState.CONNECTING and now_ms - found.last_attempt_ms > found.setup_timeout_ms
+            if found.state in _SETTING_UP and now_ms - found.last_attempt_ms > found.setup_timeout_ms
         ]
 
     def next_setup_timeout_ms(self, now_ms: int) -> int | None:
@@ -210,7 +213,7 @@ class ConnectionStates:
         waits = [
             found.last_attempt_ms + found.setup_timeout_ms + 1 - now_ms
             for found in self._nodes.values()
-            if found.state is ConnectionState.CONNECTING
+            if found.state in _SETTING_UP
         ]
         return max(0, min(waits)) if waits else None
 

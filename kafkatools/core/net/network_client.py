@@ -429,14 +429,20 @@ class NetworkClient:
         self.connection_states.ready(node)
 
     def handle_timed_out_connections(self, now_ms: int) -> None:
-        """Connections that were not made within socket.connection.setup.timeout.ms."""
+        """Connections that were not ready within socket.connection.setup.timeout.ms."""
         for node in self.connection_states.timed_out_connections(now_ms):
+            if self._is_checking(node):
+                self._disconnect(node, self._silence(node, now_ms), now_ms)
+                continue
             message = f"Connection to {self._name(node)} was not made in time (socket.connection.setup.timeout.ms)"
             self._disconnect(node, ConnectionFailed(message), now_ms)
 
     def handle_timed_out_requests(self, now_ms: int) -> None:
         """A request without an answer for request.timeout.ms costs the connection, since answers come in order."""
         for node in self._in_flight.nodes_with_timed_out_requests(now_ms):
+            if self._is_checking(node):
+                self._disconnect(node, self._silence(node, now_ms), now_ms)
+                continue
             message = f"{self._name(node)} did not answer a request in time (request.timeout.ms); connection closed"
             self._disconnect(node, Disconnected(message), now_ms)
 
@@ -492,6 +498,16 @@ class NetworkClient:
         known = self.metadata.cluster.node(node)
         address = "" if known is None else str(HostPort(known.host, known.port))
         return address if node < 0 else f"node {node} ({address})" if address else f"node {node}"
+
+    def _is_checking(self, node: int) -> bool:
+        return self.connection_states.state(node) is ConnectionState.CHECKING_API_VERSIONS
+
+    def _silence(self, node: int, now_ms: int) -> ConnectionFailed:
+        seconds = (now_ms - self.connection_states.last_attempt_ms(node)) / 1000
+        return ConnectionFailed(
+            f"Connected to {self._name(node)}, but it did not answer ApiVersions within {seconds:.1f} s: "
+            "is it a Kafka broker, and a port without TLS?"
+        )
 
     def _connect_error(self, node: int, problem: Exception) -> KafkaError:
         if isinstance(problem, KafkaError):

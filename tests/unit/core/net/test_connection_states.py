@@ -63,6 +63,23 @@ def test_time_to_connect_grows_with_failed_connects() -> None:
     assert tracked.next_setup_timeout_ms(20_000) == 20_001
 
 
+def test_time_to_connect_lasts_until_the_node_is_ready() -> None:
+    tracked = states()
+    tracked.connecting(1, "127.0.0.1", 9092, 0)
+    tracked.connected(1)
+    assert tracked.next_setup_timeout_ms(0) == 10_001
+    assert tracked.connection_delay_ms(1, 4000) == 6000
+    assert tracked.timed_out_connections(10_000) == []
+    assert tracked.timed_out_connections(10_001) == [1]
+    tracked.disconnected(1, 10_001, None)
+    tracked.connecting(1, "127.0.0.1", 9092, 20_000)
+    tracked.connected(1)
+    assert tracked.timed_out_connections(40_000) == []
+    tracked.ready(1)
+    assert tracked.timed_out_connections(90_000) == []
+    assert tracked.next_setup_timeout_ms(90_000) is None
+
+
 def test_next_address_of_a_name_is_tried_without_a_wait() -> None:
     tracked = states()
     first = tracked.connecting(1, "127.0.0.1", 9092, 0)

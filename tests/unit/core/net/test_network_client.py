@@ -338,6 +338,33 @@ def test_connection_that_is_not_made_in_time_is_given_up() -> None:
         sock.close()
 
 
+@pytest.mark.parametrize("settings", [{}, {"request.timeout.ms": 1000}])
+def test_server_that_accepts_and_says_nothing_is_given_up(make: Callable[..., Rig], settings: dict[str, Any]) -> None:
+    rig = make(ScriptedBroker({ApiKey.API_VERSIONS: lambda header, request: SILENCE}), settings=settings)
+    rig.client.ready(-1, rig.clock.now_ms())
+    rig.turn(lambda: rig.broker.requests)
+    rig.turn_times(3)
+    assert rig.client.connection_error(-1) is None
+    # 10 s, give or take a fifth
+    rig.clock.advance_ms(1001 if settings else 12_001)
+    rig.turn(lambda: rig.client.connection_failed(-1))
+    error = rig.client.connection_error(-1)
+    assert isinstance(error, ConnectionFailed)
+    assert str(error) == (
+        f"Connected to 127.0.0.1:{rig.broker.port}, but it did not answer ApiVersions within "
+        f"{'1.0' if settings else '12.0'} s: is it a Kafka broker, and a port without TLS?"
+    )
+    assert rig.client.in_flight_count() == 0
+
+
+def test_ready_connection_is_held_to_no_setup_time(make: Callable[..., Rig]) -> None:
+    rig = make()
+    rig.connect()
+    rig.clock.advance_ms(60_000)
+    rig.turn_times(2)
+    assert rig.client.connection_states.state(-1) is ConnectionState.READY
+
+
 def test_name_without_an_address_is_an_error_of_its_own() -> None:
     clock = ManualClock()
     client = NetworkClient(Config(config_tables.ADMIN), clock, Metadata([("no such host", 9092)]), "kt")
