@@ -197,11 +197,10 @@ class Node:
         self._every(config.log_flush_offset_checkpoint_interval_ms, self.logs.checkpoint_recovery_points)
         self._every(config.log_flush_start_offset_checkpoint_interval_ms, self.logs.checkpoint_start_offsets)
         self._every(config.replica_high_watermark_checkpoint_interval_ms, self.logs.checkpoint_high_watermarks)
+        interval = config.producer_id_expiration_check_interval_ms
+        self._every(interval, lambda: self.logs.remove_expired_producers(self.clock.wall_ms()))
         if config.log_flush_scheduler_interval_ms < LONG_MAX:
-            flushed: dict[Any, int] = {}
-            self._every(
-                config.log_flush_scheduler_interval_ms, lambda: self.logs.flush_due(self.clock.now_ms(), flushed)
-            )
+            self._every(config.log_flush_scheduler_interval_ms, lambda: self.logs.flush_due(self.clock.wall_ms()))
 
     def _retention(self) -> None:
         self.logs.cleanup(self.clock.wall_ms())

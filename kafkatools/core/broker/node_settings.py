@@ -48,6 +48,7 @@ USED_SETTINGS = frozenset(
         "log.roll.hours",
         "log.roll.jitter.ms",
         "log.roll.jitter.hours",
+        "producer.id.expiration.check.interval.ms",
         "producer.id.expiration.ms",
         "transaction.partition.verification.enable",
         "unclean.leader.election.enable",

@@ -146,4 +146,5 @@ class Partition:
     def become_leader(self, leader_epoch: int) -> None:
         """A new leader epoch begins at the end of the log."""
         if leader_epoch > self.leader_epoch:
+            self.log.assign_epoch_start_offset(leader_epoch)
             self.leader_epoch = leader_epoch

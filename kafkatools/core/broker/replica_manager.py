@@ -126,6 +126,7 @@ class ReplicaManager:
             config = config or self.log_config(topic.name)
             name = TopicPartition(topic.name, index)
             log = self.logs.get_or_create(name, to_text(topic.topic_id), config, self._clock.wall_ms())
+            log.assign_epoch_start_offset(state.leader_epoch)
             mine[index] = Partition(topic.name, topic.topic_id, index, state.leader_epoch, log)
 
     def _drop_topic(self, topic: TopicState) -> None:

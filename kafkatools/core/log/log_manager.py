@@ -132,12 +132,11 @@ class LogManager:
         """Retention over all logs (LogManager.cleanupLogs); gives the number of segments deleted."""
         return sum(log.delete_retention_segments(wall_ms) for log in self.logs.values())
 
-    def flush_due(self, now_ms: int, last_flush_ms: dict[TopicPartition, int]) -> None:
+    def flush_due(self, wall_ms: int) -> None:
         """flush.ms: force logs whose last flush is too long ago (LogManager.flushDirtyLogs)."""
-        for name, log in self.logs.items():
-            if now_ms - last_flush_ms.setdefault(name, now_ms) >= log.config.flush_ms:
-                log.flush(now_ms)
-                last_flush_ms[name] = now_ms
+        for log in self.logs.values():
+            if wall_ms - log.last_flush_ms >= log.config.flush_ms:
+                log.flush(wall_ms)
 
     def remove_expired_producers(self, wall_ms: int) -> None:
         """Forget producers that wrote nothing for producer.id.expiration.ms."""

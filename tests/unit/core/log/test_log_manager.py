@@ -144,12 +144,15 @@ def test_flush_ms_flushes_what_waited_long_enough(tmp_path: Path) -> None:
     manager = started(RealFileSystem(), str(tmp_path))
     log = manager.get_or_create(NAME, TOPIC_ID, LogConfig(flush_ms=1000), NOW_MS)
     append(log, 2)
-    last_flush_ms: dict[TopicPartition, int] = {}
-    manager.flush_due(0, last_flush_ms)
-    manager.flush_due(999, last_flush_ms)
+    manager.flush_due(NOW_MS + 999)
     assert log.recovery_point == 0
-    manager.flush_due(1000, last_flush_ms)
+    manager.flush_due(NOW_MS + 1000)
     assert log.recovery_point == 2
+    append(log)
+    manager.flush_due(NOW_MS + 1999)
+    assert log.recovery_point == 2
+    manager.flush_due(NOW_MS + 2000)
+    assert log.recovery_point == 3
 
 
 def test_one_process_at_a_time_has_the_directory(tmp_path: Path) -> None:
