@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from struct import error as StructError
-from struct import unpack_from
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.broker.requests import CloseConnection, Request, Response
+from kafkatools.core.errors import DecodeError
+from kafkatools.core.protocol.frames import decode_request_header
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -76,9 +76,10 @@ class Dispatcher:
         else:
             request.is_flexible = version >= api.flexible_since
             try:
-                parse_header(request)
-            except (StructError, IndexError, UnicodeDecodeError) as error:
+                header = decode_request_header(request.frame)
+            except DecodeError as error:
                 raise CloseConnection(f"malformed request header: {error}") from error
+            request.client_id, request.body_offset = header.client_id, header.body_offset
         handler = self._handlers.get(api.key)
         if handler is None:
             handler = self._load(api)
@@ -95,49 +96,3 @@ class Dispatcher:
         handler: Handler = module.handle
         self._handlers[api.key] = handler
         return handler
-
-
-def parse_header(request: Request) -> None:
-    """Client id and tagged fields; sets `client_id` and `body_offset`."""
-    frame = request.frame
-    (length,) = unpack_from(">h", frame, 8)
-    position = 10
-    if length >= 0:
-        if position + length > len(frame):
-            raise IndexError("client id beyond the frame")
-        request.client_id = str(frame[10 : 10 + length], "utf-8")
-        position += length
-    if request.is_flexible:
-        if frame[position] == 0:
-            position += 1
-        else:
-            position = skip_tagged_fields(frame, position)
-    request.body_offset = position
-
-
-def read_varint(frame: memoryview, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most five bytes; the value and the position after it."""
-    byte = frame[position]
-    if byte < 0x80:
-        return byte, position + 1
-    value = shift = 0
-    while shift < 35:
-        byte = frame[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-    raise IndexError("varint longer than five bytes")
-
-
-def skip_tagged_fields(frame: memoryview, position: int) -> int:
-    """The position after a tag section."""
-    count, position = read_varint(frame, position)
-    for _ in range(count):
-        _, position = read_varint(frame, position)
-        size, position = read_varint(frame, position)
-        position += size
-        if position > len(frame):
-            raise IndexError("tagged field beyond the frame")
-    return position

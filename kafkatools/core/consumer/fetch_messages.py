@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkatools.core.errors import DecodeError
+from kafkatools.core.protocol.varints import unsigned_varint
 
 MIN_VERSION = 4
 MAX_VERSION = 18
@@ -304,15 +305,6 @@ class FetchRequest(NamedTuple):
         return ZERO_UUID not in ids
 
 
-def _uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 class _Writer:
     """Appends fields to a buffer; the counterpart of `_Reader`."""
 
@@ -324,11 +316,11 @@ class _Writer:
         self.out = bytearray()
 
     def array_length(self, count: int) -> None:
-        self.out += _uvarint(count + 1) if self.flexible else _INT32.pack(count)
+        self.out += unsigned_varint(count + 1) if self.flexible else _INT32.pack(count)
 
     def string(self, text: str) -> None:
         data = text.encode()
-        self.out += (_uvarint(len(data) + 1) if self.flexible else _INT16.pack(len(data))) + data
+        self.out += (unsigned_varint(len(data) + 1) if self.flexible else _INT16.pack(len(data))) + data
 
     def topic(self, topic: str, topic_id: uuid.UUID) -> None:
         if self.topic_ids:

@@ -14,6 +14,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
+from kafkatools.core.protocol.varints import unsigned_varint
+
 Buffer = bytes | bytearray | memoryview
 PartitionRecords = tuple[int, Buffer]
 
@@ -25,16 +27,6 @@ _ACKS_TIMEOUT = struct.Struct(">hi")
 _INDEX_SIZE = struct.Struct(">ii")
 _INDEX = struct.Struct(">i")
 _LENGTH = struct.Struct(">h")
-
-
-def unsigned_varint(value: int) -> bytes:
-    """Kafka's UNSIGNED_VARINT."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def produce_request_body(

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from kafkatools.core.errors import DecodeError, UnsupportedVersion
+from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields
 
 NEVER = 1 << 15
 
@@ -299,15 +300,13 @@ def _read_plain(body: memoryview, version: int) -> BrokerVersions:
 
 
 def _read_flexible(body: memoryview) -> BrokerVersions:
-    from kafkatools.core.protocol.entity_reader import read_unsigned_varint
-
     error_code = struct.unpack_from(">h", body, 0)[0]
     count, position = read_unsigned_varint(body, 2)
     ranges = {}
     for _ in range(count - 1):
         key, low, high = _RANGE.unpack_from(body, position)
         ranges[key] = VersionRange(low, high)
-        position = _skip_tags(body, position + _RANGE.size)
+        position = skip_tagged_fields(body, position + _RANGE.size)
     throttle = struct.unpack_from(">i", body, position)[0]
     tags, position = read_unsigned_varint(body, position + 4)
     supported: dict[str, VersionRange] = {}
@@ -328,8 +327,6 @@ def _read_flexible(body: memoryview) -> BrokerVersions:
 
 def _read_features(body: memoryview, position: int) -> dict[str, VersionRange]:
     """Names with two INT16 each: min and max of supported features, max and min of finalized ones."""
-    from kafkatools.core.protocol.entity_reader import read_unsigned_varint
-
     count, position = read_unsigned_varint(body, position)
     features = {}
     for _ in range(count - 1):
@@ -337,19 +334,8 @@ def _read_features(body: memoryview, position: int) -> dict[str, VersionRange]:
         name = bytes(body[position : position + length - 1]).decode()
         position += length - 1
         features[name] = VersionRange(*_TWO_INT16.unpack_from(body, position))
-        position = _skip_tags(body, position + _TWO_INT16.size)
+        position = skip_tagged_fields(body, position + _TWO_INT16.size)
     return features
-
-
-def _skip_tags(body: memoryview, position: int) -> int:
-    from kafkatools.core.protocol.entity_reader import read_unsigned_varint
-
-    count, position = read_unsigned_varint(body, position)
-    for _ in range(count):
-        _, position = read_unsigned_varint(body, position)
-        size, position = read_unsigned_varint(body, position)
-        position += size
-    return position
 
 
 def api_versions_request(version: int, software_name: str, software_version: str) -> bytes:

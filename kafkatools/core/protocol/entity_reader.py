@@ -15,6 +15,7 @@ from typing import Any
 
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.plans import FieldPlan, plan_of, to_kio
+from kafkatools.core.protocol.varints import read_unsigned_varint
 
 Reader = Callable[[memoryview, int], tuple[Any, int]]  # (buffer, position) -> (value, position after it)
 
@@ -35,20 +36,6 @@ _MILLISECONDS = {"timedelta_i32": ">i", "timedelta_i64": ">q", "datetime_i64": "
 _ZERO_UUID_BYTES = bytes(16)
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
-_MAX_VARINT_SHIFT = 28
-
-
-def read_unsigned_varint(buffer: memoryview, position: int) -> tuple[int, int]:
-    """The varint at `position` and the position after it."""
-    number = shift = 0
-    while position < len(buffer) and shift <= _MAX_VARINT_SHIFT:
-        byte = buffer[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, position
-        shift += 7
-    raise DecodeError(f"a varint that does not end at byte {position}")
 
 
 def _fixed(layout: str) -> Reader:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from kafkatools.core.protocol.plans import UUID_ZERO, EntityPlan, FieldPlan, plan_of, to_ms
+from kafkatools.core.protocol.varints import write_unsigned_varint
 
 Writer = Callable[[bytearray, Any], None]
 
@@ -25,14 +26,6 @@ _NUMBERS = {
     "error_code": ">h",
 }
 _MILLISECONDS = {"timedelta_i32": ">i", "timedelta_i64": ">q", "datetime_i64": ">q"}
-
-
-def write_unsigned_varint(out: bytearray, number: int) -> None:
-    """Append Kafka's UNSIGNED_VARINT."""
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
 
 
 def _fixed(layout: str) -> Writer:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kafkatools.core.errors import DecodeError, NotKafka
 from kafkatools.core.protocol.api_versions import ApiKey, is_flexible, response_header_version
+from kafkatools.core.protocol.varints import skip_tagged_fields
 
 Buffer = bytes | bytearray | memoryview
 
@@ -154,7 +155,7 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
             raise DecodeError("a client id that is not UTF-8") from None
         position += length
     if api_key in ApiKey._value2member_map_ and is_flexible(api_key, version):
-        position = _skip_tags(frame, position)
+        position = skip_tagged_fields(frame, position)
     return RequestHeader(api_key, version, correlation_id, client_id, position)
 
 
@@ -185,25 +186,5 @@ def decode_response_header(api_key: int, version: int, frame: Buffer) -> tuple[i
     correlation_id = _SIZE.unpack_from(frame, 0)[0]
     position = SIZE_BYTES
     if response_header_version(api_key, version):
-        position = _skip_tags(frame, position)
+        position = skip_tagged_fields(frame, position)
     return correlation_id, position
-
-
-def _skip_tags(frame: Buffer, position: int) -> int:
-    """The position behind a section of tagged fields."""
-    count, position = _varint(frame, position)
-    for _ in range(count):
-        _, position = _varint(frame, position)
-        size, position = _varint(frame, position)
-        if size > len(frame) - position:
-            raise DecodeError(f"a tagged field of {size} bytes does not fit the header")
-        position += size
-    return position
-
-
-def _varint(frame: Buffer, position: int) -> tuple[int, int]:
-    if position < len(frame) and frame[position] < 0x80:
-        return frame[position], position + 1
-    from kafkatools.core.protocol.entity_reader import read_unsigned_varint
-
-    return read_unsigned_varint(memoryview(frame), position)

@@ -18,6 +18,7 @@ from kafkatools.core.broker.fetch_session import FetchContext, SessionKey
 from kafkatools.core.broker.replica_manager import FetchedPartition, FetchPartition
 from kafkatools.core.broker.requests import DELAYED, FileRegion, Part, Request, Response
 from kafkatools.core.errors import NotLeaderOrFollower
+from kafkatools.core.protocol.varints import unsigned_varint
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -149,7 +150,7 @@ class _Writer:
             self._out += pack(">hi", context.error_code, context.session_id)
 
     def count(self, number: int) -> None:
-        self._out += varint(number + 1) if self._is_flexible else pack(">i", number)
+        self._out += unsigned_varint(number + 1) if self._is_flexible else pack(">i", number)
 
     def tags(self) -> None:
         if self._is_flexible:
@@ -160,7 +161,7 @@ class _Writer:
             self._out += name.bytes
             return
         encoded = name.encode()
-        self._out += (varint(len(encoded) + 1) if self._is_flexible else pack(">h", len(encoded))) + encoded
+        self._out += (unsigned_varint(len(encoded) + 1) if self._is_flexible else pack(">h", len(encoded))) + encoded
 
     def partition(self, index: int, result: FetchedPartition) -> None:
         out = self._out
@@ -186,7 +187,7 @@ class _Writer:
     def _records(self, result: FetchedPartition) -> None:
         records = result.records
         size = 0 if records is None else records.size_bytes
-        self._out += varint(size + 1) if self._is_flexible else pack(">i", size)
+        self._out += unsigned_varint(size + 1) if self._is_flexible else pack(">i", size)
         if records is None:
             return
         if size <= INLINE_BYTES:
@@ -214,13 +215,3 @@ class _Writer:
         if self._out:
             parts.append(self._out)
         return parts
-
-
-def varint(value: int) -> bytes:
-    """An unsigned varint."""
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)

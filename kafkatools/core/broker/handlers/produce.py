@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.broker.controller.metadata_image import INTERNAL_TOPICS
 from kafkatools.core.broker.delayed_produce import DelayedProduce, ProduceStatus
-from kafkatools.core.broker.dispatch import read_varint, skip_tagged_fields
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.replica_manager import error_code_of
 from kafkatools.core.broker.requests import DELAYED, NO_RESPONSE, CloseConnection, Request, Response
 from kafkatools.core.errors import (
+    DecodeError,
     InvalidRecord,
     InvalidRequiredAcks,
     InvalidTopic,
@@ -30,6 +30,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
 )
+from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -79,7 +80,7 @@ def handle(node: Node, request: Request) -> Response:
     """Append, then answer at once or when replicated."""
     try:
         data = parse(request.frame, request.body_offset, request.version)
-    except (StructError, IndexError, ValueError) as error:
+    except (StructError, DecodeError, IndexError, ValueError) as error:
         raise CloseConnection(f"malformed produce request: {error}") from error
     statuses: list[ProduceStatus] = []
     results = [
@@ -199,7 +200,7 @@ def validate_records(version: int, records: memoryview | None) -> None:
 
 
 def parse(frame: memoryview, position: int, version: int) -> ProduceData:
-    """The request over the receive buffer; struct.error, IndexError or ValueError when it is malformed."""
+    """The request over the receive buffer; struct.error, DecodeError, IndexError or ValueError when it is malformed."""
     if version >= 9:
         return _parse_flexible(frame, position, by_id=version >= 13)
     transactional_id, position = _string(frame, position)
@@ -226,7 +227,7 @@ def parse(frame: memoryview, position: int, version: int) -> ProduceData:
 def _parse_flexible(frame: memoryview, position: int, *, by_id: bool) -> ProduceData:
     transactional_id, position = _compact_string(frame, position)
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
-    topic_count, position = read_varint(frame, position + 6)
+    topic_count, position = read_unsigned_varint(frame, position + 6)
     topics = []
     for _ in range(_count(topic_count - 1, frame, position)):
         start, name, topic_id = position, None, None
@@ -236,11 +237,11 @@ def _parse_flexible(frame: memoryview, position: int, *, by_id: bool) -> Produce
         else:
             name, position = _compact_string(frame, position)
         wire_name = bytes(frame[start:position])
-        count, position = read_varint(frame, position)
+        count, position = read_unsigned_varint(frame, position)
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(_count(count - 1, frame, position)):
             (index,) = _INT32.unpack_from(frame, position)
-            size, position = read_varint(frame, position + 4)
+            size, position = read_unsigned_varint(frame, position + 4)
             records, position = _slice(frame, position, size - 1)
             position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
             partitions.append((index, records))
@@ -277,7 +278,7 @@ def _string(frame: memoryview, position: int) -> tuple[str | None, int]:
 
 
 def _compact_string(frame: memoryview, position: int) -> tuple[str | None, int]:
-    size, position = read_varint(frame, position)
+    size, position = read_unsigned_varint(frame, position)
     text, position = _slice(frame, position, size - 1)
     return None if text is None else str(text, "utf-8"), position
 
@@ -286,9 +287,9 @@ def encode_response(request: Request, results: list[tuple[TopicData, list[Partit
     """The response frame."""
     version = request.version
     if version >= 9:
-        out = bytearray(_varint(len(results) + 1))
+        out = bytearray(unsigned_varint(len(results) + 1))
         for topic, partitions in results:
-            out += topic.wire_name + _varint(len(partitions) + 1)
+            out += topic.wire_name + unsigned_varint(len(partitions) + 1)
             for result in partitions:
                 _write_flexible(out, result)
             out += b"\0"
@@ -308,7 +309,7 @@ def _write_flexible(out: bytearray, result: PartitionResult) -> None:
     if result.message is None and not result.record_errors:
         out += b"\1\0\0"
         return
-    out += _varint(len(result.record_errors) + 1)
+    out += unsigned_varint(len(result.record_errors) + 1)
     for index, message in result.record_errors:
         out += _INT32.pack(index) + _compact(message) + b"\0"
     out += _compact(result.message) + b"\0"
@@ -325,22 +326,11 @@ def _write_plain(out: bytearray, result: PartitionResult, version: int) -> None:
     out += _plain(result.message)
 
 
-def _varint(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
 def _compact(text: str | None) -> bytes:
     if text is None:
         return b"\0"
     encoded = text.encode()
-    return _varint(len(encoded) + 1) + encoded
+    return unsigned_varint(len(encoded) + 1) + encoded
 
 
 def _plain(text: str | None) -> bytes:

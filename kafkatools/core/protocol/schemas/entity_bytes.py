@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkatools.core.protocol.schemas.definition import Field
-from kafkatools.core.protocol.schemas.varints import unsigned_varint
+from kafkatools.core.protocol.varints import unsigned_varint
 
 
 def read(entity_type: Any, view: memoryview, offset: int) -> tuple[Any, int]:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.schemas.definition import Schema, write_entity
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
-from kafkatools.core.protocol.schemas.varints import read_unsigned_varint, unsigned_varint
+from kafkatools.core.protocol.varints import read_unsigned_varint, unsigned_varint
 
 
 def _read(schema: Schema, version: int, data: bytes | memoryview, what: str) -> Any:
@@ -68,7 +69,7 @@ class FramedRecords:
 def _read_short(frame: bytes | memoryview, position: int, what: str) -> tuple[int, int]:
     try:
         number, position = read_unsigned_varint(frame, position)
-    except RecordFormatError as problem:
+    except DecodeError as problem:
         raise RecordFormatError(f"Error while reading {what}") from problem
     if number > _LARGEST_SHORT:
         raise RecordFormatError(f"Value for {what} was too large.")

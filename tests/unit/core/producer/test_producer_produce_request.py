@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from kio.serial import entity_writer
 
-from kafkatools.core.producer.produce_request import produce_request_body, unsigned_varint
+from kafkatools.core.producer.produce_request import produce_request_body
+from kafkatools.core.protocol.varints import unsigned_varint
 
 FIRST_ID = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
 SECOND_ID = uuid.UUID("a0112233-4455-6677-8899-aabbccddeeff")

@@ -12,7 +12,6 @@ from kafkatools.core.protocol.schemas.consumer_groups import ConsumerGroupMember
 from kafkatools.core.protocol.schemas.definition import snake_case, version_range, write_entity
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
 from kafkatools.core.protocol.schemas.json_form import json_text, to_json, uuid_text
-from kafkatools.core.protocol.schemas.varints import read_unsigned_varint, unsigned_varint
 
 TOPIC_ID = uuid.UUID(bytes=bytes(range(16)))
 
@@ -149,18 +148,6 @@ def test_remote_log_record_is_described_as_java_does() -> None:
         "RemotePartitionDeleteMetadata{topicPartition=AAECAwQFBgcICQoLDA0ODw:orders-3, "
         "state=DELETE_PARTITION_STARTED, eventTimestampMs=5, brokerId=1}"
     )
-
-
-@pytest.mark.parametrize(("number", "size"), [(0, 1), (127, 1), (128, 2), (16383, 2), (16384, 3), (2**31, 5)])
-def test_unsigned_varints(number: int, size: int) -> None:
-    data = unsigned_varint(number)
-    assert len(data) == size
-    assert read_unsigned_varint(b"!" + data, 1) == (number, size + 1)
-
-
-def test_varint_without_an_end_is_refused() -> None:
-    with pytest.raises(RecordFormatError):
-        read_unsigned_varint(b"\xff\xff\xff\xff\xff\xff", 0)
 
 
 def test_names_and_versions_of_definitions() -> None:

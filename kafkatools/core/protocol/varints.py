@@ -1,0 +1,56 @@
+"""Kafka's UNSIGNED_VARINT and what is made of it: lengths of compact fields, sections of tagged fields (KIP-482).
+
+One place for all who frame messages by hand. Rules: a varint has at most five bytes; nothing is read past the end of
+the buffer; what does not end is a DecodeError. The zig-zag varints inside records are `core/records/kernel.py`.
+"""
+
+from __future__ import annotations
+
+from kafkatools.core.errors import DecodeError
+
+_MAX_SHIFT = 28
+
+
+def unsigned_varint(number: int) -> bytes:
+    """A non-negative integer as Kafka's unsigned varint."""
+    if number < 0x80:
+        return bytes((number,))
+    out = bytearray()
+    write_unsigned_varint(out, number)
+    return bytes(out)
+
+
+def write_unsigned_varint(out: bytearray, number: int) -> None:
+    """Append one."""
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+
+
+def read_unsigned_varint(buffer: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
+    """The varint at `position` and the position after it. Raises DecodeError."""
+    end = len(buffer)
+    if position < end and buffer[position] < 0x80:
+        return buffer[position], position + 1
+    number = shift = 0
+    while position < end and shift <= _MAX_SHIFT:
+        byte = buffer[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, position
+        shift += 7
+    raise DecodeError(f"a varint that does not end at byte {position}")
+
+
+def skip_tagged_fields(buffer: bytes | bytearray | memoryview, position: int) -> int:
+    """The position behind a section of tagged fields. Raises DecodeError."""
+    count, position = read_unsigned_varint(buffer, position)
+    for _ in range(count):
+        _, position = read_unsigned_varint(buffer, position)
+        size, position = read_unsigned_varint(buffer, position)
+        if size > len(buffer) - position:
+            raise DecodeError(f"a tagged field of {size} bytes at byte {position} is cut off")
+        position += size
+    return position
