@@ -130,7 +130,7 @@ class LogManager:
 
     def cleanup(self, wall_ms: int) -> int:
         """Retention over all logs (LogManager.cleanupLogs); gives the number of segments deleted."""
-        return sum(log.delete_retention_segments(wall_ms) for log in self.logs.values())
+        return sum(log.delete_retention_segments(wall_ms) for log in self.logs.values() if log.failure is None)
 
     def flush_due(self, wall_ms: int) -> None:
         """flush.ms: force logs whose last flush is too long ago (LogManager.flushDirtyLogs)."""
@@ -165,11 +165,13 @@ class LogManager:
 
     def close(self, broker_epoch: int) -> None:
         """Flush and close every log, write the checkpoints, then the marker of a clean stop. When a disk error stops
-        it, there is no marker, and the next start recovers."""
+        it, or a log is offline, there is no marker, and the next start recovers."""
         for log in self.logs.values():
             log.flush()
             log.close()
         self.checkpoint_recovery_points()
         self.checkpoint_high_watermarks()
         self.checkpoint_start_offsets()
+        if any(log.failure is not None for log in self.logs.values()):
+            return
         checkpoints.write_clean_shutdown(self.files, self._path(filenames.CLEAN_SHUTDOWN), broker_epoch)

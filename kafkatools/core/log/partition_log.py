@@ -10,14 +10,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from kafkatools.core.errors import (
-    InvalidProducerEpoch,
-    InvalidRecord,
-    InvalidTxnState,
-    KafkaStorageError,
-    OffsetOutOfRange,
-    RecordListTooLarge,
-)
+from kafkatools.core.errors import InvalidRecord, KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
 from kafkatools.core.log import recovery
 from kafkatools.core.log.append_validation import AppendRules, check_batch, single_batch, split_batches
 from kafkatools.core.log.batch_headers import (
@@ -25,7 +18,6 @@ from kafkatools.core.log.batch_headers import (
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     BatchHeader,
-    walk_headers,
 )
 from kafkatools.core.log.checkpoints import read_partition_metadata, write_partition_metadata
 from kafkatools.core.log.delayed_tasks import DelayedTasks
@@ -46,13 +38,13 @@ from kafkatools.core.log.producer_updates import append_batch
 from kafkatools.core.log.replicated_append import append_replicated
 from kafkatools.core.log.retention import delete_old_segments
 from kafkatools.core.log.segment import LogSegment, Position, TimestampAndOffset
-from kafkatools.core.log.segments import LogSegments
+from kafkatools.core.log.segments import LogSegments, tail_headers
 from kafkatools.core.log.timestamp_search import newest_record, search
 from kafkatools.core.log.transaction_index import AbortedTransaction
+from kafkatools.core.log.transaction_verification import ensure_verified
 from kafkatools.core.records.batch import stamp_batch
 
 _Result = TypeVar("_Result")
-_TAIL_SEGMENTS = 2
 
 
 class PartitionLog:
@@ -71,7 +63,7 @@ class PartitionLog:
         self.producer_state = ProducerStateManager(
             files, directory, self.topic_partition, config.producer_id_expiration_ms
         )
-        self.producer_state.set_tail(self._tail_headers)
+        self.producer_state.set_tail(lambda: tail_headers(self.segments, self.log_end_offset))
         self.rules = AppendRules(config, self.topic_partition)
         self.topic_id: str | None = None
         self.log_start_offset = 0
@@ -80,6 +72,7 @@ class PartitionLog:
         self.high_watermark = 0
         self.last_flush_ms = 0
         self.is_closed = False
+        self.failure: KafkaStorageError | None = None
 
     @classmethod
     def open(
@@ -209,6 +202,8 @@ class PartitionLog:
         UnsupportedCompressionType, OutOfOrderSequenceNumber, InvalidProducerEpoch, InvalidTxnState,
         TransactionCoordinatorFenced, KafkaStorageError. A duplicate is no error: the first append's offsets come back.
         """
+        if self.failure is not None:
+            raise self.failure
         header = single_batch(records)
         if header is None:
             return self._append_several(records, leader_epoch, now_ms, origin, transaction_version)
@@ -253,7 +248,8 @@ class PartitionLog:
         duplicate = self.producer_state.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
         if duplicate is not None:
             return self._duplicate(duplicate)
-        self._ensure_verified(header, origin, is_verified)
+        if not is_verified:
+            ensure_verified(self, header, origin)
         update = self.producer_state.prepare_update(header.producer_id, origin)
         completed = append_batch(
             update, header, batch.records, self.log_end_offset, batch.max_timestamp, transaction_version
@@ -291,23 +287,6 @@ class PartitionLog:
             batch.first_offset, batch.last_offset, batch.timestamp, self.log_start_offset, batch.timestamp, True
         )
 
-    def _ensure_verified(self, header: BatchHeader, origin: AppendOrigin, is_verified: bool) -> None:
-        """A transactional write needs an open transaction or the coordinator's word (UnifiedLog, KIP-890)."""
-        if is_verified or not header.is_transactional or header.is_control:
-            return
-        if origin not in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR):
-            return
-        if self.has_ongoing_transaction(header.producer_id, header.producer_epoch):
-            return
-        entry = self.producer_state.producers.get(header.producer_id)
-        if entry is not None and header.producer_epoch < entry.producer_epoch:
-            raise InvalidProducerEpoch(
-                f"Epoch of producer {header.producer_id} is {header.producer_epoch}, which is smaller than the last "
-                f"seen epoch {entry.producer_epoch}"
-            )
-        if self.config.transaction_partition_verification_enable:
-            raise InvalidTxnState("Record was not part of an ongoing transaction")
-
     def _write(self, batch: CheckedBatch) -> LogSegment:
         """Give one batch its offsets and put it on the disk, in a new segment when the active one is done."""
         records, header, leader_epoch, now_ms, append_time = batch
@@ -337,8 +316,10 @@ class PartitionLog:
     def _complete(self, segment: LogSegment, completed: CompletedTransaction) -> None:
         """A marker was written: note an aborted transaction in the index, then let the transaction go."""
         if completed.is_aborted:
-            entry = self.producer_state.aborted_entry(completed)
-            self.storage("writing the transaction index", lambda: segment.txn_index.append(entry))
+            try:
+                segment.txn_index.append(self.producer_state.aborted_entry(completed))
+            except OSError as error:  # the marker is in the log, its entry is not: only recovery can add it
+                raise self.go_offline(error) from error
         self.producer_state.complete_transaction(completed)
 
     def _append_several(
@@ -436,6 +417,28 @@ class PartitionLog:
         if any(segment.base_offset >= self.recovery_point for segment in segments):
             self.files.fsync_directory(self.directory)
 
+    @property
+    def needs_full_flush(self) -> bool:
+        """Whether more than the active segment's file waits for the disk: what `flush` does and one fsync does not."""
+        return self.recovery_point <= self.active_segment.base_offset
+
+    def note_flushed(self, offset: int, now_ms: int) -> None:
+        """The owner made the active segment's file durable up to an offset. One that was rolled meanwhile stays above
+        the recovery point: its indexes are not durable."""
+        if self.active_segment.base_offset < offset:
+            self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
+            self.last_flush_ms = now_ms
+
+    def go_offline(self, error: Exception) -> KafkaStorageError:
+        """Memory and disk may disagree: nothing is written or read any more, and the next start recovers. Gives the
+        error that everybody gets from now on."""
+        if self.failure is None:
+            self.failure = KafkaStorageError(
+                f"The log of {self.topic_partition} in {self.directory} is offline: {error}"
+            )
+            self.release()
+        return self.failure
+
     def close(self) -> None:
         """Write the producer snapshot and the ends of the indexes, let all files go."""
         if not self.is_closed:
@@ -467,6 +470,8 @@ class PartitionLog:
                 f"Received request for offset {offset} for partition {self.topic_partition}, but we only have log "
                 f"segments from offset {self.log_start_offset} up to {end}."
             )
+        if self.failure is not None:
+            raise self.failure
         limit = end if max_offset is None else min(max_offset, end)
         segment = self.segments.floor(offset) or self.segments.first
         if offset >= limit:
@@ -516,17 +521,6 @@ class PartitionLog:
             found += aborted
             segment = None if is_complete else self.segments.higher(segment.base_offset)
         return found
-
-    def _tail_headers(self) -> list[BatchHeader]:
-        """The batch headers of the last segments, oldest first."""
-        headers = []
-        for base_offset in self.segments.base_offsets[-_TAIL_SEGMENTS:]:
-            segment = self.segments.floor(base_offset)
-            if segment is not None:
-                headers += [
-                    header for _, header in walk_headers(segment.log) if header.last_offset < self.log_end_offset
-                ]
-        return headers
 
     # moving the ends
 

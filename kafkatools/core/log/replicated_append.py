@@ -18,6 +18,8 @@ _ANY_SIZE = 2**31
 
 def append_replicated(log: "PartitionLog", records: memoryview, now_ms: int) -> LogAppendInfo:
     """See `PartitionLog.append_as_follower`."""
+    if log.failure is not None:
+        raise log.failure
     headers = split_batches(records, log.topic_partition)
     updates: dict[int, ProducerAppendInfo] = {}
     completed = _check(log, records, headers, updates)

@@ -3,7 +3,10 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
+from kafkatools.core.log.batch_headers import BatchHeader, walk_headers
 from kafkatools.core.log.segment import LogSegment
+
+_TAIL_SEGMENTS = 2
 
 
 class LogSegments:
@@ -79,3 +82,11 @@ class LogSegments:
         first = max(bisect_right(self._base_offsets, start) - 1, 0)
         last = bisect_left(self._base_offsets, end)
         return self._segments[first:last]
+
+
+def tail_headers(segments: LogSegments, end: int) -> list[BatchHeader]:
+    """The batch headers of the last two segments below an offset, oldest first."""
+    headers = []
+    for segment in list(segments)[-_TAIL_SEGMENTS:]:
+        headers += [header for _, header in walk_headers(segment.log) if header.last_offset < end]
+    return headers

@@ -1,0 +1,85 @@
+"""What cannot be undone takes a log offline: nothing more is written or read, the next start recovers it."""
+
+import errno
+
+import pytest
+from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker
+
+from kafkatools.core.errors import KafkaStorageError
+from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem
+from kafkatools.core.log.filenames import TopicPartition
+from kafkatools.core.log.log_config import LogConfig
+from kafkatools.core.log.log_manager import LogManager
+from kafkatools.core.log.partition_log import PartitionLog
+from kafkatools.core.log.producer_append import AppendOrigin
+
+TOPIC_ID = "5bgrR_PIS02H3Z7S0u6hOQ"
+DIRECTORY = "/data"
+
+
+def started(files: FaultyFileSystem) -> tuple[LogManager, PartitionLog]:
+    files.make_directory(DIRECTORY)
+    manager = LogManager(files, DIRECTORY)
+    manager.start()
+    return manager, manager.get_or_create(TopicPartition("t", 0), TOPIC_ID, LogConfig(), NOW_MS)
+
+
+def append(log: PartitionLog, batch: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT) -> int:
+    offset = log.append_as_leader(memoryview(batch), leader_epoch=0, now_ms=NOW_MS, origin=origin).first_offset
+    log.update_high_watermark(log.log_end_offset)
+    return offset
+
+
+def abort_with_a_failing_index(files: FaultyFileSystem, log: PartitionLog, operation: int) -> None:
+    append(log, make_batch([b"x"], producer_id=7, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL))
+    files.operations.clear()
+    files.fail_after(operation, Fault(errno.EIO, is_permanent=True))
+    with pytest.raises(KafkaStorageError, match="offline.*Input/output error") as raised:
+        append(log, make_marker(7, 0, commit=False), AppendOrigin.COORDINATOR)
+    assert raised.value.code == 56
+    assert files.operations[0] == "write 00000000000000000000.log"
+    assert files.operations[-1].endswith(".txnindex")
+    files.heal()
+
+
+@pytest.mark.parametrize("operation", [1, 2])
+@pytest.mark.parametrize("has_lost_power", [False, True])
+def test_a_marker_without_its_index_entry_is_completed_by_the_next_start(operation: int, has_lost_power: bool) -> None:
+    files = FaultyFileSystem()
+    manager, log = started(files)
+    append(log, make_batch([b"before"]))
+    log.flush()
+    abort_with_a_failing_index(files, log, operation)
+    for _ in range(2):
+        with pytest.raises(KafkaStorageError, match="offline"):
+            append(log, make_batch([b"later"]))
+        with pytest.raises(KafkaStorageError, match="offline"):
+            log.read(0, 100)
+    log.flush()
+    assert log.recovery_point == 1
+    assert manager.cleanup(NOW_MS + 10**12) == 0
+    manager.close(broker_epoch=1)
+    if has_lost_power:
+        files.crash()
+    manager, log = started(files)
+    assert not manager.is_clean_start
+    if has_lost_power:
+        assert log.log_end_offset == 1
+    else:
+        assert log.log_end_offset == 3
+        assert [(a.producer_id, a.first_offset, a.last_offset) for a in log.aborted_transactions(0, 3)] == [(7, 1, 2)]
+        assert log.last_stable_offset == 3
+    assert append(log, make_batch([b"after"])) == log.log_end_offset - 1
+
+
+def test_the_other_logs_of_the_directory_go_on() -> None:
+    files = FaultyFileSystem()
+    manager, log = started(files)
+    other = manager.get_or_create(TopicPartition("u", 0), TOPIC_ID, LogConfig(), NOW_MS)
+    log.go_offline(OSError(errno.EIO, "Input/output error"))
+    assert append(other, make_batch()) == 0
+    manager.close(broker_epoch=1)
+    again = LogManager(files, DIRECTORY)
+    again.start()
+    assert not again.is_clean_start
+    assert again.get_or_create(TopicPartition("u", 0), TOPIC_ID, LogConfig(), NOW_MS).log_end_offset == 1
