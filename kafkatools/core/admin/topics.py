@@ -5,7 +5,6 @@ Every function gives one result per topic (or partition) that was asked for, eac
 
 from __future__ import annotations
 
-import base64
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from kafkatools.core.errors import (
     UnsupportedVersion,
 )
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.uuids import uuid_from_text, uuid_text
 
 TopicPartition = tuple[str, int]
 
@@ -102,13 +102,8 @@ class DeletedRecords(NamedTuple):
 
 
 def topic_id_text(topic_id: uuid.UUID | None) -> str | None:
-    """An id as Kafka prints it: base64 for URLs without padding."""
-    return None if topic_id is None else base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
-
-
-def topic_id_from_text(text: str) -> uuid.UUID:
-    """The id that Kafka prints so. Raises ValueError."""
-    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    """An id as Kafka prints it; None where a version has none."""
+    return None if topic_id is None else uuid_text(topic_id)
 
 
 def list_topics(admin: AdminClient) -> list[TopicListing]:
@@ -226,7 +221,7 @@ def _add_page(found: dict[str, TopicDescription], topic: Any) -> None:
 
 
 def _describe_by_id(admin: AdminClient, ids: Sequence[str]) -> dict[str, TopicDescription]:
-    topics = [{"topic_id": topic_id_from_text(text), "name": None} for text in ids]
+    topics = [{"topic_id": uuid_from_text(text), "name": None} for text in ids]
     response = admin.ask(
         ApiKey.METADATA,
         {"topics": topics, "allow_auto_topic_creation": False},

@@ -7,10 +7,7 @@ org.apache.kafka.metadata.properties.MetaPropertiesEnsemble (messages included).
 
 from __future__ import annotations
 
-import base64
 import posixpath
-import secrets
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +16,8 @@ from kafkatools.core.broker.scram_credentials import ScramCredential
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.checkpoints import read_meta_properties, write_meta_properties
 from kafkatools.core.log.files import FileSystem, write_atomically
+from kafkatools.core.protocol import uuids
+from kafkatools.core.protocol.uuids import uuid_from_text, uuid_text
 
 META_PROPERTIES = "meta.properties"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
@@ -66,17 +65,8 @@ class PlannedDirectory(NamedTuple):
 
 
 def random_uuid() -> str:
-    """A random id as Kafka makes them: 22 characters of base64, none starting with a dash (Uuid.randomUuid)."""
-    while True:
-        text = uuid_text(secrets.token_bytes(16))
-        if not text.startswith("-"):
-            return text
-
-
-def uuid_text(data: bytes) -> str:
-    """16 bytes in Kafka's form, stamped as a random UUID (version 4)."""
-    stamped = uuid.UUID(bytes=data, version=4).bytes
-    return base64.urlsafe_b64encode(stamped).decode("ascii").rstrip("=")
+    """A random id as Kafka makes and writes them."""
+    return uuid_text(uuids.random_uuid())
 
 
 def plan(files: FileSystem, request: FormatRequest) -> list[PlannedDirectory]:
@@ -174,7 +164,7 @@ def _voter_controls(request: FormatRequest, now_ms: int) -> list[_Pair]:
     voters = [
         {
             "voter_id": voter.node_id,
-            "voter_directory_id": uuid.UUID(bytes=base64.urlsafe_b64decode(voter.directory_id + "==")),
+            "voter_directory_id": uuid_from_text(voter.directory_id),
             "endpoints": [{"name": request.controller_listener, "host": voter.host, "port": voter.port}],
             "k_raft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
         }

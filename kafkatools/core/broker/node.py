@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkatools.core import config as tables
-from kafkatools.core.broker.controller import ids
 from kafkatools.core.broker.controller.controller import Controller
 from kafkatools.core.broker.controller.metadata_log import MetadataLog, data_records
 from kafkatools.core.broker.dispatch import Dispatcher
@@ -38,6 +37,7 @@ from kafkatools.core.log.directory_lock import DirectoryLock
 from kafkatools.core.log.filenames import META_PROPERTIES, PARTITION_METADATA, partition_directory_name
 from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.log_manager import LogManager
+from kafkatools.core.protocol import uuids
 
 MAX_POLL_MS = 1000
 HOUSEKEEPING_MS = 1000
@@ -92,7 +92,8 @@ class Node:
     def _start(self, format_if_needed: bool) -> None:
         properties = self._properties(format_if_needed)
         self.cluster_id = properties["cluster.id"]
-        directory_id = ids.from_text(properties["directory.id"]) if "directory.id" in properties else ids.random_id()
+        stored_id = properties.get("directory.id")
+        directory_id = uuids.random_uuid() if stored_id is None else uuids.uuid_from_text(stored_id)
         settings = self.settings
         self.listener = Listener(
             (settings.host, settings.port),
@@ -177,7 +178,7 @@ class Node:
                 topic_id = read_partition_metadata(self.files, path).topic_id
                 found.setdefault((name.topic, topic_id), {})[name.partition] = self._next_epoch(directory)
         for (topic, topic_id), partitions in sorted(found.items()):
-            self.controller.adopt_topic(topic, ids.from_text(topic_id), partitions)
+            self.controller.adopt_topic(topic, uuids.uuid_from_text(topic_id), partitions)
         self.controller.publish()
 
     def _next_epoch(self, directory: str) -> int:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkatools.core.broker.controller.ids import to_text
 from kafkatools.core.broker.controller.metadata_image import TOPIC_RESOURCE, MetadataDelta, MetadataImage, TopicState
 from kafkatools.core.broker.partition import READ_COMMITTED, EpochEnd, Partition
 from kafkatools.core.broker.purgatory import Purgatory
@@ -30,6 +29,7 @@ from kafkatools.core.log.filenames import TopicPartition
 from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.log.log_manager import LogManager
 from kafkatools.core.log.log_results import LogSlice
+from kafkatools.core.protocol.uuids import uuid_text
 
 NONE = 0
 
@@ -125,7 +125,7 @@ class ReplicaManager:
                 continue
             config = config or self.log_config(topic.name)
             name = TopicPartition(topic.name, index)
-            log = self.logs.get_or_create(name, to_text(topic.topic_id), config, self._clock.wall_ms())
+            log = self.logs.get_or_create(name, uuid_text(topic.topic_id), config, self._clock.wall_ms())
             log.assign_epoch_start_offset(state.leader_epoch)
             mine[index] = Partition(topic.name, topic.topic_id, index, state.leader_epoch, log)
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from kafkatools.core.broker.controller import configs, topics
 from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
-from kafkatools.core.broker.controller.ids import random_id
 from kafkatools.core.broker.controller.metadata_image import BROKER_RESOURCE, MetadataDelta, MetadataImage, TopicState
 from kafkatools.core.broker.controller.metadata_log import MetadataLog
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import InvalidRequest, KafkaError
+from kafkatools.core.protocol.uuids import random_uuid
 
 PRODUCER_ID_BLOCK = 1000
 RECORDS_PER_BATCH = 2000
@@ -91,7 +91,7 @@ class Controller:
             {"name": "CONTROLLER", "host": host, "port": port, "security_protocol": 0} for _, host, port in endpoints
         ]
         return RegisterControllerRecord(
-            controller_id=self.node_id, incarnation_id=random_id(), end_points=points, features=self._features()
+            controller_id=self.node_id, incarnation_id=random_uuid(), end_points=points, features=self._features()
         )
 
     def _broker_registration(self, endpoints: Sequence[tuple[str, str, int]]) -> Any:
@@ -101,7 +101,7 @@ class Controller:
         return RegisterBrokerRecord(
             version=3,
             broker_id=self.node_id,
-            incarnation_id=random_id(),
+            incarnation_id=random_uuid(),
             broker_epoch=self.broker_epoch,
             end_points=points,
             features=self._features(),
@@ -149,7 +149,7 @@ class Controller:
     def _placement(self) -> topics.Placement:
         config = self.effective_config
         return topics.Placement(
-            self.node_id, self._directory_id, config.num_partitions, config.default_replication_factor, random_id
+            self.node_id, self._directory_id, config.num_partitions, config.default_replication_factor, random_uuid
         )
 
     def create_topics(

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from kafkatools.core.broker.controller.batches import encode_batch, encode_control_batch
-from kafkatools.core.broker.controller.ids import METADATA_TOPIC_ID, to_text
 from kafkatools.core.log.checkpoints import write_partition_metadata
 from kafkatools.core.log.filenames import PARTITION_METADATA
 from kafkatools.core.log.files import FileSystem, write_atomically
 from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.log.partition_log import PartitionLog
+from kafkatools.core.protocol.uuids import METADATA_TOPIC_ID, uuid_text
 from kafkatools.core.records.batch import RecordBatch, read_batches
 
 DIRECTORY = "__cluster_metadata-0"
@@ -49,9 +50,16 @@ class MetadataLog:
         """Open or create the log and begin a new epoch; True when it was created."""
         if not self._files.exists(f"{self.directory}/{PARTITION_METADATA}"):
             self._files.make_directory(self.directory)
-            write_partition_metadata(self._files, f"{self.directory}/{PARTITION_METADATA}", to_text(METADATA_TOPIC_ID))
+            write_partition_metadata(
+                self._files, f"{self.directory}/{PARTITION_METADATA}", uuid_text(METADATA_TOPIC_ID)
+            )
         self._log = open_log(self._files, self.directory, METADATA_LOG_CONFIG, wall_ms, is_clean=is_clean)
         return self._log.log_end_offset == 0
+
+    def sync_every_append(self) -> None:
+        """From now on every append is on the disk before it counts, as in Kafka."""
+        self.log.update_config(replace(METADATA_LOG_CONFIG, flush_messages=1))
+        self.log.flush()
 
     def lead(self, wall_ms: int) -> None:
         """Begin a leader epoch: quorum-state first, then the LeaderChange record."""

@@ -7,8 +7,9 @@ Kafka's 22 characters. `to_json` gives plain dicts and lists; `json_text` is Jac
 from __future__ import annotations
 
 import base64
-import uuid
 from typing import Any
+
+from kafkatools.core.protocol.uuids import uuid_text
 
 _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
     ord('"'): '\\"',
@@ -19,12 +20,6 @@ _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
     12: "\\f",
     13: "\\r",
 }
-
-
-def uuid_text(value: uuid.UUID | None) -> str:
-    """Kafka's text of a uuid: url-safe base64 without padding; None is the zero uuid."""
-    raw = bytes(16) if value is None else value.bytes
-    return base64.urlsafe_b64encode(raw)[:22].decode()
 
 
 def to_json(entity: Any) -> dict[str, Any]:

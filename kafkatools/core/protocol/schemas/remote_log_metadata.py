@@ -10,7 +10,7 @@ from typing import Any
 
 from kafkatools.core.protocol.schemas.definition import Field, Schema
 from kafkatools.core.protocol.schemas.framing import FramedRecords
-from kafkatools.core.protocol.schemas.json_form import uuid_text
+from kafkatools.core.protocol.uuids import uuid_text
 
 RemoteLogSegmentMetadataRecord = Schema(
     "RemoteLogSegmentMetadataRecord",

@@ -11,7 +11,8 @@ from kafkatools.core.protocol.schemas.classic_groups import OffsetCommitKey, Off
 from kafkatools.core.protocol.schemas.consumer_groups import ConsumerGroupMemberMetadataValue
 from kafkatools.core.protocol.schemas.definition import snake_case, version_range, write_entity
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
-from kafkatools.core.protocol.schemas.json_form import json_text, to_json, uuid_text
+from kafkatools.core.protocol.schemas.json_form import json_text, to_json
+from kafkatools.core.protocol.uuids import uuid_text
 
 TOPIC_ID = uuid.UUID(bytes=bytes(range(16)))
 

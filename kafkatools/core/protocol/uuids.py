@@ -1,0 +1,31 @@
+"""Kafka's Uuid: 16 bytes, written as 22 characters of URL-safe base64 without padding.
+
+Rules: None stands for the zero id in text; an id that begins with a dash is never made, since a command line would
+take it for an option (org.apache.kafka.common.Uuid).
+"""
+
+from __future__ import annotations
+
+import uuid
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+
+METADATA_TOPIC_ID = uuid.UUID(int=1)
+
+
+def random_uuid() -> uuid.UUID:
+    """A random id (version 4), neither reserved nor with a leading dash (Uuid.randomUuid)."""
+    while True:
+        made = uuid.uuid4()
+        if not uuid_text(made).startswith("-"):
+            return made
+
+
+def uuid_text(value: uuid.UUID | None) -> str:
+    """The 22 characters."""
+    raw = bytes(16) if value is None else value.bytes
+    return urlsafe_b64encode(raw)[:22].decode()
+
+
+def uuid_from_text(text: str) -> uuid.UUID:
+    """The id that Kafka writes so. Raises ValueError."""
+    return uuid.UUID(bytes=urlsafe_b64decode(text + "=" * (-len(text) % 4)))
