@@ -137,13 +137,15 @@ def _report(command: Command, error: Exception, console: Console, as_json: bool)
 
 def _judge(command: Command, error: Exception) -> tuple[str, str, str, ExitStatus]:
     """Kind (for JSON), message, hint and status of an exception."""
-    from kafkatools.core.errors import KafkaError
+    from kafkatools.core.errors import ConfigError, KafkaError
 
     if isinstance(error, UsageError):
         hint = f"{error.hint} See kt {command.name} --help.".strip()
         return "USAGE", str(error), hint, ExitStatus.USAGE
     if isinstance(error, CommandError):
         return "FAILED", command.error_prefix + str(error), error.hint, error.status
+    if isinstance(error, ConfigError):
+        return error.name, command.error_prefix + str(error), "", ExitStatus.USAGE
     if isinstance(error, KafkaError):
         return error.name, command.error_prefix + str(error), _HINTS.get(error.name, ""), ExitStatus.FAILED
     if isinstance(error, OSError):

@@ -58,8 +58,12 @@ def _serve(console: Console, node: Node) -> None:
     import signal
 
     from kafkatools.core.broker.run_files import RunFile
+    from kafkatools.core.errors import ConfigError
 
-    node.start()
+    try:
+        node.start()
+    except ConfigError as error:  # the directory does not go with the settings, which are sound
+        raise CommandError(str(error)) from None
     run_file = RunFile(os.path.join(console.home, "servers", f"{os.getpid()}.json"))
     try:
         run_file.write(

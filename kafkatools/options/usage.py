@@ -13,7 +13,8 @@ def synopsis(command: Command, parent: str = "kt") -> str:
     """One line: `usage: kt topics [OPTION]...`."""
     tail = " SUBCOMMAND" if command.subcommands else ""
     required = "".join(f" {option.name} {option.value}" for option in command.options if option.required)
-    return f"usage: {parent} {command.name}{tail}{required} [OPTION]..."
+    operand = f" {command.operand}" if command.operand else ""
+    return f"usage: {parent} {command.name}{tail}{required} [OPTION]...{operand}"
 
 
 def help_text(command: Command, width: int, parent: str = "kt") -> str:

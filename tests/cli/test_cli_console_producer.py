@@ -32,6 +32,9 @@ DIFFERENCES = {
     "029": Difference("exit-codes", ExitStatus.USAGE),
     "030": Difference("nothing-ignored", ExitStatus.USAGE, own_words=True),
     "031": Difference("nothing-ignored", ExitStatus.USAGE, own_words=True),
+    "041": Difference("usage", ExitStatus.USAGE),
+    "048": Difference("usage", ExitStatus.USAGE),
+    "050": Difference("usage", ExitStatus.USAGE),
     "051": Difference("nothing-ignored", ExitStatus.USAGE, own_words=True),
     "055": Difference("missing-file", stderr="absent.properties: no such properties file"),
     "059": Difference(

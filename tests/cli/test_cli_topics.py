@@ -44,7 +44,7 @@ _DIFFERENCES = {
     "087": Difference("matches-listed", stderr="'tmp-.*' matches 2 topics: tmp-a, tmp-b."),
     "091": Difference("help", own_words=True),
     "094": Difference("unreachable", own_words=True),
-    "095": Difference("bad-bootstrap", own_words=True),
+    "095": Difference("bad-bootstrap", status=ExitStatus.USAGE, own_words=True),
     "096": Difference("bad-bootstrap", own_words=True),
     "097": Difference(
         "missing-file",

@@ -418,8 +418,8 @@ def open_acceptor(address: tuple[str, int]) -> socket.socket:
         acceptor.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         acceptor.bind(address)
         acceptor.listen(BACKLOG)
-    except OSError:
+    except OSError as error:
         acceptor.close()
-        raise
+        raise OSError(error.errno, error.strerror, f"{address[0]}:{address[1]}") from error
     acceptor.setblocking(False)
     return acceptor
