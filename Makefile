@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?=
 
-.PHONY: demo test test-pure lint format docs bench clean java setup install-check
+.PHONY: demo test test-pure lint format docs bench clean tools setup install-check
 
 setup: $(STAMP)
 
@@ -22,10 +22,10 @@ $(STAMP): $(VENV)/.created pyproject.toml setup.py $(wildcard kafkatools/core/re
 demo: setup
 	@$(BIN)/python -m demo
 
-java:
-	@sh .ci/ensure-java
+tools:
+	@sh .ci/ensure-tools
 
-test: setup java
+test: setup tools
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-pure: $(STAMP)
@@ -48,9 +48,9 @@ docs: $(STAMP)
 install-check:
 	sh .ci/install-check $(PYTHON)
 
-bench: $(STAMP) java
+bench: $(STAMP) tools
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -f kafkatools/core/records/_kernel.c kafkatools/core/records/_kernel.*.so
+	rm -f kafkatools/core/records/_*.c kafkatools/core/records/_*.so

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import subprocess
 import sys
@@ -13,15 +12,9 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from support import apache_kafka, kafkajs  # noqa: E402
+from support.requirements import require  # noqa: E402
 
 Tool = Callable[..., subprocess.CompletedProcess[bytes]]
-
-
-def require(reason: str) -> None:
-    """Ends a test that lacks what it needs: a failure where everything must be there, a skip elsewhere."""
-    if os.environ.get("KT_REQUIRE_ALL") == "1":
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

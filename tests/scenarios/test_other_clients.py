@@ -14,17 +14,11 @@ import sys
 from typing import Any
 
 import pytest
+from support.requirements import require
 
 CLIENTS = pathlib.Path(__file__).parent / "clients"
 PYTHON = os.environ.get("KT_CLIENTS_PYTHON", sys.executable)
 pytestmark = pytest.mark.clients
-
-
-def require(reason: str) -> None:
-    """Ends a test that lacks what it needs: a failure where everything must be there, a skip elsewhere."""
-    if os.environ.get("KT_REQUIRE_ALL") == "1":
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 def run(command: list[str], stdin: bytes = b"", env: dict[str, str] | None = None) -> str:

@@ -13,6 +13,8 @@ from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.log.partition_log import PartitionLog
 from kafkatools.core.log.producer_append import AppendOrigin
 from kafkatools.core.records.batch import RecordBatch
+from kafkatools.core.records.builder import BatchBuilder
+from kafkatools.core.records.compression import CompressionType
 
 
 @pytest.fixture
@@ -129,7 +131,6 @@ def test_a_create_time_topic_takes_the_claim_away(log: PartitionLog) -> None:
 
 
 def test_compression_type_of_the_topic_rewrites_the_batch(tmp_path: Path) -> None:
-    pytest.importorskip("kafkatools.core.records.builder")
     log = PartitionLog.open(str(tmp_path / "t-0"), LogConfig(compression_type="zstd"), now_ms=NOW_MS)
     append(log, make_batch([b"x" * 500] * 4, producer_id=9, producer_epoch=1, base_sequence=0))
     batch = RecordBatch(log.read(0, 10_000).read())
@@ -141,9 +142,7 @@ def test_compression_type_of_the_topic_rewrites_the_batch(tmp_path: Path) -> Non
 
 
 def test_uncompressed_topics_take_the_codec_away(tmp_path: Path) -> None:
-    builder = pytest.importorskip("kafkatools.core.records.builder")
-    compression = pytest.importorskip("kafkatools.core.records.compression")
-    made = builder.BatchBuilder(4096, codec=compression.CompressionType.LZ4)
+    made = BatchBuilder(4096, codec=CompressionType.LZ4)
     made.append(NOW_MS, b"k", b"y" * 300)
     log = PartitionLog.open(str(tmp_path / "t-0"), LogConfig(compression_type="uncompressed"), now_ms=NOW_MS)
     append(log, bytearray(made.close()))
