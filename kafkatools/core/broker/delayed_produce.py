@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.purgatory import DelayedOperation
-from kafkatools.core.errors import NotLeaderOrFollower, RequestTimedOut
+from kafkatools.core.errors import KafkaStorageError, NotLeaderOrFollower, RequestTimedOut
 
 NONE = 0
 
@@ -41,6 +41,8 @@ class DelayedProduce(DelayedOperation):
                 continue
             if status.partition.is_deleted:
                 status.acks_pending, status.error_code = False, NotLeaderOrFollower.code
+            elif status.partition.log.failure is not None:
+                status.acks_pending, status.error_code = False, KafkaStorageError.code
             elif status.partition.is_replicated_to(status.required_offset):
                 status.acks_pending, status.error_code = False, NONE
         if any(status.acks_pending for status in self.statuses):

@@ -24,8 +24,10 @@ from kafkatools.core.broker.formatter import (
     random_uuid,
     write_directory,
 )
+from kafkatools.core.broker.group_commit import GroupCommit
 from kafkatools.core.broker.listener import Listener
 from kafkatools.core.broker.node_settings import node_settings
+from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.purgatory import Purgatory
 from kafkatools.core.broker.replica_manager import ReplicaManager
 from kafkatools.core.broker.timer import Timer
@@ -154,10 +156,15 @@ class Node:
         is_clean = self.logs.is_clean_start
         metadata_log = MetadataLog(self.files, self.log_directory, self.node_id)
         is_new = metadata_log.open(self.clock.now_ms(), self.clock.wall_ms(), is_clean=is_clean)
+        is_durable = self.config.log_durability == "fsync"
+        if is_durable:
+            metadata_log.sync_every_append()
         bootstrap = self._bootstrap_records() if is_new else None
         self.controller = Controller(metadata_log, self.config, self.node_id, directory_id, self.clock)
         self.replicas = ReplicaManager(self.logs, self.controller.image, self.node_id, self.clock, self.fetch_purgatory)
         self.replicas.broker_config = self.controller.settings.effective
+        if is_durable:
+            self.replicas.commits = GroupCommit(self.clock, self.listener.wakeup, self._note_commit, self.note_failure)
         self.controller.apply_delta = self.replicas.apply_delta
         endpoints = [(self.settings.listener_name, self.advertised_host, self.advertised_port)]
         self.controller.start(endpoints, bootstrap, is_clean=is_clean)
@@ -223,11 +230,18 @@ class Node:
         next_ms = self.timer.next_expiration_ms()
         wait_ms = max_wait_ms if next_ms is None else max(0, min(max_wait_ms, next_ms - now_ms))
         events = self.listener.poll(wait_ms, now_ms)
+        if self.replicas.commits is not None:
+            self.replicas.commits.turn()
         self.replicas.complete_delayed()
         now_ms = self.clock.now_ms()
         self.timer.advance_to(now_ms)
         self.listener.maintain(now_ms)
         return events
+
+    def _note_commit(self, partition: Partition) -> None:
+        """What was appended to a partition is on the disk, or never will be."""
+        self.replicas.wake_readers(partition)
+        self.produce_purgatory.check_and_complete(partition.key)
 
     def run(self) -> None:
         """Serve until `request_stop`."""
@@ -257,6 +271,8 @@ class Node:
         if self._lock is None:
             return
         self.listener.close()
+        if self.replicas.commits is not None:
+            self.replicas.commits.close()
         try:
             self.logs.close(self.controller.broker_epoch)
             self.controller.close()

@@ -26,6 +26,7 @@ USED_SETTINGS = frozenset(
         "controller.quorum.bootstrap.servers",
         "log.dirs",
         "log.dir",
+        "log.durability",
         "inter.broker.listener.name",
         "listener.security.protocol.map",
         "num.partitions",
@@ -53,6 +54,16 @@ USED_SETTINGS = frozenset(
         "transaction.partition.verification.enable",
         "unclean.leader.election.enable",
         "min.insync.replicas",
+        "group.initial.rebalance.delay.ms",
+        "group.min.session.timeout.ms",
+        "group.max.session.timeout.ms",
+        "group.max.size",
+        "offset.metadata.max.bytes",
+        "offsets.retention.minutes",
+        "offsets.retention.check.interval.ms",
+        "offsets.topic.num.partitions",
+        "offsets.topic.segment.bytes",
+        "offsets.topic.compression.codec",
     ]
 )
 

@@ -1,7 +1,8 @@
 """A partition this broker leads (Kafka's Partition): the log, the leader epoch, and the rules for reading and writing
 as a leader.
 
-With one replica the high watermark is the log end offset after every append.
+With one replica the high watermark is the log end offset after every append; with `waits_for_disk` the group commit
+moves it on.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class EpochEnd(NamedTuple):
 class Partition:
     """One leader replica."""
 
-    __slots__ = ("index", "is_deleted", "key", "leader_epoch", "log", "topic", "topic_id")
+    __slots__ = ("index", "is_deleted", "key", "leader_epoch", "log", "topic", "topic_id", "waits_for_disk")
 
     def __init__(self, topic: str, topic_id: uuid.UUID, index: int, leader_epoch: int, log: PartitionLog) -> None:
         self.topic = topic
@@ -53,6 +54,7 @@ class Partition:
         self.log = log
         self.key = (topic_id, index)
         self.is_deleted = False
+        self.waits_for_disk = False
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -63,7 +65,8 @@ class Partition:
             raise NotLeaderOrFollower()
         log = self.log
         info = log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        log.update_high_watermark(log.log_end_offset)
+        if not self.waits_for_disk:
+            log.update_high_watermark(log.log_end_offset)
         return info
 
     def is_replicated_to(self, required_offset: int) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkatools.core.broker.controller.metadata_image import TOPIC_RESOURCE, MetadataDelta, MetadataImage, TopicState
+from kafkatools.core.broker.group_commit import GroupCommit
 from kafkatools.core.broker.partition import READ_COMMITTED, EpochEnd, Partition
 from kafkatools.core.broker.purgatory import Purgatory
 from kafkatools.core.clock import Clock
@@ -73,6 +74,7 @@ class ReplicaManager:
         self.partitions: dict[str, dict[int, Partition]] = {}
         self.partitions_by_id: dict[uuid.UUID, dict[int, Partition]] = {}
         self.broker_config: Callable[[], Config] | None = None
+        self.commits: GroupCommit | None = None
         self._image = image
         self._node_id = node_id
         self._clock = clock
@@ -127,7 +129,10 @@ class ReplicaManager:
             name = TopicPartition(topic.name, index)
             log = self.logs.get_or_create(name, uuid_text(topic.topic_id), config, self._clock.wall_ms())
             log.assign_epoch_start_offset(state.leader_epoch)
-            mine[index] = Partition(topic.name, topic.topic_id, index, state.leader_epoch, log)
+            partition = mine[index] = Partition(topic.name, topic.topic_id, index, state.leader_epoch, log)
+            if self.commits is not None:
+                partition.waits_for_disk = True
+                log.flush(self._clock.wall_ms())  # what a recovery found need not be on the disk
 
     def _drop_topic(self, topic: TopicState) -> None:
         self.partitions_by_id.pop(topic.topic_id, None)
@@ -157,7 +162,13 @@ class ReplicaManager:
 
     # -- appends ---------------------------------------------------------------------------------------------------
     def note_append(self, partition: Partition) -> None:
-        """Its watchers are looked at when the requests at hand are done."""
+        """Its watchers are looked at when the requests at hand are done, and when it is on the disk if it has to be."""
+        if self.commits is not None:
+            self.commits.note(partition)
+        self.wake_readers(partition)
+
+    def wake_readers(self, partition: Partition) -> None:
+        """There is something new to read: at the next `complete_delayed`."""
         if self.fetches.has_watchers(partition.key):
             self._appended[partition.key] = None
 

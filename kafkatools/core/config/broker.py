@@ -642,6 +642,13 @@ BROKER_ONLY: tuple[Setting, ...] = (
         at_least(1),
     ),
     Setting("log.dirs", LIST, None, "The log directories."),
+    Setting(
+        "log.durability",
+        STRING,
+        "none",
+        "With fsync, produce is answered only after the records are on the disk. Apache Kafka has no such setting.",
+        one_of("none", "fsync"),
+    ),
     Setting("log.flush.interval.messages", LONG, LONG_MAX, "Default of the topic setting flush.messages.", at_least(1)),
     Setting("log.flush.interval.ms", LONG, None, "Default of the topic setting flush.ms."),
     Setting(

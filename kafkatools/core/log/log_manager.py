@@ -97,6 +97,8 @@ class LogManager:
             log_start_offset=0 if is_new else self._start_offsets.get(name, 0),
             tasks=self.tasks,
         )
+        if is_new:
+            log.storage("creating the directory", lambda: self.files.fsync_directory(self.directory))
         log.assign_topic_id(topic_id)
         log.update_high_watermark(log.log_end_offset)
         self.logs[name] = log

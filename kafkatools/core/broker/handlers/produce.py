@@ -91,7 +91,7 @@ def handle(node: Node, request: Request) -> Response:
         if any(result.error_code for _, partitions in results for result in partitions):
             raise CloseConnection("a produce request with acks=0 failed")
         return NO_RESPONSE
-    if data.acks == ALL and not all(status.partition.is_replicated_to(status.required_offset) for status in statuses):
+    if statuses and not all(status.partition.is_replicated_to(status.required_offset) for status in statuses):
         return _delay(node, request, data, results, statuses)
     return [encode_response(request, results)]
 
@@ -148,7 +148,7 @@ def _append(
         node.note_failure(error)
         return failed_result(index, error)
     node.replicas.note_append(partition)
-    if data.acks == ALL:
+    if data.acks == ALL or partition.waits_for_disk:
         statuses.append(ProduceStatus(partition, info.last_offset + 1))
     return PartitionResult(index, NONE, info.first_offset, info.log_append_time, info.log_start_offset)
 
