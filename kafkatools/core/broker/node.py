@@ -14,6 +14,7 @@ from typing import Any
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.controller.controller import Controller
+from kafkatools.core.broker.controller.metadata_image import MetadataDelta
 from kafkatools.core.broker.controller.metadata_log import MetadataLog, data_records
 from kafkatools.core.broker.dispatch import Dispatcher
 from kafkatools.core.broker.fetch_session import FetchSessionCache
@@ -25,6 +26,8 @@ from kafkatools.core.broker.formatter import (
     write_directory,
 )
 from kafkatools.core.broker.group_commit import GroupCommit
+from kafkatools.core.broker.group_coordinator.coordinator import GroupCoordinator
+from kafkatools.core.broker.group_coordinator.service import expire_offsets, note_deleted_topics, open_groups
 from kafkatools.core.broker.listener import Listener
 from kafkatools.core.broker.node_settings import node_settings
 from kafkatools.core.broker.partition import Partition
@@ -73,6 +76,7 @@ class Node:
         self.logs = LogManager(self.files, self.log_directory)
         self.controller: Controller
         self.replicas: ReplicaManager
+        self.groups: GroupCoordinator
         self.listener: Listener
 
     # -- start -----------------------------------------------------------------------------------------------------
@@ -170,6 +174,13 @@ class Node:
         self.controller.start(endpoints, bootstrap, is_clean=is_clean)
         if is_new:
             self._adopt_partitions()
+        self.groups = open_groups(self)
+        self.controller.apply_delta = self._apply_delta
+
+    def _apply_delta(self, delta: MetadataDelta) -> None:
+        self.replicas.apply_delta(delta)
+        if delta.removed_topics:
+            note_deleted_topics(self, delta)
 
     def _bootstrap_records(self) -> list[Any]:
         path = f"{self.log_directory}/{BOOTSTRAP_CHECKPOINT}"
@@ -202,6 +213,7 @@ class Node:
         self._every(HOUSEKEEPING_MS, lambda: self.logs.tasks.run_due(self.clock.wall_ms()))
         interval = config.log_retention_check_interval_ms
         self._every(interval, self._retention, min(interval, FIRST_RETENTION_MS))
+        self._every(config.offsets_retention_check_interval_ms, lambda: expire_offsets(self))
         self._every(config.log_flush_offset_checkpoint_interval_ms, self.logs.checkpoint_recovery_points)
         self._every(config.log_flush_start_offset_checkpoint_interval_ms, self.logs.checkpoint_start_offsets)
         self._every(config.replica_high_watermark_checkpoint_interval_ms, self.logs.checkpoint_high_watermarks)

@@ -1,0 +1,374 @@
+"""The group coordinator: what the APIs ask, decided here (Kafka's GroupCoordinatorService and GroupMetadataManager).
+
+Rules:
+- Everything runs on the listener's thread. Answers to requests that waited are collected and sent when the state is at
+  rest (`send_answers`): sending one may bring in that client's next request.
+- `member_id` is "" for a client that has none yet, `instance_id` None unless the member is static.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+from kafkatools.core.broker.group_coordinator import offset_records
+from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
+from kafkatools.core.broker.group_coordinator.group import Group
+from kafkatools.core.broker.group_coordinator.keyed_timer import KeyedTimer
+from kafkatools.core.broker.group_coordinator.member import Member
+from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset
+from kafkatools.core.broker.group_coordinator.offsets import Offsets, Place
+from kafkatools.core.broker.group_coordinator.offsets_topic import Store
+from kafkatools.core.broker.group_coordinator.rebalance import GroupSettings, Rebalancing
+from kafkatools.core.broker.group_coordinator.requests import (
+    Answer,
+    Client,
+    JoinRequest,
+    MemberIdentity,
+    SyncRequest,
+    join_error,
+    sync_error,
+)
+from kafkatools.core.broker.group_coordinator.states import GroupState
+from kafkatools.core.broker.timer import Timer
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import (
+    GroupIdNotFound,
+    GroupMaxSizeReached,
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    InvalidCommitOffsetSize,
+    InvalidGroupId,
+    InvalidSessionTimeout,
+    KafkaError,
+    MemberIdRequired,
+    MessageTooLarge,
+    RebalanceInProgress,
+    RecordListTooLarge,
+    UnknownMemberId,
+)
+
+GROUP_ID_NOT_FOUND_SINCE = 9
+
+
+class GroupCoordinator:
+    """All groups of this broker."""
+
+    def __init__(self, settings: GroupSettings, store: Store, timer: Timer, clock: Clock) -> None:
+        self.clock = clock
+        self.offsets = Offsets()
+        self._store = store
+        self._pending_answers: list[Callable[[], None]] = []
+        self._course = Rebalancing(settings, store, KeyedTimer(timer, clock, self.send_answers), clock)
+        self._settings = settings
+
+    @property
+    def groups(self) -> dict[str, Group]:
+        return self._course.groups
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+    def later(self, send: Callable[[], None]) -> None:
+        """Send when the state is at rest."""
+        self._pending_answers.append(send)
+
+    def send_answers(self) -> None:
+        """Send what has been decided."""
+        pending = self._pending_answers
+        while pending:
+            pending.pop(0)()
+
+    # -- joining ---------------------------------------------------------------------------------------------------
+    def join(self, request: JoinRequest, answer: Answer) -> None:
+        """JoinGroup."""
+        try:
+            self._check_join(request)
+            group = self._group_to_join(request)
+            self._ensure_room(group, request.member_id)
+            if not group.supports(request.protocol_type, request.protocols):
+                raise InconsistentGroupProtocol()
+            if request.member_id:
+                self._join_again(group, request, answer)
+            else:
+                self._join_first(group, request, answer)
+        except GroupMaxSizeReached as error:
+            answer(join_error("", error.code))
+        except KafkaError as error:
+            answer(join_error(request.member_id, coordinator_error_code(error)))
+
+    def _check_join(self, request: JoinRequest) -> None:
+        if not request.group_id:
+            raise InvalidGroupId()
+        settings = self._settings
+        if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+            raise InvalidSessionTimeout()
+
+    def _group_to_join(self, request: JoinRequest) -> Group:
+        group = self.groups.get(request.group_id)
+        if group is not None:
+            return group
+        if request.member_id:
+            raise UnknownMemberId()
+        group = Group(request.group_id, self.clock.wall_ms())
+        self._store.append(group.group_id, [offset_records.new_group(group)])
+        self.groups[group.group_id] = group
+        return group
+
+    def _ensure_room(self, group: Group, member_id: str) -> None:
+        """acceptJoiningMember; while members join, those who are back already count."""
+        member = group.members.get(member_id)
+        if group.is_in(GroupState.EMPTY):
+            return
+        if group.is_in(GroupState.PREPARING_REBALANCE):
+            is_accepted = member is not None and member.is_awaiting_join
+            count = len(group.awaiting_join)
+        else:
+            is_accepted, count = member is not None, len(group.members)
+        if not is_accepted and count >= self._settings.max_size:
+            group.remove(member_id)
+            self._course.cancel_session(group, member_id)
+            raise GroupMaxSizeReached()
+
+    def _join_first(self, group: Group, request: JoinRequest, answer: Answer) -> None:
+        if request.instance_id in group.static_members:
+            self._course.return_static_member(group, request, answer)
+            return
+        member_id = f"{request.instance_id or request.client.client_id}-{uuid.uuid4()}"
+        if request.instance_id is None and request.needs_member_id:
+            group.pending_join.add(member_id)
+            self._course.schedule_session(group, member_id, request.session_timeout_ms)
+            answer(join_error(member_id, MemberIdRequired.code))
+            return
+        self._course.add_member(group, request, member_id, answer)
+
+    def _join_again(self, group: Group, request: JoinRequest, answer: Answer) -> None:
+        if request.member_id in group.pending_join:
+            self._course.add_member(group, request, request.member_id, answer)
+            return
+        member = group.ensure_member(request.member_id, request.instance_id)
+        if group.is_in(GroupState.PREPARING_REBALANCE):
+            self._course.update_member(group, member, request, answer)
+        elif group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+            is_leader_asking = group.is_in(GroupState.STABLE) and group.is_leader(member.member_id)
+            if is_leader_asking or member.protocols != request.protocols:
+                self._course.update_member(group, member, request, answer)
+            else:
+                answer(group.joined_fields(member))
+        else:
+            raise UnknownMemberId()
+
+    # -- syncing, living, leaving ----------------------------------------------------------------------------------
+    def sync(self, request: SyncRequest, answer: Answer) -> None:
+        """SyncGroup."""
+        try:
+            group, member = self._member(request.group_id, request.member_id, request.instance_id)
+            group.ensure_generation(request.generation_id)
+            if _differ(request.protocol_type, group.protocol_type) or _differ(
+                request.protocol_name, group.protocol_name
+            ):
+                raise InconsistentGroupProtocol()
+            if group.is_in(GroupState.PREPARING_REBALANCE):
+                raise RebalanceInProgress()
+        except KafkaError as error:
+            answer(sync_error(error.code))
+            return
+        if group.is_in(GroupState.STABLE):
+            self._course.note_sync(group, member.member_id)
+            answer(group.synced_fields(member))
+            return
+        group.complete_sync(member, sync_error(RebalanceInProgress.code))
+        member.sync_answer = answer
+        self._course.note_sync(group, member.member_id)
+        if group.is_leader(member.member_id):
+            self._course.store_assignments(group, dict(request.assignments))
+
+    def heartbeat(self, group_id: str, generation_id: int, member_id: str, instance_id: str | None) -> int:
+        """Heartbeat; the error code."""
+        try:
+            group, member = self._member(group_id, member_id, instance_id)
+            group.ensure_generation(generation_id)
+        except KafkaError as error:
+            return error.code
+        self._course.reschedule_session(group, member)
+        return RebalanceInProgress.code if group.is_in(GroupState.PREPARING_REBALANCE) else 0
+
+    def leave(self, group_id: str, members: Sequence[MemberIdentity]) -> tuple[int, list[int]]:
+        """LeaveGroup; the error code of the request and one for each member."""
+        if not group_id:
+            return InvalidGroupId.code, []
+        group = self.groups.get(group_id)
+        if group is None:
+            return 0, [UnknownMemberId.code] * len(members)
+        codes = [self._leave_one(group, identity) for identity in members]
+        if 0 in codes:
+            self._course.go_on_without(group)
+        return 0, codes
+
+    def _leave_one(self, group: Group, identity: MemberIdentity) -> int:
+        member_id, instance_id = identity
+        if member_id in group.pending_join:
+            group.remove(member_id)
+            self._course.cancel_session(group, member_id)
+            return 0
+        try:
+            if not member_id:
+                member_id = group.static_members.get(instance_id or "", "")
+            self._course.remove_member(group, group.ensure_member(member_id, instance_id))
+        except KafkaError as error:
+            return error.code
+        return 0
+
+    def _member(self, group_id: str, member_id: str, instance_id: str | None) -> tuple[Group, Member]:
+        if not group_id:
+            raise InvalidGroupId()
+        group = self.groups.get(group_id)
+        if group is None:
+            raise UnknownMemberId()
+        return group, group.ensure_member(member_id, instance_id)
+
+    # -- offsets ---------------------------------------------------------------------------------------------------
+    def ensure_may_commit(self, group_id: str, identity: MemberIdentity, generation_id: int, version: int) -> None:
+        """Whether this member may commit now; a commit counts as a heartbeat. A group nobody joined is made by the
+        first commit. Raises a KafkaError."""
+        group = self.groups.get(group_id)
+        if group is None:
+            if generation_id < 0:
+                return
+            raise GroupIdNotFound() if version >= GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration()
+        group.ensure_may_commit(identity.member_id, identity.instance_id, generation_id)
+        member = group.members.get(identity.member_id)
+        if member is not None:
+            self._course.reschedule_session(group, member)
+
+    def commit(self, group_id: str, offsets: Sequence[tuple[Place, CommittedOffset]]) -> None:
+        """Write the offsets, then remember them. Raises a KafkaError with the code for the client."""
+        records = [offset_records.committed_offset(group_id, *place, committed) for place, committed in offsets]
+        try:
+            self._store.append(group_id, records)
+        except (MessageTooLarge, RecordListTooLarge) as error:
+            raise InvalidCommitOffsetSize() from error
+        if group_id not in self.groups:
+            self.groups[group_id] = Group(group_id, self.clock.wall_ms())
+        for place, committed in offsets:
+            self.offsets.put(group_id, place, committed)
+
+    def delete_offsets(self, group_id: str, places: Iterable[Place]) -> None:
+        """Forget offsets of a group. Raises a KafkaError."""
+        known = [place for place in places if self.offsets.get(group_id, place) is not None]
+        self._store.append(group_id, [offset_records.offset_tombstone(group_id, *place) for place in known])
+        for place in known:
+            self.offsets.remove(group_id, place)
+
+    def group(self, group_id: str) -> Group:
+        """The group; GroupIdNotFound."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise GroupIdNotFound(f"Group {group_id} not found.")
+        return group
+
+    def delete_group(self, group_id: str) -> None:
+        """Delete a group without members, and its offsets. Raises a KafkaError."""
+        group = self.group(group_id)
+        group.ensure_may_delete()
+        self._delete(group)
+
+    def _delete(self, group: Group) -> None:
+        places = list(self.offsets.of_group(group.group_id))
+        records = [offset_records.offset_tombstone(group.group_id, *place) for place in places]
+        self._store.append(group.group_id, [*records, offset_records.group_tombstone(group.group_id)])
+        self.offsets.remove_group(group.group_id)
+        self._course.forget(group)
+
+    # -- upkeep ----------------------------------------------------------------------------------------------------
+    def expire_offsets(self, retention_ms: int) -> None:
+        """Forget offsets that were not used for so long, and empty groups that have none (cleanupGroupMetadata)."""
+        now_ms = self.clock.wall_ms()
+        for group in list(self.groups.values()):
+            expired = self.offsets.expired(group, now_ms, retention_ms)
+            try:
+                self.delete_offsets(group.group_id, expired)
+                if group.is_in(GroupState.EMPTY) and not self.offsets.of_group(group.group_id):
+                    self._delete(group)
+            except KafkaError as error:
+                self._store.note_failure(error)
+
+    def forget_topics(self, topics: Collection[str]) -> None:
+        """Topics were deleted, and so are their offsets (onPartitionsDeleted)."""
+        doomed: dict[str, list[Place]] = {}
+        for topic in topics:
+            for group_id, place in self.offsets.of_topic(topic):
+                doomed.setdefault(group_id, []).append(place)
+        for group_id, places in doomed.items():
+            try:
+                self.delete_offsets(group_id, places)
+            except KafkaError as error:
+                self._store.note_failure(error)
+
+    def unload(self) -> None:
+        """`__consumer_offsets` itself is gone, and every group with it."""
+        for group in list(self.groups.values()):
+            self._course.forget(group)
+        self.offsets.clear()
+        self.send_answers()
+
+    # -- reading back ----------------------------------------------------------------------------------------------
+    def load(self, records: Iterable[tuple[Any, Any]]) -> None:
+        """Take over what was written, then give every member its session time to be heard of."""
+        for key, value in records:
+            kind = type(key).__schema__.name
+            if kind in ("OffsetCommitKey", "LegacyOffsetCommitKey"):
+                self._load_offset(key, value)
+            elif kind == "GroupMetadataKey":
+                self.groups[key.group] = group_of(key.group, value)
+        for group_id in {group_id for group_id in self.offsets.group_ids() if group_id not in self.groups}:
+            self.groups[group_id] = Group(group_id, self.clock.wall_ms())
+        for group in self.groups.values():
+            for member in group.members.values():
+                self._course.reschedule_session(group, member)
+            if len(group.members) > self._settings.max_size:
+                self._course.prepare_rebalance(group)
+
+    def _load_offset(self, key: Any, value: Any) -> None:
+        expire_ms = getattr(value, "expire_timestamp", offset_records.NO_TIMESTAMP)
+        committed = CommittedOffset(
+            value.offset,
+            getattr(value, "leader_epoch", -1),
+            value.metadata,
+            value.commit_timestamp,
+            None if expire_ms < 0 else expire_ms,
+            getattr(value, "topic_id", None),
+        )
+        self.offsets.put(key.group, (key.topic, key.partition), committed)
+
+
+def group_of(group_id: str, value: Any) -> Group:
+    """The group that a record describes: stable with its members, else empty."""
+    since_ms = getattr(value, "current_state_timestamp", offset_records.NO_TIMESTAMP)
+    group = Group(group_id, since_ms)
+    for each in value.members:
+        rebalance_timeout_ms = getattr(each, "rebalance_timeout", -1)
+        if rebalance_timeout_ms < 0:
+            rebalance_timeout_ms = each.session_timeout
+        member = Member(
+            each.member_id,
+            getattr(each, "group_instance_id", None),
+            Client(each.client_id, each.client_host),
+            (each.session_timeout, rebalance_timeout_ms),
+            value.protocol_type,
+            ((value.protocol or "", bytes(each.subscription)),),
+        )
+        member.assignment = bytes(each.assignment)
+        group.add(member)
+    group.state = GroupState.STABLE if group.members else GroupState.EMPTY
+    group.previous_state = GroupState.DEAD
+    group.state_since_ms = since_ms if since_ms >= 0 else None
+    group.protocol_type = value.protocol_type or None
+    group.protocol_name = value.protocol
+    group.generation_id = value.generation
+    group.leader_id = value.leader
+    group.recompute_subscriptions()
+    return group
+
+
+def _differ(asked: str | None, held: str | None) -> bool:
+    return asked is not None and held is not None and asked != held

@@ -1,0 +1,31 @@
+"""How a failed write to `__consumer_offsets` is told to a client (CoordinatorOperationExceptionHelper)."""
+
+from __future__ import annotations
+
+from kafkatools.core.errors import (
+    CoordinatorNotAvailable,
+    KafkaError,
+    KafkaStorageError,
+    MessageTooLarge,
+    NotCoordinator,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    RecordListTooLarge,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
+
+_RETRY_LATER = (UnknownTopicOrPartition, NotEnoughReplicas)
+_ASK_ANOTHER = (NotLeaderOrFollower, KafkaStorageError)
+_TOO_LARGE = (MessageTooLarge, RecordListTooLarge)
+
+
+def coordinator_error_code(error: KafkaError) -> int:
+    """The code to answer with."""
+    if isinstance(error, _RETRY_LATER):
+        return CoordinatorNotAvailable.code
+    if isinstance(error, _ASK_ANOTHER):
+        return NotCoordinator.code
+    if isinstance(error, _TOO_LARGE):
+        return UnknownServerError.code
+    return error.code

@@ -1,0 +1,174 @@
+"""`__consumer_offsets`: made on first use, appended to, and read back at start.
+
+Rules: all of a group lies in one partition, found by the hash of its id; a group's records of one change are one
+batch. Reading back keeps the last value of each key and decodes only those; batches of a transaction count when its
+commit marker is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from kafkatools.core.broker.controller.metadata_image import TopicState
+from kafkatools.core.broker.controller.topics import NewTopic
+from kafkatools.core.broker.partition import Partition
+from kafkatools.core.errors import CoordinatorNotAvailable, KafkaError, KafkaStorageError
+
+TOPIC = "__consumer_offsets"
+Record = tuple[bytes, bytes | None]
+READ_BYTES = 1 << 20
+RECORD_OVERHEAD_BYTES = 64
+UNFRAMED_BYTES = 128
+
+
+class Store(Protocol):
+    """Where the coordinator's records go."""
+
+    def append(self, group_id: str, records: Sequence[Record]) -> None:
+        """Write the records of a group as one batch; raises a KafkaError when they are not written."""
+
+    def note_failure(self, error: Exception) -> None:
+        """A write failed that no client waits for."""
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode: over UTF-16 units, as a signed int of 32 bits."""
+    value = 0
+    data = text.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(data), 2):
+        value = (31 * value + (data[index] << 8 | data[index + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def partition_for(group_id: str, partition_count: int) -> int:
+    """The partition of a group (Utils.abs: the least int counts as 0)."""
+    value = java_hash(group_id)
+    return (0 if value == -(1 << 31) else abs(value)) % partition_count
+
+
+class OffsetsTopic:
+    """The topic on this node."""
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+
+    @property
+    def _topic(self) -> TopicState | None:
+        topic: TopicState | None = self._node.controller.image.topics.get(TOPIC)
+        return topic
+
+    def ensure_exists(self) -> TopicState:
+        """The topic, made now when it is not there; raises CoordinatorNotAvailable. One node can hold one replica."""
+        topic = self._topic
+        if topic is not None:
+            return topic
+        config = self._node.config
+        wanted = NewTopic(
+            TOPIC,
+            config.offsets_topic_num_partitions,
+            1,
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+            },
+        )
+        result: TopicState | KafkaError = self._node.controller.create_topics([wanted])[TOPIC]
+        if isinstance(result, KafkaError):
+            self._node.note_failure(result)
+            raise CoordinatorNotAvailable(str(result))
+        return result
+
+    def append(self, group_id: str, records: Sequence[Record]) -> None:
+        """Write the records of a group as one batch; raises a KafkaError when they are not written."""
+        from kafkatools.core.records.builder import BatchBuilder
+
+        if not records:
+            return
+        topic = self.ensure_exists()
+        partition = self._node.replicas.get(TOPIC, partition_for(group_id, len(topic.partitions)))
+        now_ms = self._node.clock.wall_ms()
+        size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records) + UNFRAMED_BYTES
+        builder = BatchBuilder(size, self._node.config.offsets_topic_compression_codec, base_sequence=0)
+        for key, value in records:
+            builder.append(now_ms, key, value)
+        try:
+            partition.append(memoryview(bytearray(builder.close())), now_ms)
+        except OSError as error:
+            self._node.note_failure(error)
+            raise KafkaStorageError(str(error)) from error
+        self._node.replicas.note_append(partition)
+
+    def note_failure(self, error: Exception) -> None:
+        """Report what nobody waits for."""
+        self._node.note_failure(error)
+
+    def read_back(self) -> Iterator[tuple[Any, Any]]:
+        """Key and value entities of everything that holds now; records of a kind not known here are passed over."""
+        partitions: dict[int, Partition] = self._node.replicas.partitions.get(TOPIC, {})
+        for _, partition in sorted(partitions.items()):
+            if partition.log.log_end_offset > partition.log.log_start_offset:
+                yield from decoded(last_values(partition, self._node.note_failure))
+
+
+def last_values(partition: Partition, note_failure: Callable[[Exception], None]) -> dict[bytes, bytes]:
+    """The last value of each key, without those that were deleted."""
+    from kafkatools.core.records.batch import RecordBatch, read_batches
+
+    log = partition.log
+    values: dict[bytes, bytes | None] = {}
+    open_transactions: dict[int, list[tuple[bytes | None, bytes | None]]] = {}
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, READ_BYTES).read()
+        before = offset
+        for batch in read_batches(data):
+            assert isinstance(batch, RecordBatch)
+            if batch.next_offset <= offset:
+                continue
+            offset = batch.next_offset
+            try:
+                _take(batch, values, open_transactions)
+            except KafkaError as error:
+                note_failure(error)
+        if offset == before:
+            break
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _take(
+    batch: Any, values: dict[bytes, bytes | None], open_transactions: dict[int, list[tuple[bytes | None, bytes | None]]]
+) -> None:
+    if batch.is_control:
+        _end_transaction(batch, values, open_transactions)
+        return
+    columns = batch.columns()
+    records = [(columns.key(i), columns.value(i)) for i in range(columns.count)]
+    if batch.is_transactional:
+        open_transactions.setdefault(batch.producer_id, []).extend(records)
+    else:
+        values.update((key, value) for key, value in records if key is not None)
+
+
+def _end_transaction(
+    batch: Any, values: dict[bytes, bytes | None], open_transactions: dict[int, list[tuple[bytes | None, bytes | None]]]
+) -> None:
+    from kafkatools.core.records.control import ControlRecordType, EndTransactionMarker
+
+    marker = EndTransactionMarker.of_batch(batch)
+    records = open_transactions.pop(batch.producer_id, [])
+    if marker.type is ControlRecordType.COMMIT:
+        values.update((key, value) for key, value in records if key is not None)
+
+
+def decoded(values: dict[bytes, bytes]) -> Iterator[tuple[Any, Any]]:
+    """Entities of the records whose kind is known."""
+    from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
+    from kafkatools.core.protocol.schemas.offsets import decode_record
+
+    for key, value in values.items():
+        try:
+            yield decode_record(key, value)
+        except (RecordFormatError, UnknownRecordType):
+            continue

@@ -1,0 +1,80 @@
+"""What the handlers ask of the coordinator, and how it answers.
+
+An answer is a callable that takes the response's fields; it is called exactly once, at once or later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Fields = dict[str, Any]
+Answer = Callable[[Fields], None]
+Protocols = tuple[tuple[str, bytes], ...]
+
+UNKNOWN_MEMBER = ""
+NO_GENERATION = -1
+
+
+class Client(NamedTuple):
+    """Who asks: the client id, and the address as Kafka prints it (`/127.0.0.1`)."""
+
+    client_id: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """JoinGroup. `needs_member_id`: a first join only gives a member id (KIP-394, version 4 on); `may_skip_assignment`:
+    the client understands skip_assignment (KIP-814, version 9)."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client: Client
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    needs_member_id: bool = False
+    may_skip_assignment: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """SyncGroup."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: Sequence[tuple[str, bytes]] = ()
+
+
+class MemberIdentity(NamedTuple):
+    """A member as a request names it."""
+
+    member_id: str
+    instance_id: str | None = None
+
+
+def join_error(member_id: str, error_code: int) -> Fields:
+    """A JoinGroup response that only says why not."""
+    return {
+        "error_code": error_code,
+        "generation_id": NO_GENERATION,
+        "protocol_type": None,
+        "protocol_name": None,
+        "leader": "",
+        "skip_assignment": False,
+        "member_id": member_id,
+        "members": [],
+    }
+
+
+def sync_error(error_code: int) -> Fields:
+    """A SyncGroup response that only says why not."""
+    return {"error_code": error_code, "protocol_type": None, "protocol_name": None, "assignment": b""}

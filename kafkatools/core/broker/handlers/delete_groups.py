@@ -1,0 +1,31 @@
+"""DeleteGroups (key 42), versions 0-2: empty groups with their offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
+from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (0, 2)
+
+
+def handle(node: Node, request: Request) -> Response:
+    """One answer per group; a group named twice is deleted once."""
+    entity = request.decode()
+    names = list(dict.fromkeys(entity.groups_names))
+    results = [{"group_id": name, "error_code": _delete(node, name)} for name in names]
+    node.groups.send_answers()
+    return request.respond({"results": results})
+
+
+def _delete(node: Node, group_id: str) -> int:
+    try:
+        node.groups.delete_group(group_id)
+    except KafkaError as error:
+        return coordinator_error_code(error)
+    return 0

@@ -1,0 +1,74 @@
+"""DescribeGroups (key 15), versions 0-6: groups of the classic protocol.
+
+A group that is not there is "Dead"; from version 6 on also an error (KIP-1043).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.group_coordinator.group import Group
+from kafkatools.core.broker.group_coordinator.states import GroupState
+from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.errors import GroupIdNotFound
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (0, 6)
+FIRST_VERSION_OF_OPERATIONS = 3
+FIRST_VERSION_OF_NOT_FOUND = 6
+NOT_ASKED = -(1 << 31)
+ALL_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))  # READ, DELETE, DESCRIBE, DESCRIBE_ and ALTER_CONFIGS
+
+
+def handle(node: Node, request: Request) -> Response:
+    """State and members of each."""
+    entity = request.decode()
+    is_asked = request.version >= FIRST_VERSION_OF_OPERATIONS and entity.include_authorized_operations
+    operations = ALL_OPERATIONS if is_asked else NOT_ASKED
+    groups = [
+        {**_describe(node, request.version, group_id), "authorized_operations": operations}
+        for group_id in entity.groups
+    ]
+    return request.respond({"groups": groups})
+
+
+def _describe(node: Node, version: int, group_id: str) -> dict[str, Any]:
+    group = node.groups.groups.get(group_id)
+    if group is None:
+        is_error = version >= FIRST_VERSION_OF_NOT_FOUND
+        return {
+            "error_code": GroupIdNotFound.code if is_error else 0,
+            "error_message": f"Group {group_id} not found." if is_error else None,
+            "group_id": group_id,
+            "group_state": GroupState.DEAD.value,
+            "protocol_type": "",
+            "protocol_data": "",
+            "members": [],
+        }
+    is_stable = group.is_in(GroupState.STABLE)
+    return {
+        "error_code": 0,
+        "error_message": None,
+        "group_id": group_id,
+        "group_state": group.state.value,
+        "protocol_type": group.protocol_type or "",
+        "protocol_data": (group.protocol_name or "") if is_stable else "",
+        "members": _members(group, is_stable=is_stable),
+    }
+
+
+def _members(group: Group, *, is_stable: bool) -> list[dict[str, Any]]:
+    """Subscriptions and assignments hold only while the group is stable."""
+    return [
+        {
+            "member_id": member.member_id,
+            "group_instance_id": member.instance_id,
+            "client_id": member.client.client_id,
+            "client_host": member.client.host,
+            "member_metadata": member.metadata(group.protocol_name or "") if is_stable else b"",
+            "member_assignment": member.assignment if is_stable else b"",
+        }
+        for member in group.members.values()
+    ]

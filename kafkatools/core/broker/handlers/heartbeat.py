@@ -1,0 +1,21 @@
+"""Heartbeat (key 12), versions 0-4."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.requests import Request, Response
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (0, 4)
+FIRST_VERSION_OF_INSTANCE_ID = 3
+
+
+def handle(node: Node, request: Request) -> Response:
+    """The member lives; it may hear that a rebalance goes on."""
+    entity = request.decode()
+    instance_id = entity.group_instance_id if request.version >= FIRST_VERSION_OF_INSTANCE_ID else None
+    code = node.groups.heartbeat(entity.group_id, entity.generation_id, entity.member_id, instance_id)
+    return request.respond({"error_code": code})

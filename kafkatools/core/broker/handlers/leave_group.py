@@ -1,0 +1,32 @@
+"""LeaveGroup (key 13), versions 0-5: one member, from version 3 on several, static ones by their instance id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.group_coordinator.requests import MemberIdentity
+from kafkatools.core.broker.requests import Request, Response
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (0, 5)
+FIRST_VERSION_OF_BATCHES = 3
+
+
+def handle(node: Node, request: Request) -> Response:
+    """Take members out."""
+    entity = request.decode()
+    if request.version >= FIRST_VERSION_OF_BATCHES:
+        members = [MemberIdentity(each.member_id, each.group_instance_id) for each in entity.members]
+    else:
+        members = [MemberIdentity(entity.member_id)]
+    code, codes = node.groups.leave(entity.group_id, members)
+    node.groups.send_answers()
+    if request.version < FIRST_VERSION_OF_BATCHES:
+        return request.respond({"error_code": code or codes[0]})
+    answers = [
+        {"member_id": each.member_id, "group_instance_id": each.instance_id, "error_code": member_code}
+        for each, member_code in zip(members, codes, strict=False)
+    ]
+    return request.respond({"error_code": code, "members": answers})

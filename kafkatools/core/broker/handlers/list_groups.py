@@ -1,0 +1,33 @@
+"""ListGroups (key 16), versions 0-5, with the filters by state (KIP-518) and type (KIP-848)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.requests import Request, Response
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (0, 5)
+FIRST_VERSION_OF_STATES = 4
+FIRST_VERSION_OF_TYPES = 5
+CLASSIC = "classic"
+
+
+def handle(node: Node, request: Request) -> Response:
+    """Every group that passes the filters; an empty filter passes all."""
+    entity = request.decode()
+    states = {state.lower() for state in entity.states_filter} if request.version >= FIRST_VERSION_OF_STATES else None
+    types = {kind.lower() for kind in entity.types_filter} if request.version >= FIRST_VERSION_OF_TYPES else None
+    groups = [
+        {
+            "group_id": group.group_id,
+            "protocol_type": group.protocol_type or "",
+            "group_state": group.state.value,
+            "group_type": CLASSIC,
+        }
+        for group in node.groups.groups.values()
+        if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
+    ]
+    return request.respond({"error_code": 0, "groups": groups})

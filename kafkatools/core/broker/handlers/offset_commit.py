@@ -1,0 +1,106 @@
+"""OffsetCommit (key 8), versions 2-10: by topic name, from version 10 on by topic id.
+
+All partitions that may be committed are one batch of records; the others say why not.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
+from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset
+from kafkatools.core.broker.group_coordinator.offsets import Place
+from kafkatools.core.broker.group_coordinator.requests import MemberIdentity
+from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.errors import KafkaError, OffsetMetadataTooLarge, UnknownTopicId, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.controller.metadata_image import TopicState
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (2, 10)
+LAST_VERSION_OF_RETENTION = 4
+FIRST_VERSION_OF_LEADER_EPOCH = 6
+FIRST_VERSION_OF_INSTANCE_ID = 7
+FIRST_VERSION_OF_IDS = 10
+Codes = dict[int, list[tuple[int, int]]]
+
+
+def handle(node: Node, request: Request) -> Response:
+    """Commit, and say of each partition how it went."""
+    entity = request.decode()
+    version = request.version
+    generation_id = entity.generation_id_or_member_epoch
+    instance_id = entity.group_instance_id if version >= FIRST_VERSION_OF_INSTANCE_ID else None
+    offsets: list[tuple[Place, CommittedOffset]] = []
+    answers: list[tuple[Any, list[dict[str, int]]]] = []
+    failed = 0
+    try:
+        identity = MemberIdentity(entity.member_id, instance_id)
+        node.groups.ensure_may_commit(entity.group_id, identity, generation_id, version)
+        expire_ms = _expiry(node, entity, version)
+        for topic in entity.topics:
+            answers.append((topic, _take_topic(node, version, topic, expire_ms, offsets)))
+        if offsets:
+            node.groups.commit(entity.group_id, offsets)
+    except KafkaError as error:
+        failed = coordinator_error_code(error)
+        answers = [(topic, _failed(node, version, topic, failed)) for topic in entity.topics]
+    topics = [
+        {"name": getattr(topic, "name", ""), "topic_id": getattr(topic, "topic_id", None), "partitions": partitions}
+        for topic, partitions in answers
+    ]
+    return request.respond({"topics": topics})
+
+
+def _topic(node: Node, version: int, topic: Any) -> tuple[TopicState | None, int]:
+    image = node.controller.image
+    if version >= FIRST_VERSION_OF_IDS:
+        found = image.topics_by_id.get(topic.topic_id) if topic.topic_id is not None else None
+        return found, UnknownTopicId.code
+    return image.topics.get(topic.name), UnknownTopicOrPartition.code
+
+
+def _failed(node: Node, version: int, topic: Any, code: int) -> list[dict[str, int]]:
+    found, missing_code = _topic(node, version, topic)
+    code = code if found is not None else missing_code
+    return [{"partition_index": each.partition_index, "error_code": code} for each in topic.partitions]
+
+
+def _take_topic(
+    node: Node, version: int, topic: Any, expire_ms: int | None, offsets: list[tuple[Place, CommittedOffset]]
+) -> list[dict[str, int]]:
+    """Collect what can be committed; the answers of the topic's partitions should that work."""
+    found, missing_code = _topic(node, version, topic)
+    answers = []
+    for each in topic.partitions:
+        metadata = each.committed_metadata or ""
+        code = 0
+        if found is None:
+            code = missing_code
+        elif each.partition_index not in found.partitions:
+            code = UnknownTopicOrPartition.code
+        elif len(metadata) > node.config.offset_metadata_max_bytes:
+            code = OffsetMetadataTooLarge.code
+        else:
+            committed = CommittedOffset(
+                each.committed_offset,
+                each.committed_leader_epoch if version >= FIRST_VERSION_OF_LEADER_EPOCH else -1,
+                metadata,
+                node.clock.wall_ms(),
+                expire_ms,
+                found.topic_id,
+            )
+            offsets.append(((found.name, each.partition_index), committed))
+        answers.append({"partition_index": each.partition_index, "error_code": code})
+    return answers
+
+
+def _expiry(node: Node, entity: Any, version: int) -> int | None:
+    """Old versions may name how long the offset is kept; -1 is the broker's setting."""
+    if version > LAST_VERSION_OF_RETENTION:
+        return None
+    retention = entity.retention_time
+    retention_ms = retention // timedelta(milliseconds=1) if isinstance(retention, timedelta) else int(retention)
+    return None if retention_ms < 0 else node.clock.wall_ms() + retention_ms

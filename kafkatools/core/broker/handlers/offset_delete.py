@@ -1,0 +1,40 @@
+"""OffsetDelete (key 47), version 0: offsets of topics that the group does not read (KIP-496)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
+from kafkatools.core.broker.group_coordinator.group import Group
+from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.errors import GroupSubscribedToTopic, KafkaError, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (0, 0)
+
+
+def handle(node: Node, request: Request) -> Response:
+    """One answer per partition; an offset that is not there counts as deleted."""
+    entity = request.decode()
+    try:
+        group = node.groups.group(entity.group_id)
+        group.ensure_may_delete_offsets()
+        topics = [(topic, _refusal(node, group, topic.name)) for topic in entity.topics]
+        places = [(topic.name, each.partition_index) for topic, code in topics if not code for each in topic.partitions]
+        node.groups.delete_offsets(entity.group_id, places)
+    except KafkaError as error:
+        return request.respond({"error_code": coordinator_error_code(error), "topics": []})
+    return request.respond({"error_code": 0, "topics": [_answer(topic, code) for topic, code in topics]})
+
+
+def _refusal(node: Node, group: Group, topic: str) -> int:
+    if topic not in node.controller.image.topics:
+        return UnknownTopicOrPartition.code
+    return GroupSubscribedToTopic.code if group.is_subscribed_to(topic) else 0
+
+
+def _answer(topic: Any, code: int) -> dict[str, Any]:
+    partitions = [{"partition_index": each.partition_index, "error_code": code} for each in topic.partitions]
+    return {"name": topic.name, "partitions": partitions}
