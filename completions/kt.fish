@@ -122,6 +122,7 @@ complete -c kt -n '__fish_seen_subcommand_from sandbox' -l json -d 'Write JSON, 
 complete -c kt -n '__fish_seen_subcommand_from sandbox' -l help -d 'Show this text and stop.'
 complete -c kt -n __fish_use_subcommand -a server-start -d 'Run a broker in the foreground.'
 complete -c kt -n '__fish_seen_subcommand_from server-start' -l override -d 'A setting that replaces that of the file.' -x
+complete -c kt -n '__fish_seen_subcommand_from server-start' -l durability -d 'What an acknowledged record survives. none, as in Kafka: the end of the process, not a loss of power. fsync: a loss of power too; it is on the disk before acks=1 or all is answered, and before it is read.' -x
 complete -c kt -n '__fish_seen_subcommand_from server-start' -l insecure -d 'Listen on addresses that other machines can reach, without any protection.'
 complete -c kt -n '__fish_seen_subcommand_from server-start' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__fish_seen_subcommand_from server-start' -l help -d 'Show this text and stop.'

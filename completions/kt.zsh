@@ -22,7 +22,7 @@ _kt() {
             dump-log) words_of=(--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version) ;;
             storage) words_of=(info format version-mapping feature-dependencies random-uuid --json --help) ;;
             sandbox) words_of=(start status stop --json --help) ;;
-            server-start) words_of=(--override --insecure --json --help --version) ;;
+            server-start) words_of=(--override --durability --insecure --json --help --version) ;;
             server-stop) words_of=(--node-id --json --help --version) ;;
             completion) words_of=(--shell --topics --bootstrap-server --json --help --version) ;;
             dump-log-segments) words_of=(--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version) ;;

@@ -38,11 +38,14 @@ def run_start(console: Console, args: Args) -> ExitStatus:
     """Starts the sandbox, or says that it runs."""
     from kafkatools.core.broker.sandbox import SandboxOptions, ensure_started
 
-    options = SandboxOptions(args.port, args.dir, _pairs(args.set), args.idle_minutes * _MINUTE_MS)
+    settings = _pairs(args.set)
+    if args.durability is not None:
+        settings["log.durability"] = args.durability
+    options = SandboxOptions(args.port, args.dir, settings, args.idle_minutes * _MINUTE_MS)
     info = ensure_started(console.home, None, options)
     state = "started" if info.started else "running"
     line = f"Started on {info.bootstrap}" if info.started else f"Already running on {info.bootstrap}"
-    if not info.started and (args.given("port") or args.given("dir") or args.given("set")):
+    if not info.started and any(args.given(name) for name in ("port", "dir", "set", "durability")):
         raise CommandError(f"the sandbox is already running on {info.bootstrap}; stop it first: kt sandbox stop")
     _show(console, args, f"{line} (pid {info.pid}, data in {info.directory})", _row(info, state))
     return ExitStatus.OK
@@ -87,6 +90,13 @@ def run_stop(console: Console, args: Args) -> ExitStatus:
 _START_OPTIONS = (
     Option("--port", "Port to listen on; without it 29092, or a free one if that is taken.", value="PORT", type=int),
     Option("--dir", "Directory of the data; without it one below KT_HOME.", value="DIR"),
+    Option(
+        "--durability",
+        "What an acknowledged record survives. none, as in Kafka: the end of the process, not a loss of power. "
+        "fsync: a loss of power too; it is on the disk before acks=1 or all is answered, and before it is read.",
+        value="LEVEL",
+        choices=("none", "fsync"),
+    ),
     Option("--set", "A setting of the broker.", value="KEY=VALUE", repeatable=True),
     Option(
         "--idle-minutes", "Minutes without a request after which it stops; 0: never.", value="N", type=int, default=30

@@ -26,6 +26,8 @@ def run(console: Console, args: Args) -> ExitStatus:
         if not equals:
             raise UsageError(f"--override wants property=value, not {text}")
         values[key] = value
+    if args.durability is not None:
+        values["log.durability"] = args.durability
     node = _node(console, args, values)
     _serve(console, node)
     return ExitStatus.OK
@@ -85,6 +87,14 @@ COMMAND = Command(
     "Run a broker in the foreground.",
     (
         Option("--override", "A setting that replaces that of the file.", value="PROPERTY=VALUE", repeatable=True),
+        Option(
+            "--durability",
+            "What an acknowledged record survives. none, as in Kafka: the end of the process, not a loss of power. "
+            "fsync: a loss of power too; it is on the disk before acks=1 or all is answered, and before it is read.",
+            value="LEVEL",
+            choices=("none", "fsync"),
+            ours=True,
+        ),
         Option("--insecure", "Listen on addresses that other machines can reach, without any protection.", ours=True),
     ),
     run,

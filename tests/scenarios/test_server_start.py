@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.broker_client import BrokerClient
+from support.broker_client import BrokerClient, batch
 
 
 class Server:
@@ -97,6 +97,24 @@ def test_ctrl_c_is_a_clean_stop(server: Server) -> None:
     server.process.send_signal(signal.SIGINT)
     assert server.end() == 0
     assert (server.home / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_with_durability_fsync_an_answer_outlives_the_recovery_that_trusts_nothing(server: Server) -> None:
+    format_directory(server)
+    lines = server.start("--durability", "fsync", "--override", "log.flush.offset.checkpoint.interval.ms=10")
+    host, _, port = lines[-1].rpartition(" ")[2].partition(":")
+    checkpoint = server.home / "data" / "recovery-point-offset-checkpoint"
+    with BrokerClient(host, int(port)) as client:
+        topics: list[dict[str, Any]] = [{"name": "t", "num_partitions": 1, "replication_factor": 1}]
+        assert client.call(19, 7, topics=topics).topics[0].error_code == 0
+        assert [client.produce("t", batch([b"v"]), acks=acks).base_offset for acks in (-1, 1)] == [0, 1]
+        while not checkpoint.exists() or "t 0 2" not in checkpoint.read_text():
+            client.call(18, 0)
+    assert server.process is not None
+    server.process.kill()
+    server.end()
+    refused = server.run("server-start", str(server.properties), "--durability", "sometimes")
+    assert (refused.returncode, b"sometimes" in refused.stderr) == (2, True)
 
 
 def test_a_directory_that_is_not_formatted_is_refused_in_kafkas_words(server: Server) -> None:
