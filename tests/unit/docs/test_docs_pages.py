@@ -5,8 +5,13 @@ from __future__ import annotations
 import pathlib
 import re
 import runpy
+import struct
 
 import pytest
+
+from kafkatools.core.log.batch_headers import V2_HEADER
+from kafkatools.core.log.offset_index import OffsetIndex
+from kafkatools.core.log.time_index import TimeIndex
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 GENERATED = runpy.run_path(str(DOCS / "generate.py"))
@@ -39,3 +44,27 @@ def test_internal_settings_are_left_out() -> None:
 def test_links_between_pages_lead_somewhere(page: pathlib.Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def _columns(page: str) -> list[tuple[int, int, str]]:
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| (\w+) \|", (DOCS / "formats" / page).read_text(encoding="utf-8"), re.M)
+    return [(int(at), int(size), kind) for at, size, kind in rows]
+
+
+@pytest.mark.parametrize(
+    ("page", "layout"),
+    [
+        ("record-batch.md", V2_HEADER),
+        ("message-set.md", struct.Struct(">qiIbb")),
+        ("offset-index.md", OffsetIndex.entry),
+        ("time-index.md", TimeIndex.entry),
+        ("transaction-index.md", struct.Struct(">hqqqq")),
+        ("producer-snapshot.md", struct.Struct(">qhiqiqiq")),
+    ],
+)
+def test_fields_of_a_format_are_those_that_are_read(page: str, layout: struct.Struct) -> None:
+    kinds = {"int8": "b", "int16": "h", "int32": "i", "uint32": "I", "int64": "q"}
+    columns = _columns(page)
+    assert ">" + "".join(kinds[kind] for _, _, kind in columns) == layout.format
+    assert [at for at, _, _ in columns] == [sum(size for _, size, _ in columns[:row]) for row in range(len(columns))]
+    assert [size for _, size, _ in columns] == [struct.calcsize(">" + kinds[kind]) for _, _, kind in columns]
