@@ -11,15 +11,18 @@ import struct
 import zlib
 from typing import Any, ClassVar
 
+from kafkatools.core.log.batch_headers import (
+    HEADER_SIZE,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LOG_OVERHEAD,
+    MIN_LEGACY_SIZE,
+    V2_HEADER,
+)
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.records.crc import crc32c
 
-HEADER_UP_TO_MAGIC = 17
-LOG_OVERHEAD = 12
-HEADER_SIZE = 61
 HEADER_UP_TO_CRC_END = 21
-LEGACY_MINIMUM = 14
 LEGACY_HEADER_V0 = 18
 LEGACY_HEADER_V1 = 26
 
@@ -27,7 +30,6 @@ LARGEST_IN_MEMORY = 64 << 20
 """Of a larger batch with a wrong checksum no more is read: such a length is damage."""
 
 _PREFIX = struct.Struct(">qiib")
-_HEADER = struct.Struct(">qiibIhiqqqhii")
 _LEGACY_V0 = struct.Struct(">qiIbB")
 _LEGACY_V1 = struct.Struct(">qiIbBq")
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -92,7 +94,7 @@ class BatchHeader:
             self.producer_epoch,
             self.base_sequence,
             self.record_count,
-        ) = _HEADER.unpack_from(header)
+        ) = V2_HEADER.unpack_from(header)
         computed = crc32c(view[21:size_bytes]) if crc is None else crc
         self.is_valid = size_bytes >= HEADER_SIZE and computed == self.crc
 
@@ -145,7 +147,7 @@ class LegacyHeader:
         self.offset, _, self.crc, self.magic, self.attributes = _LEGACY_V0.unpack_from(header)
         self.max_timestamp = _LEGACY_V1.unpack_from(header)[5] if self.magic == 1 else -1
         computed = zlib.crc32(view[16:size_bytes]) if crc is None else crc
-        self.is_valid = size_bytes - LOG_OVERHEAD >= LEGACY_MINIMUM and computed == self.crc
+        self.is_valid = size_bytes - LOG_OVERHEAD >= MIN_LEGACY_SIZE and computed == self.crc
 
     @property
     def last_offset(self) -> int:
@@ -201,13 +203,13 @@ def next_batch(file: SegmentFile, position: int, end: int, shown_name: str) -> H
 
     `shown_name` is the file's name in Kafka's message.
     """
-    if position >= end - HEADER_UP_TO_MAGIC:
+    if position >= end - HEADER_SIZE_UP_TO_MAGIC:
         return None
-    prefix = file.view(position, HEADER_UP_TO_MAGIC)
-    if len(prefix) < HEADER_UP_TO_MAGIC:
+    prefix = file.view(position, HEADER_SIZE_UP_TO_MAGIC)
+    if len(prefix) < HEADER_SIZE_UP_TO_MAGIC:
         return None
     size = _PREFIX.unpack_from(prefix)[1]
-    if size < LEGACY_MINIMUM:
+    if size < MIN_LEGACY_SIZE:
         raise Damage(record_size_message(size, shown_name), position)
     if position > end - LOG_OVERHEAD - size:
         return None
@@ -233,4 +235,4 @@ def _checksum(file: SegmentFile, position: int, size: int, kind: Any) -> int:
 
 
 def record_size_message(size: int, shown_name: str) -> str:
-    return f"Found record size {size} smaller than minimum record overhead ({LEGACY_MINIMUM}) in file {shown_name}."
+    return f"Found record size {size} smaller than minimum record overhead ({MIN_LEGACY_SIZE}) in file {shown_name}."

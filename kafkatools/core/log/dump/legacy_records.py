@@ -9,11 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from kafkatools.core.log.batch_headers import LOG_OVERHEAD, MIN_LEGACY_SIZE
 from kafkatools.core.log.dump.batch_headers import (
     LEGACY_HEADER_V0,
     LEGACY_HEADER_V1,
-    LEGACY_MINIMUM,
-    LOG_OVERHEAD,
     LegacyHeader,
 )
 from kafkatools.core.log.dump.damage import Damage
@@ -109,8 +108,8 @@ def _inner_messages(data: memoryview) -> Iterator[LegacyHeader]:
     position = 0
     while position + LOG_OVERHEAD <= len(data):
         _, size = _PREFIX.unpack_from(data, position)
-        if size < LEGACY_MINIMUM:
-            raise Damage(f"Record size {size} is less than the minimum record overhead ({LEGACY_MINIMUM})")
+        if size < MIN_LEGACY_SIZE:
+            raise Damage(f"Record size {size} is less than the minimum record overhead ({MIN_LEGACY_SIZE})")
         if size > LARGEST_INNER_MESSAGE:
             raise Damage(f"a wrapped message claims {size} bytes")
         if position + LOG_OVERHEAD + size > len(data):

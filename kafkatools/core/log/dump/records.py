@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.log.dump.batch_headers import HEADER_SIZE, BatchHeader, Header, increment_sequence
+from kafkatools.core.log.batch_headers import HEADER_SIZE
+from kafkatools.core.log.dump.batch_headers import BatchHeader, Header, increment_sequence
 from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.records import damage
 
 if TYPE_CHECKING:
     from kafkatools.core.records.columns import RecordColumns
-
-PREMATURE_END = "Incorrect declared batch size, premature EOF reached"
-STILL_REMAINING = "Incorrect declared batch size, records still remaining in file"
-BROKEN_STRUCTURE = "Found invalid record structure"
 
 
 @dataclass(slots=True)
@@ -67,7 +65,7 @@ class RecordReader:
             raw |= (byte & 0x7F) << shift
             shift += 7
             if shift > limit:
-                raise Damage(BROKEN_STRUCTURE)
+                raise Damage(damage.STRUCTURE)
         raw = (raw | byte << shift) & ((1 << bits) - 1)
         return (raw >> 1) ^ -(raw & 1)
 
@@ -141,7 +139,7 @@ def _records(header: BatchHeader, data: memoryview) -> Iterator[DumpedRecord]:
     for number in range(1, header.record_count + 1):
         record = _record(header, reader)
         if number == header.record_count and reader.remaining:
-            raise Damage(STILL_REMAINING)
+            raise Damage(damage.REMAINING)
         yield record
 
 
@@ -149,22 +147,16 @@ def _record(header: BatchHeader, reader: RecordReader) -> DumpedRecord:
     try:
         size = reader.varint()
     except _Truncated:
-        raise Damage(PREMATURE_END) from None
+        raise Damage(damage.PREMATURE_END) from None
     if size > reader.remaining:
-        raise Damage(
-            f"Invalid record size: expected {size} bytes in record payload, "
-            f"but instead the buffer has only {reader.remaining} remaining bytes."
-        )
+        raise Damage(damage.too_large(size, reader.remaining))
     start = reader.position
     try:
         record = _body(header, reader)
     except _Truncated:
-        raise Damage(BROKEN_STRUCTURE) from None
+        raise Damage(damage.STRUCTURE) from None
     if reader.position - start != size:
-        raise Damage(
-            f"Invalid record size: expected to read {size} bytes in record payload, "
-            f"but instead read {reader.position - start}"
-        )
+        raise Damage(damage.wrong_size(size, reader.position - start))
     return record
 
 
@@ -189,14 +181,14 @@ def _body(header: BatchHeader, reader: RecordReader) -> DumpedRecord:
 def _headers(reader: RecordReader) -> tuple[tuple[bytes, bytes | None], ...]:
     count = reader.varint()
     if count < 0:
-        raise Damage(f"Found invalid number of record headers {count}")
+        raise Damage(damage.wrong_header_count(count))
     if count > reader.remaining:
-        raise Damage(f"Found invalid number of record headers. {count} is larger than the remaining size of the buffer")
+        raise Damage(damage.header_count_too_large(count))
     headers = []
     for _ in range(count):
         name_size = reader.varint()
         if name_size < 0:
-            raise Damage(f"Invalid negative header key size {name_size}")
+            raise Damage(damage.wrong_header_key_size(name_size))
         name = bytes(reader.sized(name_size) or b"")
         value = reader.sized(reader.varint())
         headers.append((name, None if value is None else bytes(value)))

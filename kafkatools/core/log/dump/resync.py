@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 import zlib
 
-from kafkatools.core.log.dump.batch_headers import HEADER_SIZE, LEGACY_HEADER_V0, LOG_OVERHEAD
+from kafkatools.core.log.batch_headers import HEADER_SIZE, LOG_OVERHEAD
+from kafkatools.core.log.dump.batch_headers import LEGACY_HEADER_V0
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.records.crc import crc32c
 

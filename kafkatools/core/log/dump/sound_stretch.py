@@ -11,7 +11,8 @@ from array import array
 from collections.abc import Callable
 
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.log.dump.batch_headers import HEADER_SIZE, LARGEST_IN_MEMORY, LOG_OVERHEAD
+from kafkatools.core.log.batch_headers import HEADER_SIZE, LOG_OVERHEAD
+from kafkatools.core.log.dump.batch_headers import LARGEST_IN_MEMORY
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.segment_file import WINDOW_BYTES, SegmentFile
