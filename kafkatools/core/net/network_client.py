@@ -309,8 +309,7 @@ class NetworkClient:
         except EndOfStream:
             self._broken.append((channel, self._end_of_stream(channel)))
         except OSError as problem:
-            reason = problem.strerror or str(problem)
-            self._broken.append((channel, Disconnected(f"Connection to {self._name(channel.node_id)} lost: {reason}")))
+            self._broken.append((channel, self._lost(channel, problem)))
 
     def _handle_frame(self, channel: Channel, frame: memoryview, now_ms: int) -> None:
         node = channel.node_id
@@ -519,6 +518,11 @@ class NetworkClient:
         if isinstance(error, NotKafka):
             return NotKafka(f"{self._name(channel.node_id)} did not answer as Kafka does: {error}")
         return error
+
+    def _lost(self, channel: Channel, problem: OSError) -> KafkaError:
+        if not channel.has_received:  # how a TLS server hangs up on plain text
+            return self._end_of_stream(channel)
+        return Disconnected(f"Connection to {self._name(channel.node_id)} lost: {problem.strerror or problem}")
 
     def _end_of_stream(self, channel: Channel) -> KafkaError:
         name = self._name(channel.node_id)

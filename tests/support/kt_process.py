@@ -1,0 +1,121 @@
+"""`kt` as a process of its own, and a broker that a test can kill and start again."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+
+from support.kt import run_kt
+
+KT = (sys.executable, "-m", "kafkatools")
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+
+
+def environment(home: pathlib.Path) -> Mapping[str, str]:
+    """The environment of a process: the sandbox off, a home of its own."""
+    return {**os.environ, "KT_SANDBOX": "off", "KT_HOME": str(home)}
+
+
+def start_kt(home: pathlib.Path, *arguments: str, **streams: int) -> subprocess.Popen[bytes]:
+    """Starts `kt ARGUMENTS` with pipes on all three streams unless others are given."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    return subprocess.Popen([*KT, *arguments], env=environment(home), **pipes)  # type: ignore[call-overload,no-any-return]
+
+
+def kt_process(
+    home: pathlib.Path, *arguments: str, stdin: bytes = b"", timeout: float = 60
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs `kt ARGUMENTS` to its end."""
+    return subprocess.run(
+        [*KT, *arguments], input=stdin, env=environment(home), capture_output=True, timeout=timeout, check=False
+    )
+
+
+def error_lines(stderr: bytes) -> list[str]:
+    """The lines of stderr; fails when there is a stack trace among them."""
+    text = stderr.decode()
+    assert "Traceback" not in text and "internal error" not in text, text
+    return text.splitlines()
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+class BrokerProcess:
+    """`kt server-start` on a directory of its own. Settings: Kafka's names."""
+
+    def __init__(self, directory: pathlib.Path, settings: Mapping[str, str] | None = None) -> None:
+        port, controller = free_port(), free_port()
+        self.bootstrap = f"127.0.0.1:{port}"
+        self.directory = directory / "data"
+        self._home = directory
+        self._port = port
+        self._file = directory / "server.properties"
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "log.dirs": str(self.directory),
+            **(settings or {}),
+        }
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = pathlib.Path(properties["log.dirs"])
+        self._file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        formatted = run_kt("storage", "format", "-t", CLUSTER_ID, "-c", str(self._file))
+        assert formatted.status == 0, formatted.err
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def child(self) -> subprocess.Popen[bytes]:
+        """The process that runs."""
+        assert self._child is not None
+        return self._child
+
+    def start(self) -> None:
+        """Starts it and waits until it listens."""
+        log_path = self._home / "log"
+        with log_path.open("ab") as log:
+            self._child = subprocess.Popen(
+                [*KT, "server-start", str(self._file)], stdout=log, stderr=log, env=environment(self._home)
+            )
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and self._child.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self._port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        raise AssertionError(f"the broker did not start: {log_path.read_text(errors='replace')[-2000:]}")
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is written any more."""
+        self.child.kill()
+        self.child.wait(30)
+
+    def stop(self) -> None:
+        """The clean end, if it runs."""
+        if self._child is not None and self._child.poll() is None:
+            self._child.send_signal(signal.SIGTERM)
+            self._child.wait(30)
+
+    def values(self, topic: str) -> list[bytes]:
+        """What the topic holds, as the console consumer prints it."""
+        ran = kt_process(
+            self._home,
+            *("console-consumer", "--bootstrap-server", self.bootstrap, "--topic", topic),
+            *("--from-beginning", "--exit-at-end"),
+        )
+        assert ran.returncode == 0, ran.stderr.decode()
+        return ran.stdout.splitlines()
