@@ -28,19 +28,6 @@ def json_bytes(data: bytes | memoryview | None) -> str | dict[str, str] | None:
         return {"b64": binascii.b2a_base64(data, newline=False).decode("ascii")}
 
 
-def bytes_of_json(value: object) -> bytes | None:
-    """The inverse of json_bytes; ValueError for anything else."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return value.encode("utf-8")
-    if isinstance(value, dict) and set(value) == {"b64"} and isinstance(value["b64"], str):
-        import base64
-
-        return base64.b64decode(value["b64"], validate=True)
-    raise ValueError('neither a string, null nor {"b64": ...}')
-
-
 def json_line(row: Mapping[str, Any]) -> str:
     """One object as one line without its newline; bytes inside are turned by json_bytes."""
     return _dumps(_plain(row))

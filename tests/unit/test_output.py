@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkatools.output import bytes_of_json, json_bytes, json_error, json_line, table, visible
+from kafkatools.core.producer.json_records import bytes_of_json
+from kafkatools.output import json_bytes, json_error, json_line, table, visible
 
 
 @given(st.none() | st.binary())

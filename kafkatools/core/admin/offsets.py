@@ -22,7 +22,6 @@ READ_COMMITTED = 1
 
 # The first version of ListOffsets that knows a special timestamp (KIP-734, KIP-405, KIP-1005, KIP-1023).
 _MIN_VERSIONS = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
-_DEFAULT_TIMEOUT_VERSION = 10
 
 
 class PartitionOffset(NamedTuple):

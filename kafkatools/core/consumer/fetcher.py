@@ -201,10 +201,6 @@ class Fetcher:
         for part in self._sessions[node].session_partitions:
             self._subscriptions.clear_preferred_read_replica(part)
 
-    def has_in_flight(self) -> bool:
-        """Whether an answer is awaited."""
-        return bool(self._in_flight)
-
     def has_completed(self) -> bool:
         """Whether something waits to be collected that may be handed out now."""
         return any(self._is_current(fetch) for fetch in self._completed)

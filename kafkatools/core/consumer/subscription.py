@@ -220,9 +220,6 @@ class SubscriptionState:
     def fetchable_partitions(self, wanted: Callable[[TopicPartition], bool]) -> list[TopicPartition]:
         return [part for part, state in self._assignment.items() if state.is_fetchable and wanted(part)]
 
-    def has_all_fetch_positions(self) -> bool:
-        return all(state.position is not None for state in self._assignment.values())
-
     # --- reset
 
     def request_offset_reset(self, partition: TopicPartition, strategy: AutoOffsetResetStrategy | None = None) -> None:

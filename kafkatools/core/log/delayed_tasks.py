@@ -15,11 +15,6 @@ class DelayedTasks:
     def __len__(self) -> int:
         return len(self._heap)
 
-    @property
-    def next_due_ms(self) -> int | None:
-        """When the next task is due, None when there is none."""
-        return self._heap[0][0] if self._heap else None
-
     def schedule(self, due_ms: int, task: Callable[[], None]) -> None:
         """Run a task once `run_due` is called at or after `due_ms`."""
         heapq.heappush(self._heap, (due_ms, next(self._sequence), task))

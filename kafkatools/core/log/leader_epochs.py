@@ -44,16 +44,6 @@ class LeaderEpochCache:
         """The newest epoch, None when none was written."""
         return self.entries[-1].epoch if self.entries else None
 
-    @property
-    def earliest_entry(self) -> EpochEntry | None:
-        """The oldest epoch still in the log."""
-        return self.entries[0] if self.entries else None
-
-    @property
-    def previous_epoch(self) -> int | None:
-        """The epoch before the newest."""
-        return self.entries[-2].epoch if len(self.entries) > 1 else None
-
     def assign(self, epoch: int, start_offset: int) -> None:
         """Note that `epoch` writes from `start_offset` on. Entries that contradict it (a later epoch, or a start at or
         above this offset) are dropped, as in LeaderEpochFileCache.assign."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptIndex
 from kafkatools.core.log.files import FileSystem
-from kafkatools.core.log.sparse_index import MAX_RELATIVE_OFFSET, InvalidIndexOffset, SparseIndex
+from kafkatools.core.log.sparse_index import InvalidIndexOffset, SparseIndex
 
 
 class OffsetPosition(NamedTuple):
@@ -58,10 +58,6 @@ class OffsetIndex(SparseIndex):
         """Every slot of the file in order, preallocated zeros included (as offset = base offset, position 0)."""
         for number in range(self.entry_count):
             yield self.entry_at(number)
-
-    def can_append_offset(self, offset: int) -> bool:
-        """Whether an offset fits an entry's four bytes."""
-        return 0 <= offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry; raises InvalidIndexOffset unless the offset is above the last one."""

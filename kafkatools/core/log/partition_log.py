@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from kafkatools.core.errors import InvalidRecord, KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
 from kafkatools.core.log import recovery
-from kafkatools.core.log.append_validation import AppendRules, check_batch, single_batch, split_batches
+from kafkatools.core.log.append_validation import AppendRules, check_batch, check_contents, single_batch, split_batches
 from kafkatools.core.log.batch_headers import (
+    CODEC_MASK,
     LOG_OVERHEAD,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
@@ -111,11 +112,6 @@ class PartitionLog:
         return self.epochs.latest_epoch
 
     @property
-    def unflushed_messages(self) -> int:
-        """Records since the last flush."""
-        return self.log_end_offset - self.recovery_point
-
-    @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of the oldest undecided transaction."""
         offset = self.producer_state.first_unstable_offset
@@ -209,6 +205,8 @@ class PartitionLog:
             return self._append_several(records, leader_epoch, now_ms, origin, transaction_version)
         is_client = origin is AppendOrigin.CLIENT
         check_batch(header, records, self.config.max_message_bytes, self.topic_partition, is_client=is_client)
+        if is_client and header.attributes & CODEC_MASK == 0:
+            header = check_contents(header, records, self.topic_partition)
         append_time = None
         if not self.rules.is_plain(header, now_ms):
             records, header, append_time = self._as_topic_wants(records, header, origin, now_ms)

@@ -95,11 +95,6 @@ class ProducerEntry:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     @property
-    def first_data_offset(self) -> int:
-        """The first offset of the oldest batch kept, -1 without one."""
-        return self.batches[0].first_offset if self.batches else NO_OFFSET
-
-    @property
     def last_offset_delta(self) -> int:
         """The last offset of the last batch minus its first."""
         return self.batches[-1].offset_delta if self.batches else 0

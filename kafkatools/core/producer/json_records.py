@@ -30,8 +30,8 @@ def read_json_record(topic: str, line: bytes, number: int) -> ProducerRecord:
     try:
         return ProducerRecord(
             topic,
-            _bytes(row.get("value")),
-            _bytes(row.get("key")),
+            bytes_of_json(row.get("value")),
+            bytes_of_json(row.get("key")),
             _integer(row.get("partition")),
             _integer(row.get("timestamp")),
             tuple(_header(pair) for pair in row.get("headers") or ()),
@@ -40,7 +40,8 @@ def read_json_record(topic: str, line: bytes, number: int) -> ProducerRecord:
         raise MalformedLine(f"Line {number}: {error}") from None
 
 
-def _bytes(value: Any) -> bytes | None:
+def bytes_of_json(value: Any) -> bytes | None:
+    """The bytes that JSON stands for; ValueError for anything else."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -64,7 +65,7 @@ def _integer(value: Any) -> int | None:
 def _header(pair: Any) -> tuple[Any, bytes | None]:
     if not isinstance(pair, list) or len(pair) != 2:
         raise ValueError("a header is [name, value]")
-    name = pair[0] if isinstance(pair[0], str) else _bytes(pair[0])
+    name = pair[0] if isinstance(pair[0], str) else bytes_of_json(pair[0])
     if name is None:
         raise ValueError("a header has a name")
-    return name, _bytes(pair[1])
+    return name, bytes_of_json(pair[1])

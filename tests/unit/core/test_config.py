@@ -97,7 +97,8 @@ def test_bad_value_is_an_error_that_names_the_setting(label: str, name: str, raw
 
 @pytest.mark.parametrize("value", ["*", "", "0:1,1:2"])
 def test_throttled_replicas_take_pairs_or_all(value: str) -> None:
-    Config(table("TOPIC"), {"leader.replication.throttled.replicas": value})
+    config = Config(table("TOPIC"), {"leader.replication.throttled.replicas": value})
+    assert to_text(config.leader_replication_throttled_replicas) == value
 
 
 def test_unknown_name_is_an_error_with_the_nearest_name() -> None:

@@ -28,7 +28,6 @@ INLINE_BYTES = 4096
 _HEAD = Struct(">ihqq")
 _INT64 = Struct(">q")
 _SIZE_AND_CORRELATION = Struct(">ii")
-Chosen = Sequence[tuple[FetchPartition, FetchedPartition]]
 
 
 def handle(node: Node, request: Request) -> Response:

@@ -152,7 +152,7 @@ def test_any_bytes_are_survived(codec: CompressionType, data: bytes, magic: int)
     head = {1: b"\x1f\x8b\x08", 2: b"", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}[codec]
     for packed in (data, head + data):
         with contextlib.suppress(KafkaError):
-            decompress(codec, packed, magic=magic, max_output_bytes=1 << 16)
+            assert len(decompress(codec, packed, magic=magic, max_output_bytes=1 << 16)) <= 1 << 16
 
 
 @pytest.mark.parametrize("number", [-1, 5, 6, 7])
