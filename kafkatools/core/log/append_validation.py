@@ -1,10 +1,12 @@
 """What a batch must be before it is appended (LogValidator, UnifiedLog.analyzeAndValidateRecords).
 
-The header and the checksum are always checked: cost per batch. Records are decoded only when a rule is about them: a
-compacted topic (every record needs a key), timestamps that may be out of range, a codec or a timestamp type that the
-topic wants otherwise. A batch that has to be written anew comes back as new bytes.
+The header, the checksum and, when nothing is compressed, the form of the records are always checked: the kernel walks
+over them, 2 us for 16 KiB. Compressed records are not unpacked for it (Kafka does). Records are decoded only when a
+rule is about them: a compacted topic (every record needs a key), timestamps that may be out of range, a codec or a
+timestamp type that the topic wants otherwise. A batch that has to be written anew comes back as new bytes.
 """
 
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.errors import (
@@ -29,12 +31,15 @@ from kafkatools.core.log.batch_headers import (
 )
 from kafkatools.core.log.log_config import MAX_LONG, LogConfig
 from kafkatools.core.log.producer_append import AppendOrigin
+from kafkatools.core.records.kernel import check_records
 
 if TYPE_CHECKING:
     from kafkatools.core.records.batch import RecordBatch
     from kafkatools.core.records.columns import RecordColumns
 
 _HIGHEST_CODEC = 4
+_MAX_TIMESTAMP_FIELD = Struct(">q")
+_MAX_TIMESTAMP_POSITION = 35
 _CODEC_IDS = {"uncompressed": 0, "none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _SHOWN_ERRORS = 3
 
@@ -158,6 +163,27 @@ def _check_client_header(header: BatchHeader, label: object) -> None:
             f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id} in "
             f"topic partition {label}"
         )
+
+
+def check_contents(header: BatchHeader, batch: memoryview, label: object) -> BatchHeader:
+    """The records of a client's uncompressed batch: as many as declared, sound, numbered from 0, nothing after them;
+    else InvalidRecord. A newest timestamp that is not that of the records is put right, as Kafka does
+    (DefaultRecordBatch.setMaxTimestamp). Gives the header as it is now."""
+    count, end, newest = check_records(batch, HEADER_SIZE, header.record_count, header.base_timestamp)
+    if count != header.record_count or end != len(batch):
+        from kafkatools.core.records.batch import RecordBatch
+
+        _readable(RecordBatch(batch), label)
+        raise InvalidRecord(
+            f"The offset of the record at batch index {count} does not follow that of the one before it in topic "
+            f"partition {label}"
+        )
+    if newest == header.max_timestamp or header.attributes & TIMESTAMP_TYPE_MASK:
+        return header
+    _MAX_TIMESTAMP_FIELD.pack_into(batch, _MAX_TIMESTAMP_POSITION, newest)
+    crc = compute_crc(batch, 2)
+    CRC_FIELD.pack_into(batch, CRC_POSITION, crc)
+    return header._replace(max_timestamp=newest, crc=crc)
 
 
 class AppendRules:

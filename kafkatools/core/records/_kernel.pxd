@@ -52,6 +52,12 @@ cpdef Py_ssize_t decode_records(
     const unsigned char[::1] data, Py_ssize_t count, long long base_offset, long long base_timestamp, tuple longs, tuple ints, array.array status
 ) except? -1
 
+@cython.locals(
+    source="const unsigned char*", end=Py_ssize_t, row="long long", after=Py_ssize_t, stop=Py_ssize_t, size="long long", timestamp="long long",
+    delta="long long", newest="long long", smallest=int,
+)
+cpdef (long long, Py_ssize_t, long long) check_records(const unsigned char[::1] data, Py_ssize_t position, long long count, long long base_timestamp)
+
 @cython.locals(size=Py_ssize_t)
 cdef Py_ssize_t _body_size(long long timestamp_delta, long long offset_delta, Py_ssize_t key_length, Py_ssize_t value_length, Py_ssize_t headers_size) noexcept nogil
 @cython.locals(size=Py_ssize_t)

@@ -355,6 +355,42 @@ def decode_records(  # noqa: PLR0915 - one statement per field of the format
     return row
 
 
+def check_records(data: Buffer, position: int, count: int, base_timestamp: int) -> tuple[int, int, int]:
+    """Walks the record area of an uncompressed v2 batch from `position` to the end of the data without keeping
+    anything: how many of `count` records are sound and numbered 0, 1, 2..., where the first one begins that was not
+    taken, and the newest timestamp (-1 when all are older, LogValidator's NO_TIMESTAMP).
+    """
+    source = _items(data)
+    end = len(data)
+    smallest = MINIMUM_RECORD_BODY
+    newest = -1
+    row = 0
+    after = position
+    while row < count:
+        size, position = _varint(source, after, end)
+        if position < 0 or size < smallest or size > end - position:
+            break
+        stop = position + size
+        timestamp, position = _varlong(source, position + 1, stop)
+        delta, position = _varint(source, position, stop)
+        if delta != row:
+            break
+        size, position = _varint(source, position, stop)
+        position = _skip(position, size, stop)
+        size, position = _varint(source, position, stop)
+        position = _skip(position, size, stop)
+        size, position = _varint(source, position, stop)
+        if size != 0:
+            position = _skip_headers(source, position, size, stop)
+        if position != stop:
+            break
+        timestamp = _as_long(base_timestamp + timestamp)
+        newest = max(newest, timestamp)
+        after = stop
+        row += 1
+    return row, after, newest
+
+
 # -- encoding --
 
 

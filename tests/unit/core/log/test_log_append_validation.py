@@ -1,5 +1,6 @@
 """What a leader refuses to append, with Kafka's error codes; a refused batch leaves the log as it was."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from support.log_batches import CONTROL, NOW_MS, TRANSACTIONAL, make_batch, make_marker, set_crc
 
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import InvalidRecord, KafkaError
 from kafkatools.core.log.append_validation import RejectedRecords, RejectedTimestamps
 from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.log.partition_log import PartitionLog
@@ -48,6 +49,8 @@ REFUSED = {
     "no records by its count": (make_batch(record_count=0), 87),
     "a count below the offset range": (make_batch([b"a", b"b"], record_count=1), 87),
     "a count above the offset range": (make_batch([b"a"], record_count=2), 87),
+    "a declared count below the records": (make_batch([b"a", b"b"], record_count=1, last_offset_delta=0), 87),
+    "a declared count above the records": (make_batch([b"a"], record_count=2, last_offset_delta=1), 87),
     "a control batch": (make_batch(attributes=CONTROL), 87),
     "a producer without a sequence": (make_batch(producer_id=5, producer_epoch=0), 87),
     "an unknown codec": (make_batch(attributes=5), 76),
@@ -61,6 +64,69 @@ REFUSED = {
 def test_a_client_batch_is_refused(what: str, log: PartitionLog) -> None:
     batch, code = REFUSED[what]
     assert error_code(log, bytearray(batch)) == code
+
+
+def edited(position: int, *values: int) -> bytearray:
+    """The batch of records (a), (b) with some bytes of its records replaced: each record is length, attributes,
+    timestamp delta, offset delta, key length, value length, value, header count."""
+    batch = make_batch([b"a", b"b"])
+    batch[61 + position : 61 + position + len(values)] = bytes(values)
+    set_crc(batch)
+    return batch
+
+
+BAD_RECORDS = {
+    "too few declared": (
+        make_batch([b"a", b"b"], record_count=1, last_offset_delta=0),
+        "Incorrect declared batch size, records still remaining in file",
+    ),
+    "too many declared": (
+        make_batch([b"a"], record_count=2, last_offset_delta=1),
+        "Incorrect declared batch size, premature EOF reached",
+    ),
+    "a record beyond the end": (edited(8, 20), "Invalid record size: expected 10 bytes in record payload, but instead"),
+    "a record that is longer than its fields": (edited(0, 16), "Invalid record size: expected to read 8 bytes"),
+    "a value beyond the end": (edited(5, 100), "Found invalid record structure"),
+    "a varint without end": (edited(2, *[0xFF] * 14), "Found invalid record structure"),
+    "a negative header count": (edited(7, 1), "Found invalid number of record headers -1"),
+    "more headers than bytes": (edited(7, 60), "Found invalid number of record headers. 30 is larger"),
+    "an offset twice": (edited(8 + 3, 0), "The offset of the record at batch index 1 does not follow"),
+    "an offset left out": (edited(8 + 3, 4), "The offset of the record at batch index 1 does not follow"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_RECORDS)
+def test_records_that_are_not_what_the_header_says_are_refused_in_kafkas_words(what: str, log: PartitionLog) -> None:
+    batch, message = BAD_RECORDS[what]
+    with pytest.raises(InvalidRecord, match=re.escape(message) + ".*in topic partition t-0$"):
+        append(log, bytearray(batch))
+    assert (log.log_end_offset, log.size_bytes) == (0, 0)
+    assert append(log, make_batch()).first_offset == 0
+
+
+def test_the_coordinator_and_the_leader_are_trusted_with_the_form_of_their_records(log: PartitionLog) -> None:
+    batch, _ = BAD_RECORDS["an offset left out"]
+    assert append(log, bytearray(batch), origin=AppendOrigin.COORDINATOR).last_offset == 1
+
+
+@pytest.mark.parametrize(("claimed", "records"), [(NOW_MS + 5, [3, 1]), (NOW_MS, [2, 9]), (NOW_MS, [-1])])
+def test_a_newest_timestamp_that_is_none_of_the_records_is_put_right(
+    claimed: int, records: list[int], log: PartitionLog
+) -> None:
+    batch = make_batch([b"v"] * len(records), timestamps=records)
+    batch[35:43] = claimed.to_bytes(8, "big")
+    set_crc(batch)
+    assert append(log, batch).batch_max_timestamp == max(records)
+    stored = RecordBatch(log.read(0, 1000).read())
+    stored.ensure_valid()
+    assert stored.max_timestamp == max(records)
+
+
+def test_a_small_newest_timestamp_hides_no_record_from_the_limits(log: PartitionLog) -> None:
+    batch = make_batch(timestamps=[NOW_MS + 3_600_001])
+    batch[35:43] = NOW_MS.to_bytes(8, "big")
+    set_crc(batch)
+    assert error_code(log, batch) == 32
 
 
 def test_a_batch_above_max_message_bytes_is_too_large(tmp_path: Path) -> None:

@@ -95,6 +95,41 @@ def test_varints_agree_on_any_bytes(data: bytes, position: int) -> None:
     assert kernel.read_varlong(data, position) == plain.read_varlong(data, position)
 
 
+@pytest.mark.parametrize("name", ["plain-java", "txn-java"])
+def test_check_records_finds_recorded_batches_sound(kernels: Any, name: str) -> None:
+    checked = 0
+    for batch in read_file_batches(segments(name)[0]):
+        if batch.header[5] & 7:
+            continue
+        data = batch.to_bytes()
+        timestamps = [record.timestamp for record in batch.records()]
+        assert kernels.check_records(data, 61, len(timestamps), batch.base_timestamp) == (
+            len(timestamps),
+            len(data),
+            max(timestamps),
+        )
+        assert kernels.check_records(data, 61, len(timestamps) + 1, 0)[:2] == (len(timestamps), len(data))
+        assert kernels.check_records(data, 61, len(timestamps) - 1, 0)[0] == len(timestamps) - 1
+        checked += 1
+    assert checked
+
+
+@LOOSE
+@given(st.data())
+def test_check_records_agrees_on_damaged_records(data: st.DataObject) -> None:
+    plain = plain_kernel("_kernel")
+    batches = [batch for batch in read_file_batches(segments("plain-java")[0]) if not batch.header[5] & 7]
+    batch = data.draw(st.sampled_from(batches))
+    damaged = bytearray(batch.to_bytes())
+    for _ in range(data.draw(st.integers(0, 4))):
+        damaged[data.draw(st.integers(61, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    del damaged[data.draw(st.integers(62, len(damaged))) :]
+    base = data.draw(st.sampled_from([0, -(2**63), 2**63 - 1, batch.base_timestamp]))
+    expected = plain.check_records(damaged, 61, batch.record_count, base)
+    assert kernel.check_records(damaged, 61, batch.record_count, base) == expected
+    assert 61 <= expected[1] <= len(damaged)
+
+
 @pytest.mark.parametrize(("key", "expected"), MURMUR2.items())
 def test_murmur2_known_values(kernels: Any, key: bytes, expected: int) -> None:
     assert kernels.murmur2(key) == expected
