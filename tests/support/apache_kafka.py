@@ -28,6 +28,7 @@ MAIN_CLASSES = {
     "metadata-quorum": _TOOLS + "MetadataQuorumCommand",
     "storage": "kafka.tools.StorageTool",
     "producer-perf-test": _TOOLS + "ProducerPerformance",
+    "consumer-groups": _TOOLS + "consumer.group.ConsumerGroupCommand",
     "consumer-perf-test": _TOOLS + "ConsumerPerformance",
     "verifiable-producer": _TOOLS + "VerifiableProducer",
     "verifiable-consumer": _TOOLS + "VerifiableConsumer",

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+from kafkatools.core.broker.delayed_produce import ProduceStatus
 from kafkatools.core.broker.group_coordinator import offset_records
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
 from kafkatools.core.broker.group_coordinator.group import Group
@@ -240,17 +241,18 @@ class GroupCoordinator:
         if member is not None:
             self._course.reschedule_session(group, member)
 
-    def commit(self, group_id: str, offsets: Sequence[tuple[Place, CommittedOffset]]) -> None:
-        """Write the offsets, then remember them. Raises a KafkaError with the code for the client."""
+    def commit(self, group_id: str, offsets: Sequence[tuple[Place, CommittedOffset]]) -> ProduceStatus | None:
+        """Write the offsets, then remember them; gives what to wait for. Raises a KafkaError."""
         records = [offset_records.committed_offset(group_id, *place, committed) for place, committed in offsets]
         try:
-            self._store.append(group_id, records)
+            status = self._store.append(group_id, records)
         except (MessageTooLarge, RecordListTooLarge) as error:
             raise InvalidCommitOffsetSize() from error
         if group_id not in self.groups:
             self.groups[group_id] = Group(group_id, self.clock.wall_ms())
         for place, committed in offsets:
             self.offsets.put(group_id, place, committed)
+        return status
 
     def delete_offsets(self, group_id: str, places: Iterable[Place]) -> None:
         """Forget offsets of a group. Raises a KafkaError."""

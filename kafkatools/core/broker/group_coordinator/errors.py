@@ -11,11 +11,12 @@ from kafkatools.core.errors import (
     NotEnoughReplicas,
     NotLeaderOrFollower,
     RecordListTooLarge,
+    RequestTimedOut,
     UnknownServerError,
     UnknownTopicOrPartition,
 )
 
-_RETRY_LATER = (UnknownTopicOrPartition, NotEnoughReplicas)
+_RETRY_LATER = (UnknownTopicOrPartition, NotEnoughReplicas, RequestTimedOut)
 _ASK_ANOTHER = (NotLeaderOrFollower, KafkaStorageError)
 _TOO_LARGE = (MessageTooLarge, RecordListTooLarge)
 

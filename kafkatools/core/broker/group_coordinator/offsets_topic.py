@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from kafkatools.core.broker.controller.metadata_image import TopicState
 from kafkatools.core.broker.controller.topics import NewTopic
+from kafkatools.core.broker.delayed_produce import ProduceStatus
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.errors import CoordinatorNotAvailable, KafkaError, KafkaStorageError
 
@@ -25,8 +26,9 @@ UNFRAMED_BYTES = 128
 class Store(Protocol):
     """Where the coordinator's records go."""
 
-    def append(self, group_id: str, records: Sequence[Record]) -> None:
-        """Write the records of a group as one batch; raises a KafkaError when they are not written."""
+    def append(self, group_id: str, records: Sequence[Record]) -> ProduceStatus | None:
+        """Write the records of a group as one batch; raises a KafkaError when they are not written. What it gives is
+        to be waited for before a client is told that they are kept; None: nothing."""
 
     def note_failure(self, error: Exception) -> None:
         """A write failed that no client waits for."""
@@ -80,12 +82,12 @@ class OffsetsTopic:
             raise CoordinatorNotAvailable(str(result))
         return result
 
-    def append(self, group_id: str, records: Sequence[Record]) -> None:
+    def append(self, group_id: str, records: Sequence[Record]) -> ProduceStatus | None:
         """Write the records of a group as one batch; raises a KafkaError when they are not written."""
         from kafkatools.core.records.builder import BatchBuilder
 
         if not records:
-            return
+            return None
         topic = self.ensure_exists()
         partition = self._node.replicas.get(TOPIC, partition_for(group_id, len(topic.partitions)))
         now_ms = self._node.clock.wall_ms()
@@ -94,11 +96,14 @@ class OffsetsTopic:
         for key, value in records:
             builder.append(now_ms, key, value)
         try:
-            partition.append(memoryview(bytearray(builder.close())), now_ms)
+            info = partition.append(memoryview(bytearray(builder.close())), now_ms)
         except OSError as error:
             self._node.note_failure(error)
             raise KafkaStorageError(str(error)) from error
         self._node.replicas.note_append(partition)
+        return (
+            None if partition.is_replicated_to(info.last_offset + 1) else ProduceStatus(partition, info.last_offset + 1)
+        )
 
     def note_failure(self, error: Exception) -> None:
         """Report what nobody waits for."""

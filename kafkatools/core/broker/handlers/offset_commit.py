@@ -1,19 +1,28 @@
 """OffsetCommit (key 8), versions 2-10: by topic name, from version 10 on by topic id.
 
-All partitions that may be committed are one batch of records; the others say why not.
+All partitions that may be committed are one batch of records; the others say why not. With log.durability=fsync the
+answer waits for the disk, at most offsets.commit.timeout.ms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.delayed_produce import DelayedProduce, ProduceStatus
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
 from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset
 from kafkatools.core.broker.group_coordinator.offsets import Place
 from kafkatools.core.broker.group_coordinator.requests import MemberIdentity
-from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import KafkaError, OffsetMetadataTooLarge, UnknownTopicId, UnknownTopicOrPartition
+from kafkatools.core.broker.requests import DELAYED, Request, Response
+from kafkatools.core.errors import (
+    KafkaError,
+    OffsetMetadataTooLarge,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+    error_for_code,
+)
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.controller.metadata_image import TopicState
@@ -24,29 +33,37 @@ LAST_VERSION_OF_RETENTION = 4
 FIRST_VERSION_OF_LEADER_EPOCH = 6
 FIRST_VERSION_OF_INSTANCE_ID = 7
 FIRST_VERSION_OF_IDS = 10
-Codes = dict[int, list[tuple[int, int]]]
+Answers = list[tuple[Any, list[dict[str, int]]]]
 
 
 def handle(node: Node, request: Request) -> Response:
-    """Commit, and say of each partition how it went."""
+    """Commit, and say of each partition how it went, at once or when the offsets are kept."""
     entity = request.decode()
     version = request.version
-    generation_id = entity.generation_id_or_member_epoch
     instance_id = entity.group_instance_id if version >= FIRST_VERSION_OF_INSTANCE_ID else None
+    identity = MemberIdentity(entity.member_id, instance_id)
     offsets: list[tuple[Place, CommittedOffset]] = []
-    answers: list[tuple[Any, list[dict[str, int]]]] = []
-    failed = 0
     try:
-        identity = MemberIdentity(entity.member_id, instance_id)
-        node.groups.ensure_may_commit(entity.group_id, identity, generation_id, version)
+        node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
         expire_ms = _expiry(node, entity, version)
-        for topic in entity.topics:
-            answers.append((topic, _take_topic(node, version, topic, expire_ms, offsets)))
-        if offsets:
-            node.groups.commit(entity.group_id, offsets)
+        answers = [(topic, _take_topic(node, version, topic, expire_ms, offsets)) for topic in entity.topics]
+        status = node.groups.commit(entity.group_id, offsets) if offsets else None
     except KafkaError as error:
-        failed = coordinator_error_code(error)
-        answers = [(topic, _failed(node, version, topic, failed)) for topic in entity.topics]
+        return _respond(request, _failed(node, version, entity, error))
+    if status is None:
+        return _respond(request, answers)
+
+    def complete(statuses: Sequence[ProduceStatus]) -> None:
+        code = statuses[0].error_code
+        failed = _failed(node, version, entity, error_for_code(code)()) if code else answers
+        request.complete(_respond(request, failed))
+
+    waiting = DelayedProduce(node.config.offsets_commit_timeout_ms, [status], complete)
+    node.produce_purgatory.try_complete_else_watch(waiting, [status.partition.key], node.clock.now_ms())
+    return DELAYED
+
+
+def _respond(request: Request, answers: Answers) -> Response:
     topics = [
         {"name": getattr(topic, "name", ""), "topic_id": getattr(topic, "topic_id", None), "partitions": partitions}
         for topic, partitions in answers
@@ -62,10 +79,16 @@ def _topic(node: Node, version: int, topic: Any) -> tuple[TopicState | None, int
     return image.topics.get(topic.name), UnknownTopicOrPartition.code
 
 
-def _failed(node: Node, version: int, topic: Any, code: int) -> list[dict[str, int]]:
-    found, missing_code = _topic(node, version, topic)
-    code = code if found is not None else missing_code
-    return [{"partition_index": each.partition_index, "error_code": code} for each in topic.partitions]
+def _failed(node: Node, version: int, entity: Any, error: KafkaError) -> Answers:
+    """Nothing was committed: every partition says why."""
+    answers = []
+    for topic in entity.topics:
+        found, missing_code = _topic(node, version, topic)
+        code = coordinator_error_code(error) if found is not None else missing_code
+        answers.append(
+            (topic, [{"partition_index": each.partition_index, "error_code": code} for each in topic.partitions])
+        )
+    return answers
 
 
 def _take_topic(

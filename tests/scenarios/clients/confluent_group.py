@@ -1,0 +1,33 @@
+"""confluent-kafka: two members of a group share a topic's partitions; one leaves, the other goes on where it stood.
+argv: bootstrap, topic, group. The topic has 4 partitions with 25 records each."""
+
+import sys
+import time
+
+from confluent_kafka import Consumer, TopicPartition
+
+bootstrap, topic, group = sys.argv[1:]
+deadline = time.monotonic() + 60
+settings = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+members = [Consumer({**settings, "enable.auto.commit": False}) for _ in range(2)]
+for member in members:
+    member.subscribe([topic])
+seen: set[tuple[int, int]] = set()
+while len(seen) < 100 or [len(m.assignment()) for m in members] != [2, 2]:
+    assert time.monotonic() < deadline, (len(seen), [m.assignment() for m in members])
+    for member in members:
+        message = member.poll(0.05)
+        if message is not None and not message.error():
+            seen.add((message.partition(), message.offset()))
+for member in members:
+    member.commit(offsets=[TopicPartition(topic, p.partition, 25, "done") for p in member.assignment()], asynchronous=False)
+first, second = members
+first.close()
+while len(second.assignment()) != 4:
+    assert time.monotonic() < deadline
+    message = second.poll(0.05)
+    assert message is None, "a committed record came again"
+committed = second.committed([TopicPartition(topic, index) for index in range(4)], timeout=10)
+assert [p.offset for p in committed] == [25] * 4, committed
+second.close()
+print("ok")
