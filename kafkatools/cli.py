@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from kafkatools import __version__
 from kafkatools.commands import ALIASES, COMMANDS, load
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options.parser import Args, parse
@@ -175,9 +176,7 @@ def terminate_politely() -> None:
 def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
     """`kt` without a command of the table: version, help (by Typer), or a complaint about an unknown command."""
     if arguments and arguments[0] == "--version":
-        from importlib.metadata import version
-
-        console.print(f"kafkatools {version('kafkatools')} (Apache Kafka {KAFKA_VERSION} tools)")
+        console.print(f"kafkatools {__version__} (Apache Kafka {KAFKA_VERSION} tools)")
         return ExitStatus.OK
     if arguments and arguments[0] not in ("--help", "-h", "help"):
         _unknown_command(arguments[0], console)

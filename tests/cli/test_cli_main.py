@@ -8,13 +8,15 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from support.kt import run_kt
 
-from kafkatools import cli
+from kafkatools import __version__, cli
 from kafkatools.commands import ALIASES, COMMANDS, load
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.net import api_version_check
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Command
 
@@ -99,7 +101,17 @@ def test_help_is_wrapped_to_the_width_of_the_terminal() -> None:
 
 def test_versions() -> None:
     assert run_kt("completion", "--version").out == "4.3.1\n"
-    assert run_kt("--version").out.startswith("kafkatools ")
+    assert run_kt("--version").out == f"kafkatools {__version__} (Apache Kafka 4.3.1 tools)\n"
+
+
+def test_version_is_said_in_one_place() -> None:
+    project = tomllib.loads((pathlib.Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert "version" not in project["project"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "kafkatools.__version__"}
+    # ApiVersions version 3 and later: two compact strings and no tagged fields (KIP-511)
+    name, version = b"kafkatools", __version__.encode()
+    told = bytes([len(name) + 1]) + name + bytes([len(version) + 1]) + version + b"\0"
+    assert b"".join(api_version_check.build(4)) == told
 
 
 def test_kt_alone_lists_the_commands() -> None:

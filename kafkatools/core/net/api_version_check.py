@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafkatools import __version__
 from kafkatools.core.errors import UnsupportedVersion, raise_for_code
 from kafkatools.core.protocol.api_versions import (
     ApiKey,
@@ -15,12 +16,11 @@ from kafkatools.core.protocol.api_versions import (
 
 NEWEST_VERSION = versions_of(ApiKey.API_VERSIONS)[-1]
 SOFTWARE_NAME = "kafkatools"
-SOFTWARE_VERSION = "0.1.0"
 
 
 def build(version: int) -> list[Any]:
     """The body of the request."""
-    return [api_versions_request(version, SOFTWARE_NAME, SOFTWARE_VERSION)]
+    return [api_versions_request(version, SOFTWARE_NAME, __version__)]
 
 
 def read(raw: memoryview, asked_version: int) -> BrokerVersions | int:
