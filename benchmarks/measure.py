@@ -1,8 +1,8 @@
 """Paired timing of whole processes, and the one JSON line that each figure becomes.
 
-Two commands are run in turn (ours, peer, ours, peer, ...) so that a change of the machine's speed hits both; a figure is
-the ratio of the medians of wall time (above 1: ours is faster). Peak memory is what the operating system accounted to
-the finished process.
+Two commands are run in turn (ours, peer, ours, peer, ...) so that a change of the machine's speed hits both; a figure
+is the ratio of the medians of wall time (above 1: ours is faster). Peak memory is what the operating system accounted
+to the finished process.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from kafkatools.core.records.crc import crc32c
 SNAPSHOT_VERSION = 1
 _PREFIX = Struct(">hI")
 _COUNT = Struct(">i")
-_ENTRY = Struct(">qhiqiqiq")
+ENTRY = Struct(">qhiqiqiq")
 _CRC_START = _PREFIX.size
 _INITIAL_TABLE_SIZE = 16
 _LOAD_FACTOR = 0.75
@@ -51,9 +51,9 @@ def parse_snapshot(data: bytes) -> list[SnapshotEntry]:
             raise CorruptSnapshot(f"Snapshot contained an unknown file version {version}")
         (count,) = _COUNT.unpack_from(data, _CRC_START)
         start = _CRC_START + _COUNT.size
-        if not 0 <= count <= (len(data) - start) // _ENTRY.size:
+        if not 0 <= count <= (len(data) - start) // ENTRY.size:
             raise CorruptSnapshot(f"Snapshot failed schema validation: {count} entries do not fit {len(data)} bytes")
-        entries = [SnapshotEntry._make(_ENTRY.unpack_from(data, start + i * _ENTRY.size)) for i in range(count)]
+        entries = [SnapshotEntry._make(ENTRY.unpack_from(data, start + i * ENTRY.size)) for i in range(count)]
     except error as short:
         raise CorruptSnapshot(f"Snapshot failed schema validation: {short}") from None
     computed = crc32c(data[_CRC_START:])
@@ -71,7 +71,7 @@ def read_snapshot(path: str, files: FileSystem | None = None) -> list[SnapshotEn
 
 def format_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
     """The bytes of a snapshot with entries in the order given."""
-    packed = [_ENTRY.pack(*entry) for entry in entries]
+    packed = [ENTRY.pack(*entry) for entry in entries]
     body = _COUNT.pack(len(packed)) + b"".join(packed)
     return _PREFIX.pack(SNAPSHOT_VERSION, crc32c(body)) + body
 

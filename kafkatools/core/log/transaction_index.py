@@ -13,8 +13,8 @@ from kafkatools.core.errors import CorruptIndex, IllegalState, KafkaError
 from kafkatools.core.log.files import FileSystem, LogFile
 
 CURRENT_VERSION = 0
-_ENTRY = Struct(">hqqqq")
-ENTRY_SIZE = _ENTRY.size
+ENTRY = Struct(">hqqqq")
+ENTRY_SIZE = ENTRY.size
 
 
 class AbortedTransaction(NamedTuple):
@@ -50,7 +50,7 @@ class TransactionIndex:
         except FileNotFoundError:
             return
         for position in range(0, len(data) - ENTRY_SIZE + 1, ENTRY_SIZE):
-            entry = AbortedTransaction._make(_ENTRY.unpack_from(data, position))
+            entry = AbortedTransaction._make(ENTRY.unpack_from(data, position))
             if entry.version > CURRENT_VERSION or entry.version < 0:
                 raise KafkaError(
                     f"Unexpected aborted transaction version {entry.version} in transaction index "
@@ -73,7 +73,7 @@ class TransactionIndex:
             )
         if self._file is None:
             self._file = self._files.open(self.path, create=True)
-        self._file.append(_ENTRY.pack(*aborted))
+        self._file.append(ENTRY.pack(*aborted))
         entries.append(aborted)
 
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:

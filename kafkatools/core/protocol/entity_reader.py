@@ -14,25 +14,11 @@ from functools import cache
 from typing import Any
 
 from kafkatools.core.errors import DecodeError
-from kafkatools.core.protocol.plans import FieldPlan, plan_of, to_kio
+from kafkatools.core.protocol.plans import MILLISECOND_LAYOUTS, NUMBER_LAYOUTS, FieldPlan, plan_of, to_kio
 from kafkatools.core.protocol.varints import read_unsigned_varint
 
 Reader = Callable[[memoryview, int], tuple[Any, int]]  # (buffer, position) -> (value, position after it)
 
-_NUMBERS = {
-    "bool": ">?",
-    "int8": ">b",
-    "int16": ">h",
-    "int32": ">i",
-    "int64": ">q",
-    "uint8": ">B",
-    "uint16": ">H",
-    "uint32": ">I",
-    "uint64": ">Q",
-    "float64": ">d",
-    "error_code": ">h",
-}
-_MILLISECONDS = {"timedelta_i32": ">i", "timedelta_i64": ">q", "datetime_i64": ">q"}
 _ZERO_UUID_BYTES = bytes(16)
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -53,7 +39,7 @@ def _error_code(buffer: memoryview, position: int) -> tuple[Any, int]:
 
 
 def _milliseconds(type_name: str, nullable: bool) -> Reader:
-    read_number = _fixed(_MILLISECONDS[type_name])
+    read_number = _fixed(MILLISECOND_LAYOUTS[type_name])
 
     def read(buffer: memoryview, position: int) -> tuple[Any, int]:
         number, position = read_number(buffer, position)
@@ -106,9 +92,9 @@ def _sized(compact: bool, type_name: str, nullable: bool) -> Reader:
 def _scalar(type_name: str, compact: bool, nullable: bool) -> Reader:
     if type_name == "error_code":
         return _error_code
-    if type_name in _NUMBERS:
-        return _fixed(_NUMBERS[type_name])
-    if type_name in _MILLISECONDS:
+    if type_name in NUMBER_LAYOUTS:
+        return _fixed(NUMBER_LAYOUTS[type_name])
+    if type_name in MILLISECOND_LAYOUTS:
         return _milliseconds(type_name, nullable)
     return _uuid if type_name == "uuid" else _sized(compact, type_name, nullable)
 

@@ -7,25 +7,18 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from kafkatools.core.protocol.plans import UUID_ZERO, EntityPlan, FieldPlan, plan_of, to_ms
+from kafkatools.core.protocol.plans import (
+    MILLISECOND_LAYOUTS,
+    NUMBER_LAYOUTS,
+    UUID_ZERO,
+    EntityPlan,
+    FieldPlan,
+    plan_of,
+    to_ms,
+)
 from kafkatools.core.protocol.varints import write_unsigned_varint
 
 Writer = Callable[[bytearray, Any], None]
-
-_NUMBERS = {
-    "bool": ">?",
-    "int8": ">b",
-    "int16": ">h",
-    "int32": ">i",
-    "int64": ">q",
-    "uint8": ">B",
-    "uint16": ">H",
-    "uint32": ">I",
-    "uint64": ">Q",
-    "float64": ">d",
-    "error_code": ">h",
-}
-_MILLISECONDS = {"timedelta_i32": ">i", "timedelta_i64": ">q", "datetime_i64": ">q"}
 
 
 def _fixed(layout: str) -> Writer:
@@ -70,10 +63,10 @@ def _sized(compact: bool, layout: str, nullable: bool, is_text: bool) -> Writer:
 
 
 def _scalar(type_name: str, compact: bool, nullable: bool) -> Writer:
-    if type_name in _NUMBERS:
-        return _fixed(_NUMBERS[type_name])
-    if type_name in _MILLISECONDS:
-        return _milliseconds(_MILLISECONDS[type_name])
+    if type_name in NUMBER_LAYOUTS:
+        return _fixed(NUMBER_LAYOUTS[type_name])
+    if type_name in MILLISECOND_LAYOUTS:
+        return _milliseconds(MILLISECOND_LAYOUTS[type_name])
     if type_name == "uuid":
         return _write_uuid
     return _sized(compact, ">h" if type_name == "string" else ">i", nullable, type_name == "string")

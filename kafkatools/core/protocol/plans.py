@@ -10,6 +10,22 @@ from typing import Any, NamedTuple, Union, get_args, get_origin
 
 UUID_ZERO = uuid.UUID(int=0)
 
+# how `struct` reads and writes the types of fixed size; times are integers of ms on the wire
+NUMBER_LAYOUTS = {
+    "bool": ">?",
+    "int8": ">b",
+    "int16": ">h",
+    "int32": ">i",
+    "int64": ">q",
+    "uint8": ">B",
+    "uint16": ">H",
+    "uint32": ">I",
+    "uint64": ">Q",
+    "float64": ">d",
+    "error_code": ">h",
+}
+MILLISECOND_LAYOUTS = {"timedelta_i32": ">i", "timedelta_i64": ">q", "datetime_i64": ">q"}
+
 _ZEROES: dict[str, Any] = {"string": "", "bytes": b"", "records": b"", "bool": False, "uuid": None, "float64": 0.0}
 
 

@@ -9,6 +9,7 @@ import struct
 
 import pytest
 
+from kafkatools.core.log import producer_snapshot, transaction_index
 from kafkatools.core.log.batch_headers import V2_HEADER
 from kafkatools.core.log.offset_index import OffsetIndex
 from kafkatools.core.log.time_index import TimeIndex
@@ -58,8 +59,8 @@ def _columns(page: str) -> list[tuple[int, int, str]]:
         ("message-set.md", struct.Struct(">qiIbb")),
         ("offset-index.md", OffsetIndex.entry),
         ("time-index.md", TimeIndex.entry),
-        ("transaction-index.md", struct.Struct(">hqqqq")),
-        ("producer-snapshot.md", struct.Struct(">qhiqiqiq")),
+        ("transaction-index.md", transaction_index.ENTRY),
+        ("producer-snapshot.md", producer_snapshot.ENTRY),
     ],
 )
 def test_fields_of_a_format_are_those_that_are_read(page: str, layout: struct.Struct) -> None:

@@ -5,11 +5,11 @@ Not done: as incremental_alter_configs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.controller.configs import error_fields
+from kafkatools.core.broker.handlers.incremental_alter_configs import answer_each
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import InvalidRequest, KafkaError
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -19,21 +19,9 @@ VERSIONS = (0, 2)
 
 def handle(node: Node, request: Request) -> Response:
     """Each resource is replaced as a whole or not at all."""
-    entity = request.decode()
-    seen = [(resource.resource_type, resource.resource_name) for resource in entity.resources]
-    return request.respond(
-        {"responses": [_alter(node, resource, seen, entity.validate_only) for resource in entity.resources]}
-    )
 
-
-def _alter(node: Node, resource: Any, seen: list[tuple[int, str]], validate_only: bool) -> dict[str, Any]:
-    key = (int(resource.resource_type), resource.resource_name)
-    answer = {"resource_type": key[0], "resource_name": key[1]}
-    try:
-        if seen.count(key) > 1:
-            raise InvalidRequest("Each resource must appear at most once.")
-        values = {config.name: config.value for config in resource.configs}
+    def replace(key: tuple[int, str], configs: Sequence[Any], validate_only: bool) -> None:
+        values = {config.name: config.value for config in configs}
         node.controller.replace_configs(key, values, validate_only=validate_only)
-    except KafkaError as error:
-        return {**answer, **error_fields(error)}
-    return {**answer, "error_code": 0, "error_message": None}
+
+    return answer_each(request, replace)

@@ -6,6 +6,7 @@ Not done: broker loggers, client metrics and groups give INVALID_REQUEST; AlterC
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.configs import ConfigChange, error_fields
@@ -20,21 +21,28 @@ VERSIONS = (0, 1)
 
 def handle(node: Node, request: Request) -> Response:
     """Each resource changes as a whole or not at all."""
-    entity = request.decode()
-    seen = [(resource.resource_type, resource.resource_name) for resource in entity.resources]
-    return request.respond(
-        {"responses": [_alter(node, resource, seen, entity.validate_only) for resource in entity.resources]}
-    )
 
-
-def _alter(node: Node, resource: Any, seen: list[tuple[int, str]], validate_only: bool) -> dict[str, Any]:
-    key = (int(resource.resource_type), resource.resource_name)
-    changes = [ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs]
-    answer = {"resource_type": key[0], "resource_name": key[1]}
-    try:
-        if seen.count(key) > 1:
-            raise InvalidRequest("Each resource must appear at most once.")
+    def alter(key: tuple[int, str], configs: Sequence[Any], validate_only: bool) -> None:
+        changes = [ConfigChange(config.name, config.config_operation, config.value) for config in configs]
         node.controller.alter_configs(key, changes, validate_only=validate_only)
-    except KafkaError as error:
-        return {**answer, **error_fields(error)}
-    return {**answer, "error_code": 0, "error_message": None}
+
+    return answer_each(request, alter)
+
+
+def answer_each(request: Request, alter: Callable[[tuple[int, str], Sequence[Any], bool], None]) -> Response:
+    """Have `alter` change one resource after the other; each has an answer of its own. A resource that is named twice
+    is not changed at all."""
+    entity = request.decode()
+    seen = [(int(resource.resource_type), resource.resource_name) for resource in entity.resources]
+    responses = []
+    for key, resource in zip(seen, entity.resources, strict=True):
+        answer: dict[str, Any] = {"resource_type": key[0], "resource_name": key[1]}
+        try:
+            if seen.count(key) > 1:
+                raise InvalidRequest("Each resource must appear at most once.")
+            alter(key, resource.configs, entity.validate_only)
+        except KafkaError as error:
+            responses.append({**answer, **error_fields(error)})
+        else:
+            responses.append({**answer, "error_code": 0, "error_message": None})
+    return request.respond({"responses": responses})

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.log.producer_snapshot import ENTRY as SNAPSHOT_ENTRY
+from kafkatools.core.log.producer_snapshot import SNAPSHOT_VERSION
+from kafkatools.core.log.transaction_index import ENTRY as ABORTED_TRANSACTION
 from kafkatools.core.records.crc import crc32c
 
-SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEAD = struct.Struct(">hII")
-_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _CRC_FROM = 6
-_ABORTED_TRANSACTION = struct.Struct(">hqqqq")
 NO_SEQUENCE = -1
 
 
@@ -53,13 +53,13 @@ def read_producer_snapshot(data: bytes) -> list[ProducerEntry]:
     if len(data) < _SNAPSHOT_HEAD.size:
         raise Damage("Snapshot failed schema validation: null", len(data))
     _, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
-    if len(data) < _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
+    if len(data) < _SNAPSHOT_HEAD.size + count * SNAPSHOT_ENTRY.size:
         raise Damage("Snapshot failed schema validation: null", len(data))
     computed = crc32c(data[_CRC_FROM:])
     if crc != computed:
         raise Damage(f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {crc}. Computed crc: {computed}", 2)
-    positions = (_SNAPSHOT_HEAD.size + number * _SNAPSHOT_ENTRY.size for number in range(count))
-    return [ProducerEntry(*_SNAPSHOT_ENTRY.unpack_from(data, position)) for position in positions]
+    positions = (_SNAPSHOT_HEAD.size + number * SNAPSHOT_ENTRY.size for number in range(count))
+    return [ProducerEntry(*SNAPSHOT_ENTRY.unpack_from(data, position)) for position in positions]
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,6 @@ class AbortedTransaction:
 
 def read_aborted_transactions(data: bytes) -> Iterator[AbortedTransaction]:
     """The whole entries of a `.txnindex` file, in the order of the file; a partial one at the end is not seen."""
-    size = _ABORTED_TRANSACTION.size
+    size = ABORTED_TRANSACTION.size
     for position in range(0, len(data) - size + 1, size):
-        yield AbortedTransaction(position, *_ABORTED_TRANSACTION.unpack_from(data, position))
+        yield AbortedTransaction(position, *ABORTED_TRANSACTION.unpack_from(data, position))
