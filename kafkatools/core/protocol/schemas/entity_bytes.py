@@ -6,21 +6,30 @@ wire type without that field: its other fields are written by kio, its tags, whi
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from kafkatools.core.protocol.schemas.definition import Field
 from kafkatools.core.protocol.varints import unsigned_varint
 
+# kio's native reader is worth its load time after so many entities of one type.
+NATIVE_AFTER = 200
+
+_read: Counter[Any] = Counter()
+
 
 def read(entity_type: Any, view: memoryview, offset: int) -> tuple[Any, int]:
     """The entity at `offset` and its size; raises RecordFormatError.
 
-    kio reads almost everything; what it refuses is read again by the table, which knows more and says why.
+    kio reads almost everything; what it refuses is read again by the table, which knows more and says why. The first
+    entities of a type are read by the table at once: loading kio's reader takes longer than a broker with a few topics
+    needs for all its records.
     """
-    from kafkatools.core.protocol import kio_import
+    _read[entity_type] += 1
+    if entity_type.__wire_type__ is None and _read[entity_type] > NATIVE_AFTER:
+        from kafkatools.core.protocol import kio_import
 
-    entity_reader = kio_import.load("kio.serial").entity_reader
-    if entity_type.__wire_type__ is None:
+        entity_reader = kio_import.load("kio.serial").entity_reader
         try:
             entity, size = entity_reader(entity_type)(view, offset)
             return entity, size

@@ -192,3 +192,15 @@ def test_table_reads_what_kio_reads() -> None:
             data = write_entity(schema(version=version))
             reader = TableReader(memoryview(data), 0)
             assert (reader.entity(schema.entity(version)), reader.position) == (schema(version=version), len(data))
+
+
+def test_first_and_later_entities_of_a_type_are_read_alike() -> None:
+    from kafkatools.core.protocol.schemas import entity_bytes
+    from kafkatools.core.protocol.schemas.metadata import FeatureLevelRecord
+
+    entity_type = FeatureLevelRecord.entity(0)
+    # compact string, int16, no tagged fields
+    data = memoryview(b"\x11metadata.version\x00\x1e\x00")
+    entity_bytes._read.pop(entity_type, None)
+    read = [entity_bytes.read(entity_type, data, 0) for _ in range(entity_bytes.NATIVE_AFTER + 2)]
+    assert read == [(FeatureLevelRecord(name="metadata.version", feature_level=30, version=0), len(data))] * len(read)

@@ -1,0 +1,27 @@
+"""What the start of a broker loads: its imports are most of the time it takes."""
+
+import pathlib
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.clock import SystemClock
+for start in range(2):
+    node = Node(single_node_config(sys.argv[1], "127.0.0.1", 0, {}), SystemClock())
+    node.start(format_if_needed=True)
+    node.run_once(0)
+    print(node.bootstrap)
+    node.close()
+print(*sys.modules)
+"""
+
+
+def test_start_from_nothing_loads_no_reader_of_kio(tmp_path: pathlib.Path) -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, check=True)
+    *bootstraps, modules = done.stdout.splitlines()
+    assert len(bootstraps) == 2
+    loaded = set(modules.split())
+    assert "kafkatools.core.broker.controller.metadata_log" in loaded
+    assert loaded & {"asyncio", "hypothesis", "kio.serial", "kio.index", "rich", "typer"} == set()
