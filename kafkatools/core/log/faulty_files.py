@@ -89,6 +89,13 @@ class FaultyLogFile:
         else:
             content.extend(bytes(size - len(content)))
 
+    def preallocate(self, size: int) -> None:
+        """Counted; the zeros are not kept."""
+        self._owner.operate(f"preallocate {os.path.basename(self.path)}")
+
+    def trim(self) -> None:
+        """There is nothing to give back."""
+
     def flush(self) -> None:
         """Make what was written survive a crash."""
         self._owner.operate(f"fsync {os.path.basename(self.path)}")

@@ -46,6 +46,14 @@ class LogFile(Protocol):
         """Cut to a size, or extend with zeros."""
         ...
 
+    def preallocate(self, size: int) -> None:
+        """Give the file a size in advance, of zeros that do not count as content."""
+        ...
+
+    def trim(self) -> None:
+        """Give back what was preallocated and not written."""
+        ...
+
     def flush(self) -> None:
         """Make what was written survive a loss of power (fsync)."""
         ...
@@ -123,11 +131,12 @@ def write_atomically(files: FileSystem, path: str, data: Buffer) -> None:
 class RealLogFile:
     """A `LogFile` on a real disk."""
 
-    __slots__ = ("_descriptor", "_owner", "path", "recently_used", "size_bytes")
+    __slots__ = ("_descriptor", "_is_preallocated", "_owner", "path", "recently_used", "size_bytes")
 
     def __init__(self, owner: "RealFileSystem", path: str, size_bytes: int) -> None:
         self._owner = owner
         self._descriptor = -1
+        self._is_preallocated = False
         self.path = path
         self.size_bytes = size_bytes
         self.recently_used = False
@@ -171,12 +180,25 @@ class RealLogFile:
 
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
+        if self._is_preallocated:
+            size = max(0, min(size, self.size_bytes - position))
         return os.pread(self.fileno(), size, position)
 
     def truncate(self, size: int) -> None:
         """Cut to a size, or extend with zeros."""
         os.ftruncate(self.fileno(), size)
         self.size_bytes = size
+
+    def preallocate(self, size: int) -> None:
+        """Give the file a size in advance, of zeros that do not count as content (a sparse file, as Kafka's)."""
+        os.ftruncate(self.fileno(), max(size, self.size_bytes))
+        self._is_preallocated = True
+
+    def trim(self) -> None:
+        """Give back what was preallocated and not written."""
+        if self._is_preallocated:
+            os.ftruncate(self.fileno(), self.size_bytes)
+            self._is_preallocated = False
 
     def flush(self) -> None:
         """Make what was written survive a loss of power (fsync)."""

@@ -6,9 +6,10 @@ the log that is left is a prefix of the one that was.
 """
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kafkatools.core.errors import CorruptIndex, CorruptRecord
+from kafkatools.core.errors import CorruptIndex, CorruptRecord, LogOffsetOverflow
 from kafkatools.core.log.batch_headers import walk_batches
 from kafkatools.core.log.filenames import (
     CLEANED_SUFFIX,
@@ -27,6 +28,7 @@ from kafkatools.core.log.files import DirectoryEntry
 from kafkatools.core.log.producer_state import ProducerStateManager
 from kafkatools.core.log.producer_updates import replay_batch
 from kafkatools.core.log.segment import LogSegment
+from kafkatools.core.log.segment_split import split_overflowed
 from kafkatools.core.log.segments import LogSegments
 from kafkatools.core.log.transaction_index import TransactionIndex
 
@@ -42,6 +44,14 @@ def load(
 ) -> None:
     """Fill a new `PartitionLog` from its directory, or begin an empty one."""
     _Loader(log, log_start_offset, recovery_point, had_clean_shutdown, now_ms).load()
+
+
+class _Overflow(Exception):
+    """A segment has to be split before anything else can be done."""
+
+    def __init__(self, segment: LogSegment) -> None:
+        super().__init__(segment.log.path)
+        self.segment = segment
 
 
 class _Loader:
@@ -60,11 +70,10 @@ class _Loader:
     def load(self) -> None:
         log = self._log
         self._files.make_directory(self._directory)
-        entries = self._finish_interrupted_work(self._list())
+        self._finish_interrupted_work(self._list())
         log.epochs.load()
         log.load_topic_id()
-        self._load_segments(entries)
-        next_offset = self._recover()
+        next_offset = self._load_and_recover()
         log.epochs.truncate_from_end(next_offset)
         log.log_start_offset = max(self._start_checkpoint, self._segments.first.base_offset)
         log.epochs.truncate_from_start(self._start_checkpoint)
@@ -91,7 +100,19 @@ class _Loader:
 
     # what a crash in the middle of a swap or a deletion leaves
 
-    def _finish_interrupted_work(self, entries: list[DirectoryEntry]) -> list[DirectoryEntry]:
+    def _load_and_recover(self) -> int:
+        """Open the segments and check them, again after each one that had to be split (retryOnOffsetOverflow)."""
+        while True:
+            try:
+                self._load_segments(self._list())
+                return self._recover()
+            except _Overflow as overflow:
+                split_overflowed(self._files, self._directory, overflow.segment, self._log.config, self._now_ms)
+                for segment in self._segments:
+                    segment.release()
+                self._segments.clear()
+
+    def _finish_interrupted_work(self, entries: list[DirectoryEntry]) -> None:
         """Remove `.deleted` and `.cleaned`; complete `.swap`, unless an unfinished split wrote it."""
         names = [entry.name for entry in entries]
         cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
@@ -102,12 +123,10 @@ class _Loader:
         swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
         doomed += cleaned + [name for name in swaps if _offset(name) >= lowest_cleaned]
         swaps = [name for name in swaps if _offset(name) < lowest_cleaned]
-        if not doomed and not swaps:
-            return entries
         for name in doomed:
             self._files.remove(self._path(name))
-        self._complete_swaps(swaps)
-        return self._list()
+        if swaps:
+            self._complete_swaps(swaps)
 
     def _complete_swaps(self, swaps: list[str]) -> None:
         """Rename what was to be swapped in, after removing the segments that it replaces."""
@@ -119,7 +138,9 @@ class _Loader:
                     self._files, self._directory, base_offset, self._log.config, self._now_ms, suffix=SWAP_SUFFIX
                 )
                 lowest = min(lowest, base_offset)
-                end = max(end, segment.read_next_offset())
+                end = max(end, base_offset + 1)
+                with suppress(CorruptRecord):  # a part of a split segment may end with its damage
+                    end = max(end, segment.read_next_offset())
                 segment.release()
         for entry in self._list():
             offset = offset_from_name(entry.name)
@@ -170,7 +191,10 @@ class _Loader:
             self._now_ms,
             had_clean_shutdown=False,
         )
-        truncated = segment.recover(state, log.epochs, may_have_holes=log.config.is_compacted)
+        try:
+            truncated = segment.recover(state, log.epochs, may_have_holes=log.config.is_compacted)
+        except LogOffsetOverflow:
+            raise _Overflow(segment) from None
         state.take_snapshot()
         return truncated
 

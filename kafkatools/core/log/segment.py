@@ -81,6 +81,8 @@ class LogSegment:
         """Make the files of a segment, or take those there are."""
         files.open(os.path.join(directory, offset_name(base_offset)) + LOG_SUFFIX + suffix, create=True)
         segment = cls(files, directory, base_offset, config, now_ms, suffix=suffix)
+        if config.preallocate and segment.log.size_bytes == 0:
+            segment.log.preallocate(config.segment_bytes)
         segment.offset_index.create()
         segment.time_index.create()
         return segment
@@ -254,7 +256,8 @@ class LogSegment:
 
         A batch is valid when its size is possible, its checksum is right and its offsets, which the checksum does not
         cover, follow those before it; only a compacted log may have holes. Kafka believes any offset that rises, and
-        throws a whole segment away for one that goes back; here the batches before it are kept.
+        throws a whole segment away for one that goes back; here the batches before it are kept. Raises
+        LogOffsetOverflow for a sound batch that the indexes cannot take.
         """
         self.offset_index.reset()
         self.time_index.reset()
@@ -297,7 +300,7 @@ class LogSegment:
         if header.last_offset < next_offset:
             raise CorruptRecord(f"Offset {header.last_offset} does not follow offset {next_offset - 1}")
         if header.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
-            raise CorruptRecord(f"Offset {header.last_offset} is out of the range of its segment")
+            raise LogOffsetOverflow(f"Detected offset overflow at offset {header.last_offset} in {self.log.path}")
 
     def _finish_recovery(self, valid_bytes: int) -> int:
         truncated = self.log.size_bytes - valid_bytes
@@ -347,6 +350,7 @@ class LogSegment:
         self.time_index.maybe_append(newest.timestamp, newest.offset, skip_full_check=True)
         self.offset_index.trim_to_valid_size()
         self.time_index.trim_to_valid_size()
+        self.log.trim()
 
     def flush(self, *, with_indexes: bool = True) -> None:
         """Make the segment durable. The indexes of the active segment need not be: after a crash recovery rebuilds them
@@ -367,6 +371,7 @@ class LogSegment:
         self.offset_index.close()
         self.time_index.close()
         self.txn_index.close()
+        self.log.trim()
         self.log.close()
 
     def release(self) -> None:
