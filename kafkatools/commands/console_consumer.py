@@ -98,7 +98,7 @@ class ConsoleConsumer:
             status = ExitStatus.INTERRUPTED
         except BrokenPipeError:
             raise
-        except Exception:
+        except Exception:  # told by cli.main; the count of what came before it is told here
             self._report_total()
             raise
         if self._args.enable_systest_events:
