@@ -136,7 +136,7 @@ def test_an_open_listener_needs_a_word(server: Server, listener: str) -> None:
 
 def test_a_wrong_setting_and_a_missing_file_are_one_line(server: Server) -> None:
     wrong = server.run("server-start", str(server.properties), "--override", "num.partitions=many")
-    assert wrong.returncode == 1
+    assert wrong.returncode == 2
     assert b"Invalid value many for configuration num.partitions: Not a number of type INT" in wrong.stderr
     missing = server.run("server-start", str(server.home / "none.properties"))
     assert missing.returncode == 1

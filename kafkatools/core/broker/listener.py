@@ -67,6 +67,14 @@ class Connection:
         self._is_handling = False
         listener.buffered_bytes += len(self._buffer)
 
+    @property
+    def client_host(self) -> str:
+        """The client's address, empty when it is gone."""
+        try:
+            return str(self.socket.getpeername()[0])
+        except OSError:
+            return ""
+
     # -- reading ---------------------------------------------------------------------------------------------------
     def handle_readable(self) -> None:
         """Read what is there and handle every whole frame."""

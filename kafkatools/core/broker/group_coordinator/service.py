@@ -49,11 +49,7 @@ def note_deleted_topics(node: Node, delta: MetadataDelta) -> None:
 
 def client_of(request: Request) -> Client:
     """Who asks."""
-    try:
-        host = request.connection.socket.getpeername()[0]
-    except OSError:
-        host = ""
-    return Client(request.client_id or "", f"/{host}")
+    return Client(request.client_id or "", f"/{request.connection.client_host}")
 
 
 class Reply:

@@ -20,6 +20,8 @@ from kafkatools.core.protocol import messages
 class Sink:
     """Takes what a delayed request answers."""
 
+    client_host = "127.0.0.1"
+
     def complete(self, response: Any) -> None:
         assert response
 
