@@ -3,8 +3,9 @@
 Apache Kafka has no such mode: it answers when the page cache has the records, and trusts in replicas.
 
 Rules:
-- What one turn of the listener appended is synced together, once a partition, on a thread of its own. Requests that
-  arrive meanwhile are handled, and what they append shares the next sync: the slower the disk, the larger the group.
+- What one turn of the listener appended to a partition is synced at once, on another thread. Requests that arrive
+  meanwhile are handled, and what they append shares the partition's next sync: the slower the disk, the larger the
+  group. Partitions do not wait for each other.
 - The high watermark stays where the disk is. So delayed produce requests and fetches wait as they do for followers.
 - A segment that began since the last sync is synced by the listener's thread, with its directory and its predecessor.
 - After a sync that failed nobody knows what the disk has: the log goes offline until the next start recovers it.
@@ -16,12 +17,15 @@ import contextlib
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import KafkaStorageError
+
+MAX_THREADS = 4
 
 
 class _Sync(NamedTuple):
@@ -39,7 +43,7 @@ class _Outcome(NamedTuple):
 
 
 class GroupCommit:
-    """The partitions that were appended to and not synced yet, and the thread that syncs them."""
+    """The partitions that were appended to and not synced yet, and the threads that sync them."""
 
     def __init__(
         self,
@@ -48,55 +52,53 @@ class GroupCommit:
         committed: Callable[[Partition], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """`wakeup` is called on the other thread when a group is done; the others on the caller's."""
+        """`wakeup` is called on another thread when a sync is done; the others on the caller's."""
         self._clock = clock
         self._wakeup = wakeup
         self._committed = committed
         self._failed = failed
         self._dirty: dict[object, Partition] = {}
-        self._work: queue.SimpleQueue[list[_Sync] | None] = queue.SimpleQueue()
-        self._done: list[_Outcome] | None = None
-        self._is_busy = False
-        self._thread: threading.Thread | None = None
+        self._in_flight: set[object] = set()
+        self._work: queue.SimpleQueue[_Sync | None] = queue.SimpleQueue()
+        self._done: deque[_Outcome] = deque()
+        self._threads: list[threading.Thread] = []
 
     def note(self, partition: Partition) -> None:
         """This partition was appended to."""
         self._dirty[partition.key] = partition
 
     def turn(self) -> None:
-        """Answer for the group that is done, begin the next one; between two turns of the listener."""
-        done = self._done
-        if done is not None:
-            self._done = None
-            self._is_busy = False
-            for outcome in done:
-                self._settle(outcome)
-        while self._dirty and not self._is_busy:
-            self._begin()
+        """Answer for what is on the disk by now, begin the next syncs; between two turns of the listener."""
+        while self._done:
+            outcome = self._done.popleft()
+            self._in_flight.discard(outcome.partition.key)
+            self._settle(outcome)
+        while ready := [partition for key, partition in self._dirty.items() if key not in self._in_flight]:
+            for partition in ready:
+                del self._dirty[partition.key]
+            for partition in ready:
+                self._begin(partition)
 
-    def _begin(self) -> None:
-        dirty, self._dirty = self._dirty, {}
-        syncs = []
-        for partition in dirty.values():
-            log = partition.log
-            try:
-                if log.needs_full_flush:
-                    log.flush(self._clock.wall_ms())
-                    self._settle(_Outcome(partition, log.log_end_offset, None))
-                else:
-                    syncs.append(_Sync(partition, log.log_end_offset, os.dup(log.active_segment.log.fileno())))
-            except (KafkaStorageError, OSError) as error:
-                self._fail(partition, error)
-        if syncs:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="group-commit", daemon=True)
-                self._thread.start()
-            self._is_busy = True
-            self._work.put(syncs)
+    def _begin(self, partition: Partition) -> None:
+        log = partition.log
+        try:
+            if log.needs_full_flush:
+                log.flush(self._clock.wall_ms())
+                self._settle(_Outcome(partition, log.log_end_offset, None))
+                return
+            sync = _Sync(partition, log.log_end_offset, os.dup(log.active_segment.log.fileno()))
+        except (KafkaStorageError, OSError) as error:
+            self._fail(partition, error)
+            return
+        self._in_flight.add(partition.key)
+        if len(self._threads) < min(MAX_THREADS, len(self._in_flight)):
+            self._threads.append(threading.Thread(target=self._run, name="group-commit", daemon=True))
+            self._threads[-1].start()
+        self._work.put(sync)
 
     def _run(self) -> None:
-        while (syncs := self._work.get()) is not None:
-            self._done = [self._sync(sync) for sync in syncs]
+        while (sync := self._work.get()) is not None:
+            self._done.append(self._sync(sync))
             self._wakeup()
 
     @staticmethod
@@ -126,8 +128,9 @@ class GroupCommit:
         self._committed(partition)
 
     def close(self) -> None:
-        """End the thread; nobody is answered any more. What is not synced is the clean stop's to flush."""
-        if self._thread is not None:
+        """End the threads; nobody is answered any more. What is not synced is the clean stop's to flush."""
+        for _ in self._threads:
             self._work.put(None)
-            self._thread.join()
-            self._thread = None
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
