@@ -1,40 +1,56 @@
-"""kafka-python: two members of a group share a topic's partitions; one leaves, the other goes on where it stood.
-argv: bootstrap, topic, group. The topic has 4 partitions with 25 records each."""
+"""kafka-python: two members of a group, each on its thread, share a topic's partitions; one leaves, the other goes on
+where it stood. argv: bootstrap, topic, group. The topic has 4 partitions with 25 records each."""
 
 import sys
+import threading
 import time
 
 from kafka import KafkaConsumer, TopicPartition
 
 bootstrap, topic, group = sys.argv[1:]
-deadline = time.monotonic() + 60
-members = [
-    KafkaConsumer(
+deadline = time.monotonic() + 80
+seen: set[tuple[int, int]] = set()
+assigned: dict[int, int] = {0: 0, 1: 0}
+committed: list[int | None] = []
+problems: list[str] = []
+both_have_two = threading.Event()
+
+
+def poll(consumer: KafkaConsumer, number: int) -> None:
+    for partition, records in consumer.poll(3000).items():
+        new = {(partition.partition, record.offset) for record in records}
+        if both_have_two.is_set():
+            problems.append(f"came again: {new}")
+        seen.update(new)
+    assigned[number] = len(consumer.assignment())
+
+
+def live(number: int) -> None:
+    consumer = KafkaConsumer(
         topic, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False
     )
-    for _ in range(2)
-]
-seen: set[tuple[int, int]] = set()
+    while not (len(seen) == 100 and list(assigned.values()) == [2, 2]) and not both_have_two.is_set():
+        poll(consumer, number)
+        consumer.commit()
+        if time.monotonic() > deadline:
+            problems.append(f"member {number}: {len(seen)} records, {assigned}")
+            return
+    consumer.commit()
+    both_have_two.set()
+    if number == 0:
+        consumer.close()
+        return
+    while assigned[1] != 4 and time.monotonic() < deadline:
+        poll(consumer, number)
+    committed.extend(consumer.committed(TopicPartition(topic, index)) for index in range(4))
+    consumer.close()
 
 
-def poll() -> int:
-    count = 0
-    for member in members:
-        for partition, records in member.poll(100).items():
-            seen.update((partition.partition, record.offset) for record in records)
-            count += len(records)
-    return count
-
-
-while len(seen) < 100 or [len(m.assignment()) for m in members] != [2, 2]:
-    assert time.monotonic() < deadline, (len(seen), [m.assignment() for m in members])
-    poll()
-for member in members:
-    member.commit()
-members.pop(0).close()
-while len(members[0].assignment()) != 4:
-    assert time.monotonic() < deadline
-    assert poll() == 0, "a committed record came again"
-assert [members[0].committed(TopicPartition(topic, index)) for index in range(4)] == [25] * 4
-members[0].close()
+threads = [threading.Thread(target=live, args=(number,)) for number in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert not problems, problems
+assert committed == [25] * 4, committed
 print("ok")

@@ -59,12 +59,12 @@ class Harness:
         self.timer = Timer(self.clock.now_ms())
         self.store = MemoryStore()
         self.settings = GroupSettings(6000, 1_800_000, 3000, max_size)
-        self.groups = GroupCoordinator(self.settings, self.store, self.timer, self.clock)  # type: ignore[arg-type]
+        self.groups = GroupCoordinator(self.settings, self.store, self.timer, self.clock)
 
     def restart(self) -> None:
         """Another coordinator that reads what this one wrote."""
         self.timer = Timer(self.clock.now_ms())
-        self.groups = GroupCoordinator(self.settings, self.store, self.timer, self.clock)  # type: ignore[arg-type]
+        self.groups = GroupCoordinator(self.settings, self.store, self.timer, self.clock)
         self.groups.load(decoded(self.store.values))
 
     def advance(self, duration_ms: int) -> None:

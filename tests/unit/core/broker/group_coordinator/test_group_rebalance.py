@@ -252,7 +252,10 @@ def test_a_static_member_comes_back_to_its_place_without_a_rebalance(harness: An
     assert old_client[0]["leader"] == back[0]["member_id"], "an old client must not believe that it leads"
     harness.restart()
     assert harness.beat(old_client[0], instance_id="one") == 0
-    assert harness.groups.leave("g", [MemberIdentity("", "one"), MemberIdentity("", "three")]) == (0, [0, UNKNOWN_MEMBER])
+    assert harness.groups.leave("g", [MemberIdentity("", "one"), MemberIdentity("", "three")]) == (
+        0,
+        [0, UNKNOWN_MEMBER],
+    )
 
 
 def test_a_static_member_that_comes_back_while_it_waits_fences_the_first(harness: Any) -> None:
