@@ -154,7 +154,7 @@ class _Run:
         if self._as_json:
             from kafkatools.core.log.dump.json_lines import JsonLines
 
-            return JsonLines(options, self._write_row)
+            return JsonLines(options, self._write_row, self._console.print)
         from kafkatools.core.log.dump.text_lines import TextLines
 
         return TextLines(options, self._console.stdout.write)

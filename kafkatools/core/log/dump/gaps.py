@@ -18,6 +18,15 @@ class GapFinder:
             self._gaps[self.last] = offset
         self.last = offset
 
+    def see_column(self, offsets: array[int]) -> None:
+        """A batch, at once when its offsets follow each other and the last one seen."""
+        first = self.last + 1
+        if offsets == array("q", range(first, first + len(offsets))):
+            self.last += len(offsets)
+            return
+        for offset in offsets:
+            self.see(offset)
+
     def see_all(self, pairs: array[int], count: int, last: int) -> None:
         """What the kernel found in a batch: `count` pairs, and the last offset."""
         for number in range(count):

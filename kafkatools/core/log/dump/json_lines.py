@@ -17,6 +17,7 @@ from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.decoders import Decoder
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry
+from kafkatools.core.log.dump.json_records import record_lines
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.records import DumpedRecord, records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
@@ -37,11 +38,17 @@ def finding_row(finding: Finding) -> Row:
 
 
 class JsonLines:
-    """Rows (see file_dump.Lines); `write` takes one row."""
+    """Rows (see file_dump.Lines); `write` takes one row, `write_lines` the finished lines of a batch's records."""
 
-    def __init__(self, options: DumpOptions, write: Callable[[Row], object]) -> None:
+    def __init__(
+        self,
+        options: DumpOptions,
+        write: Callable[[Row], object],
+        write_lines: Callable[[str], object] | None = None,
+    ) -> None:
         self._options = options
         self._write = write
+        self._write_lines = write_lines
         self._path = ""
 
     def file(self, path: str, kind: str | None) -> None:
@@ -64,6 +71,11 @@ class JsonLines:
         if not self._options.deep:
             codec_name(header.codec)
             return
+        if self._write_lines is not None and isinstance(header, BatchHeader):
+            lines = record_lines(self._path, header, self._options, gaps)
+            if lines is not None:
+                self._write_lines(lines)
+                return
         for record in records_of(header):
             gaps.see(record.offset)
             self._write(self._record_row(header, record, decoder))

@@ -1,0 +1,74 @@
+"""Keys and values of records as pieces of JSON text, for whole columns at once.
+
+The rules are those of every `--json` (docs/json/README.md): bytes that are UTF-8 are a string, other bytes are
+{"b64": ...}, no bytes are null. `kafkatools/output.py` says the same of single values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from json.encoder import JSONEncoder
+
+from kafkatools.core.records.columns import Buffer, RecordColumns
+
+quoted = JSONEncoder(ensure_ascii=False).encode
+"""A string as JSON."""
+
+_BETWEEN = "\x7f"
+_BETWEEN_BYTES = b"\x7f"
+_COPIED_A_ROW = 1024
+
+
+def cell(data: bytes | memoryview | None) -> str:
+    """One key or value."""
+    if data is None:
+        return "null"
+    try:
+        return quoted(str(data, "utf-8"))
+    except UnicodeDecodeError:
+        import binascii
+
+        return '{"b64":"' + binascii.b2a_base64(data, newline=False).decode("ascii") + '"}'
+
+
+def cells(buffer: Buffer, positions: Sequence[int], lengths: Sequence[int]) -> list[str]:
+    """A column of keys or values: length -1 is null.
+
+    The cells are decoded and escaped as one text, with a character between them that JSON leaves as it is.
+    """
+    if max(lengths, default=-1) < 0:
+        return ["null"] * len(lengths)
+    # slices of bytes are cheaper than those of a view, where the copy is not much more than what is taken from it
+    source = bytes(buffer) if len(buffer) <= _COPIED_A_ROW * len(lengths) else memoryview(buffer)
+    places = zip(positions, lengths, strict=True)
+    found = [source[start : start + size] if size > 0 else b"" for start, size in places]
+    try:
+        text = _BETWEEN_BYTES.join(found).decode()
+    except UnicodeDecodeError:
+        return _singly(found, lengths)
+    if text.count(_BETWEEN) != len(found) - 1:
+        return _singly(found, lengths)
+    shown = quoted(text).replace(_BETWEEN, f'"{_BETWEEN}"').split(_BETWEEN)
+    if min(lengths) < 0:
+        return [text if size >= 0 else "null" for text, size in zip(shown, lengths, strict=True)]
+    return shown
+
+
+def _singly(found: Sequence[bytes | memoryview], lengths: Sequence[int]) -> list[str]:
+    return [cell(data if size >= 0 else None) for data, size in zip(found, lengths, strict=True)]
+
+
+def header_lists(columns: RecordColumns) -> list[str] | None:
+    """The headers of every record as lists of [name, value]; None when a name is not UTF-8."""
+    if not any(columns.header_counts):
+        return ["[]"] * columns.count
+    shown = []
+    for row, count in enumerate(columns.header_counts):
+        if not count:
+            shown.append("[]")
+            continue
+        headers = columns.headers(row)
+        if any("\ufffd" in name for name, _ in headers):
+            return None
+        shown.append("[" + ",".join(f"[{quoted(name)},{cell(value)}]" for name, value in headers) + "]")
+    return shown
