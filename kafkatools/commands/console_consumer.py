@@ -256,6 +256,16 @@ class JsonFormatter:
 
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: Any) -> int:
         """Appends the records' lines."""
+        if self._key is None and self._value is None and self._header is None:
+            from kafkatools.core.records.json_cells import fetched_lines
+
+            lines = fetched_lines(fetched.topic, fetched.partition, fetched.columns)
+            if lines is not None:
+                out += lines.encode()
+                return fetched.columns.count
+        return self._write_singly(out, fetched, on_error)
+
+    def _write_singly(self, out: bytearray, fetched: FetchedColumns, on_error: Any) -> int:
         from kafkatools.core.errors import KafkaError
         from kafkatools.output import json_line
 

@@ -72,3 +72,22 @@ def header_lists(columns: RecordColumns) -> list[str] | None:
             return None
         shown.append("[" + ",".join(f"[{quoted(name)},{cell(value)}]" for name, value in headers) + "]")
     return shown
+
+
+def fetched_lines(topic: str, partition: int, columns: RecordColumns) -> str | None:
+    """The lines of console-consumer (docs/json/records.md); None when a header's name is not UTF-8."""
+    headers = header_lists(columns)
+    if headers is None:
+        return None
+    start = f'{{"topic":{quoted(topic)},"partition":{partition},"offset":'
+    middle = f',"timestamp_type":{quoted(columns.timestamp_type.label)},"key":'
+    keys = cells(columns.buffer, columns.key_positions, columns.key_lengths)
+    values = cells(columns.buffer, columns.value_positions, columns.value_lengths)
+    return "".join(
+        [
+            f'{start}{offset},"timestamp":{timestamp}{middle}{key},"value":{value},"headers":{header_list}}}\n'
+            for offset, timestamp, key, value, header_list in zip(
+                columns.offsets, columns.timestamps, keys, values, headers, strict=True
+            )
+        ]
+    )
