@@ -227,6 +227,7 @@ class Tally:
         self.unplaced: Exception | None = None
         self._shown = 0
         self._messages: list[tuple[str, str]] = []
+        self._told: set[int] = set()  # identities of the errors of which something was told
 
     def succeeded(self, count: int) -> None:
         with self._lock:
@@ -238,6 +239,7 @@ class Tally:
             self.failed += count
             for number in range(min(count, _SHOWN_FAILURES - self._shown)):
                 self._shown += 1
+                self._told.add(id(error))
                 self._messages.append((getattr(error, "name", "FAILED"), f"{describe(number)} with error: {error}"))
 
     def take_messages(self) -> list[tuple[str, str]]:
@@ -245,6 +247,10 @@ class Tally:
         with self._lock:
             messages, self._messages = self._messages, []
             return messages
+
+    def has_told(self, error: Exception) -> bool:
+        """Whether a failure with this very error was told."""
+        return id(error) in self._told
 
     @property
     def hidden(self) -> int:
@@ -286,6 +292,8 @@ class ConsoleProducer:
                 producer.close()
             except KeyboardInterrupt:
                 is_interrupted = True
+                if self._has_prompt:
+                    self._console.write(b"\n")
                 producer.close(_INTERRUPTED_CLOSE_MS)
         except KeyboardInterrupt:
             producer.close(0)
@@ -473,7 +481,7 @@ class ConsoleProducer:
         self._tell_failures()
         if tally.hidden > 0:
             self._tell("FAILED", f"{tally.hidden} more records failed")
-        if self._stopped is not None and self._stopped is not tally.unplaced and not tally.failed:
+        if self._stopped is not None and not tally.has_told(self._stopped):
             self._tell(getattr(self._stopped, "name", "FAILED"), str(self._stopped))
         if self._is_json:
             from kafkatools.output import json_line

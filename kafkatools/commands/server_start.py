@@ -12,6 +12,8 @@ from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option, read_properties
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from kafkatools.console import Console
     from kafkatools.core.broker.node import Node
 
@@ -54,14 +56,38 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
     return node
 
 
+class _StopSignals:
+    """SIGTERM and Ctrl-C ask the node to stop; before it has started they are kept until it has."""
+
+    def __init__(self, node: Node) -> None:
+        import signal
+
+        self._node = node
+        self._is_started = False
+        self._is_asked = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._ask)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self._is_asked = True
+        if self._is_started:
+            self._node.request_stop()
+
+    def node_is_started(self) -> None:
+        """From now on the node can be asked; it is, if somebody has already."""
+        self._is_started = True
+        if self._is_asked:
+            self._node.request_stop()
+
+
 def _serve(console: Console, node: Node) -> None:
     import gc
     import os
-    import signal
 
     from kafkatools.core.broker.run_files import RunFile
     from kafkatools.core.errors import ConfigError
 
+    stop = _StopSignals(node)
     try:
         node.start()
     except ConfigError as error:  # the directory does not go with the settings, which are sound
@@ -71,8 +97,7 @@ def _serve(console: Console, node: Node) -> None:
         run_file.write(
             {"pid": os.getpid(), "node_id": node.node_id, "bootstrap": node.bootstrap, "directory": node.log_directory}
         )
-        signal.signal(signal.SIGTERM, lambda *_: node.request_stop())
-        signal.signal(signal.SIGINT, lambda *_: node.request_stop())
+        stop.node_is_started()
         console.error(f"INFO node {node.node_id} of cluster {node.cluster_id} is ready on {node.bootstrap}")
         gc.freeze()  # what is loaded by now stays: the collector need not look at it again
         node.run()

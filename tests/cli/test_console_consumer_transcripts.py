@@ -150,7 +150,8 @@ def arguments(case: Case, bootstrap: str) -> list[str]:
 def status(case: Case) -> ExitStatus:
     if case.exit == 0:
         return ExitStatus.OK
-    usage = re.search(r"<option table>|<tool description>|Cannot parse argument|Found multiple arguments|Invalid value", case.stderr)
+    words = r"<option table>|<tool description>|Cannot parse argument|Found multiple arguments|Invalid value"
+    usage = re.search(words, case.stderr)
     return USAGE if usage else FAILED
 
 

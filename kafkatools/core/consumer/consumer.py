@@ -358,7 +358,9 @@ class Consumer:
         """Why a leader of what is read cannot be reached; None when all can be. A poll only tries again."""
         for part in self.assignment():
             leader = self._leaders.leader(part)
-            problem = None if leader is None else self._client.connection_problem(leader.leader)
+            problem = (
+                self._client.cluster_problem() if leader is None else self._client.connection_problem(leader.leader)
+            )
             if problem is not None:
                 return problem
         return None

@@ -159,7 +159,12 @@ class ConsumerNetworkClient:
 
     def connection_problem(self, node: int) -> KafkaError | None:
         """Why there is no connection to a node; None when there is one, or none was tried."""
-        return self._client.connection_error(node) if self._client.connection_failed(node) else None
+        return self._client.connection_error(node)
+
+    def cluster_problem(self) -> KafkaError | None:
+        """Why no broker that is known can be reached; None when one can, or was not tried."""
+        errors = [self._client.connection_error(node) for node in self._metadata.cluster.nodes]
+        return errors[0] if errors and all(errors) else None
 
     # --- requests
 
