@@ -7,22 +7,31 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from struct import Struct
 from typing import NamedTuple
 
 from kafkatools.core.broker.group_coordinator.group import Group
 from kafkatools.core.protocol.schemas.offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
     encode_record,
 )
+from kafkatools.core.protocol.varints import unsigned_varint
 
 Record = tuple[bytes, bytes | None]
 NO_TIMESTAMP = -1
 GROUP_METADATA_VERSION = 3
 OFFSET_WITH_EXPIRY_VERSION = 1
 OFFSET_VERSION = 4
+OFFSET_KEY_TYPE = 1
+_KEY = Struct(">hh")
+_LENGTH = Struct(">h")
+_PARTITION = Struct(">i")
+_VALUE_1 = Struct(">hqh")
+_VALUE_4 = Struct(">hqi")
+_TIME = Struct(">q")
+_TWO_TIMES = Struct(">qq")
+_TOPIC_ID_TAG = b"\1\0\x10"  # one tagged field, number 0, of 16 bytes
 
 
 class CommittedOffset(NamedTuple):
@@ -85,22 +94,26 @@ def group_tombstone(group_id: str) -> Record:
 
 
 def committed_offset(group_id: str, topic: str, partition: int, committed: CommittedOffset) -> Record:
-    """An offset of a group."""
-    key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
-    fields = {
-        "offset": committed.offset,
-        "metadata": committed.metadata,
-        "commit_timestamp": committed.commit_ms,
-    }
+    """An offset of a group, framed by hand: commits are what a coordinator writes most."""
+    key = offset_key(group_id, topic, partition)
+    metadata = committed.metadata.encode()
     if committed.expire_ms is not None:
-        value = OffsetCommitValue(version=OFFSET_WITH_EXPIRY_VERSION, expire_timestamp=committed.expire_ms, **fields)
-    else:
-        value = OffsetCommitValue(
-            version=OFFSET_VERSION, leader_epoch=committed.leader_epoch, topic_id=committed.topic_id, **fields
-        )
-    return encode_record(key, value)
+        head = _VALUE_1.pack(OFFSET_WITH_EXPIRY_VERSION, committed.offset, len(metadata))
+        return key, head + metadata + _TWO_TIMES.pack(committed.commit_ms, committed.expire_ms)
+    head = _VALUE_4.pack(OFFSET_VERSION, committed.offset, committed.leader_epoch) + unsigned_varint(len(metadata) + 1)
+    topic_id = committed.topic_id
+    tags = b"\0" if topic_id is None else _TOPIC_ID_TAG + topic_id.bytes
+    return key, head + metadata + _TIME.pack(committed.commit_ms) + tags
+
+
+def offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    """OffsetCommitKey."""
+    group, name = group_id.encode(), topic.encode()
+    return b"".join(
+        (_KEY.pack(OFFSET_KEY_TYPE, len(group)), group, _LENGTH.pack(len(name)), name, _PARTITION.pack(partition))
+    )
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
     """The offset is gone."""
-    return encode_record(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
+    return offset_key(group_id, topic, partition), None

@@ -27,6 +27,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolSubscription
 from kafkatools.core.protocol.schemas.entity_bytes import write as write_bytes
+from kafkatools.core.protocol.schemas.offsets import decode_record, encode_record
 from kafkatools.core.records.batch import read_file_batches
 
 DAY_MS = 86_400_000
@@ -202,6 +203,27 @@ def test_records_are_apache_kafkas_to_the_byte() -> None:
                         assert again == (record.key, record.value)
                         written.add(type(key).__schema__.name)
     assert written == {"GroupMetadataKey", "OffsetCommitKey"}
+
+
+@pytest.mark.parametrize("metadata", ["", "note", "\u00fc" * 200])
+@pytest.mark.parametrize("expire_ms", [None, 1_700_000_001_000])
+@pytest.mark.parametrize("topic_id", [None, uuid.UUID(int=7)])
+def test_records_framed_by_hand_are_what_the_schemas_say(
+    metadata: str, expire_ms: int | None, topic_id: uuid.UUID | None
+) -> None:
+    committed = CommittedOffset(1 << 40, 3, metadata, 1_700_000_000_000, expire_ms, topic_id)
+    key, value = offset_records.committed_offset("gr\u00fcn", "basket", 70_000, committed)
+    assert value is not None
+    key_entity, value_entity = decode_record(key, value)
+    assert (key_entity.group, key_entity.topic, key_entity.partition) == ("gr\u00fcn", "basket", 70_000)
+    assert encode_record(key_entity, value_entity) == (key, value)
+    assert value_entity.__version__ == (4 if expire_ms is None else 1)
+    found = (value_entity.offset, value_entity.metadata, value_entity.commit_timestamp)
+    assert found == (1 << 40, metadata, 1_700_000_000_000)
+    if expire_ms is None:
+        assert (value_entity.leader_epoch, value_entity.topic_id) == (3, topic_id)
+    else:
+        assert value_entity.expire_timestamp == expire_ms
 
 
 def rewritten(key: Any, value: Any) -> tuple[bytes, bytes | None] | None:
