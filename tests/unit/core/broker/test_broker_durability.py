@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from support.broker_client import BrokerClient, batch
 
-from kafkatools.core.broker import group_commit
-
 PRODUCE, FETCH, LIST_OFFSETS, API_VERSIONS, CREATE_TOPICS = 0, 1, 2, 18, 19
 STORAGE_ERROR = 56
 FSYNC = {"log.durability": "fsync"}
@@ -40,7 +38,7 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     made = Disk()
-    monkeypatch.setattr(group_commit.os, "fdatasync", made)
+    monkeypatch.setattr(os, "fdatasync", made)
     yield made
     made.gate.set()
 
@@ -101,11 +99,11 @@ def test_what_arrives_during_a_sync_shares_the_next_one(run_node: Callable[..., 
     send(writers[0], -1, b"v")
     assert disk.entered.acquire(timeout=10)
     log = running.node.replicas.get("t", 0).log
+    other = running.connect()
     for number, writer in enumerate(writers[1:]):
         send(writer, 1 - 2 * (number % 2), b"v")
     while log.log_end_offset < 9:
-        end_offset_of_others = running.connect()
-        end_offset_of_others.call(API_VERSIONS, 0)
+        other.call(API_VERSIONS, 0)
     disk.gate.set()
     offsets = [outcome(writer) for writer in writers]
     assert sorted(offsets) == [(0, number) for number in range(1, 9)]

@@ -279,7 +279,13 @@ def test_a_reader_that_does_not_read_costs_the_broker_nothing_and_gets_everythin
     )
     slow.socket.sendall(frame * 3)
     assert other.produce("t", batch([b"still served"])).base_offset == 20
-    (connection,) = [c for c in running.node.listener.connections if c._queued_bytes > 1_000_000]
+    waiting: list[Any] = []
+    for _ in range(1000):  # until its first request was handled; each round is a turn of the broker
+        waiting = [c for c in running.node.listener.connections.copy() if c._queued_bytes > 1_000_000]
+        if waiting:
+            break
+        other.call(METADATA, 1, topics=[])
+    (connection,) = waiting
     assert len(connection._output) <= 4
     other.call(20, 4, topic_names=["t"])
     (topic,) = slow.receive(FETCH, 12).responses

@@ -140,6 +140,18 @@ def test_a_stop_that_fails_leaves_no_marker() -> None:
     assert get(again).log_end_offset == 3
 
 
+def test_the_directory_of_a_new_partition_is_durable_before_it_is_used() -> None:
+    files = FaultyFileSystem()
+    files.make_directory("/data")
+    manager = started(files, "/data")
+    files.operations.clear()
+    log = get(manager)
+    assert "fsync-directory data" in files.operations
+    files.operations.clear()
+    assert get(manager) is log
+    assert files.operations == []
+
+
 def test_flush_ms_flushes_what_waited_long_enough(tmp_path: Path) -> None:
     manager = started(RealFileSystem(), str(tmp_path))
     log = manager.get_or_create(NAME, TOPIC_ID, LogConfig(flush_ms=1000), NOW_MS)
