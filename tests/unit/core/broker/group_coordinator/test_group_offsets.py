@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import shutil
 import uuid
 from typing import Any
 
@@ -11,9 +13,10 @@ from support import recorded_segments
 from kafkatools.core.broker.group_coordinator import offset_records
 from kafkatools.core.broker.group_coordinator.coordinator import group_of
 from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset
-from kafkatools.core.broker.group_coordinator.offsets_topic import decoded, java_hash, partition_for
+from kafkatools.core.broker.group_coordinator.offsets_topic import decoded, java_hash, last_values, partition_for
 from kafkatools.core.broker.group_coordinator.rebalance import assignments_of
 from kafkatools.core.broker.group_coordinator.requests import MemberIdentity
+from kafkatools.core.broker.partition import Partition
 from kafkatools.core.errors import (
     FencedInstanceId,
     GroupIdNotFound,
@@ -25,6 +28,9 @@ from kafkatools.core.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from kafkatools.core.log.files import RealFileSystem
+from kafkatools.core.log.log_config import LogConfig
+from kafkatools.core.log.partition_log import PartitionLog
 from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolSubscription
 from kafkatools.core.protocol.schemas.entity_bytes import write as write_bytes
 from kafkatools.core.protocol.schemas.offsets import decode_record, encode_record
@@ -238,3 +244,30 @@ def rewritten(key: Any, value: Any) -> tuple[bytes, bytes | None] | None:
         group = group_of(key.group, value)
         return offset_records.group_metadata(group, assignments_of(group))
     return None
+
+
+def test_a_log_that_apache_kafka_wrote_is_read_back(tmp_path: pathlib.Path) -> None:
+    """Recorded from Apache Kafka 4.3.1. The last record of each key counts; kinds of groups not known here are passed
+    over."""
+    directory = tmp_path / "__consumer_offsets-0"
+    shutil.copytree(recorded_segments.log_directory("consumer-offsets"), directory)
+    log = PartitionLog.open(str(directory), LogConfig(), RealFileSystem(), 0)
+    problems: list[Exception] = []
+    values = last_values(Partition("__consumer_offsets", uuid.uuid4(), 0, 0, log), problems.append)
+    expected: dict[bytes, bytes | None] = {}
+    pending: dict[int, dict[bytes, bytes | None]] = {}
+    for file in sorted(recorded_segments.log_directory("consumer-offsets").glob("*.log")):
+        for batch in read_file_batches(file.read_bytes()):
+            records = {r.key: r.value for r in batch.records() if r.key is not None}
+            if batch.is_control:
+                marker = next(iter(records))
+                expected.update(pending.pop(batch.producer_id) if marker[3] == 1 else {})
+            elif batch.is_transactional:
+                pending.setdefault(batch.producer_id, {}).update(records)
+            else:
+                expected.update(records)
+    log.close()
+    assert problems == []
+    assert values == {key: value for key, value in expected.items() if value is not None}
+    groups = {key.group for key, _ in decoded(values) if type(key).__schema__.name == "OffsetCommitKey"}
+    assert "cedar-classic" in groups
