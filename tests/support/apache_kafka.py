@@ -152,7 +152,7 @@ class ApacheKafka:
             "transaction.state.log.num.partitions": "4",
             "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
-            "log.retention.ms": "-1",  # the tests' records carry old timestamps
+            "log.initial.task.delay.ms": "86400000",  # no retention: the tests' records carry old timestamps
             **self.settings,
         }
         path = self.home / f"node{node}" / "server.properties"
