@@ -20,7 +20,8 @@ while len(seen) < 100 or [len(m.assignment()) for m in members] != [2, 2]:
         if message is not None and not message.error():
             seen.add((message.partition(), message.offset()))
 for member in members:
-    member.commit(offsets=[TopicPartition(topic, p.partition, 25, "done") for p in member.assignment()], asynchronous=False)
+    offsets = [TopicPartition(topic, p.partition, 25, "done") for p in member.assignment()]
+    member.commit(offsets=offsets, asynchronous=False)
 first, second = members
 first.close()
 while len(second.assignment()) != 4:

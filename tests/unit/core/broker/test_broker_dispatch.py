@@ -26,7 +26,8 @@ def test_api_versions_lists_the_table_with_kafkas_ranges(client: BrokerClient) -
     """Ranges as kafka-broker-api-versions printed them for Apache Kafka 4.3.1."""
     kafka = {
         0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9),
-        12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 42: (0, 2), 47: (0, 0), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
+        12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 42: (0, 2), 47: (0, 0),
+        18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
         23: (2, 4), 32: (1, 4), 33: (0, 2), 35: (1, 5), 37: (0, 3), 44: (0, 1), 46: (0, 0), 60: (0, 2), 75: (0, 0),
     }  # fmt: skip
     answer = client.call(18, 3, client_software_name="test", client_software_version="1.0")
