@@ -57,6 +57,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     start, takes = _start_offset(args), _pattern(args)
     formatter = _formatter(console, args)
     settings = _settings(args)
+    if args.exit_at_end:  # a topic that does not exist has no end to read to: it must not be made by asking
+        settings.setdefault("allow.auto.create.topics", "false")
     settings["bootstrap.servers"] = console.connect(args)
     return ConsoleConsumer(console, args, formatter, Source(start, takes)).run(_config(settings))
 
@@ -184,10 +186,19 @@ class ConsoleConsumer:
         for item in fetched:
             wanted = self._wanted(item)
             if wanted is not None and self._error is None:
-                self._count += self._formatter.write(out, wanted, self._on_error)
+                done = self._formatter.write(out, wanted, self._on_error)
+                self._count += done
+                self._name_failed(wanted, done)
         if out:
             self._console.write(out)
             self._console.flush()
+
+    def _name_failed(self, fetched: FetchedColumns, done: int) -> None:
+        """Says which record ended the run: the last of those dealt with."""
+        if self._error is None:
+            return
+        where = f"{fetched.topic}-{fetched.partition} offset {fetched.columns.offsets[done - 1]}"
+        self._error = type(self._error)(f"{self._error} ({where})")
 
     def _wanted(self, fetched: FetchedColumns) -> FetchedColumns | None:
         """The records in front of the partition's end and within --max-messages; None when there are none."""
@@ -232,7 +243,7 @@ class ConsoleConsumer:
 
     def _status(self, consumer: Consumer) -> ExitStatus:
         status = ExitStatus.FAILED if self._has_skipped else ExitStatus.OK
-        if self._ends is not None:
+        if self._ends is not None and self._error is None:
             complete = self._complete(consumer)
             self._console.error(f"complete: {complete}/{len(self._ends)} partitions")
             if complete < len(self._ends):
