@@ -39,6 +39,7 @@ class LogManager:
         self._recovery_points: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._start_offsets: dict[TopicPartition, int] = {}
+        self._written: dict[str, dict[TopicPartition, int]] = {}
 
     def start(self) -> None:
         """Read marker and checkpoints, take the marker away, finish the deletions that a stop interrupted."""
@@ -163,7 +164,9 @@ class LogManager:
     def _write(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
         offsets = {partition: offset_of(log) for partition, log in self.logs.items()}
         known = {partition: offset for partition, offset in offsets.items() if offset is not None}
-        checkpoints.write_offset_checkpoint(self.files, self._path(name), known)
+        if self._written.get(name) != known:  # an idle broker leaves the disk alone
+            checkpoints.write_offset_checkpoint(self.files, self._path(name), known)
+            self._written[name] = known
 
     def close(self, broker_epoch: int) -> None:
         """Flush and close every log, write the checkpoints, then the marker of a clean stop. When a disk error stops

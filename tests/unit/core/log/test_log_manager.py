@@ -176,3 +176,16 @@ def test_one_process_at_a_time_has_the_directory(tmp_path: Path) -> None:
     lock.release()
     allowed = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert allowed.returncode == 0
+
+
+def test_a_checkpoint_is_written_again_only_when_an_offset_changed(tmp_path: Path) -> None:
+    manager = started(RealFileSystem(), str(tmp_path))
+    append(get(manager), 1)
+    checkpoint = tmp_path / "replication-offset-checkpoint"
+    manager.checkpoint_high_watermarks()
+    first = checkpoint.stat().st_ino
+    manager.checkpoint_high_watermarks()
+    assert checkpoint.stat().st_ino == first
+    append(get(manager), 1)
+    manager.checkpoint_high_watermarks()
+    assert checkpoint.read_text() == "0\n1\nt 0 2\n"
