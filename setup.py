@@ -31,6 +31,8 @@ def extensions() -> list[Extension]:
         )
     # the branches for plain Python are unreachable by design
     built: list[Extension] = cythonize(modules, language_level=3, compiler_directives={"warn.unreachable": False})
+    for extension in built:
+        extension.optional = True  # cythonize makes new ones and forgets it
     return built
 
 
