@@ -180,10 +180,12 @@ def test_a_full_disk(tmp_path: pathlib.Path, broker: Broker, small_disk: pathlib
     again, failed_again, lines, status = fill(server, tmp_path, 100)
     assert (again, failed_again, status) == (100, 0, 0), lines
     assert server.child.poll() is None
-    assert len(server.values("t")) == sent + again
+    # what was in flight when the delivery time was over counts as failed, and may be there all the same
+    held = len(server.values("t"))
+    assert sent + again <= held < 20_000 + again
     server.stop()
     server.start()
-    assert len(server.values("t")) == sent + again
+    assert len(server.values("t")) == held
 
 
 def limited(home: pathlib.Path, size: int, output: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -193,7 +195,8 @@ def limited(home: pathlib.Path, size: int, output: pathlib.Path, *arguments: str
             [sys.executable, "-m", "kafkatools", *arguments],
             stdout=file,
             stderr=subprocess.PIPE,
-            env=environment(home),
+            # the limit holds for every file: bytecode cut short would stay behind and break whoever reads it next
+            env={**environment(home), "PYTHONDONTWRITEBYTECODE": "1"},
             timeout=60,
             check=False,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
