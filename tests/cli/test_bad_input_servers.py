@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.kt_process import error_lines, free_port, kt_process
+from support.requirements import require
 
 COMMANDS = {
     "topics": ("topics", "--list"),
@@ -88,7 +89,7 @@ def test_a_web_server(tmp_path: pathlib.Path, command: str) -> None:
 @each_command
 def test_a_tls_port(tmp_path: pathlib.Path, command: str) -> None:
     if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
+        require("openssl is not installed")
     certificate, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
