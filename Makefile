@@ -16,7 +16,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(STAMP): $(VENV)/.created pyproject.toml setup.py $(wildcard kafkatools/core/records/_*.py kafkatools/core/records/_*.pxd)
-	$(BIN)/pip install -q -e '.[clients,demo,dev]'
+	$(BIN)/pip install -q --config-settings editable_mode=compat -e '.[clients,demo,dev]'
 	@touch $@
 
 demo: setup

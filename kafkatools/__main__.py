@@ -1,6 +1,13 @@
-"""The program `kt`: the only place that exits."""
+"""The program `kt`: the only place that exits.
 
+Most of what it makes lives until the end, so the search for cyclic garbage is done rarely, and not once more over
+everything on the way out: 10 ms of a command's time.
+"""
+
+import gc
 import sys
+
+_ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 
 
 def main() -> None:
@@ -9,11 +16,13 @@ def main() -> None:
     from kafkatools.cli import terminate_politely
     from kafkatools.console import Console
 
+    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     try:
         terminate_politely()
         status = int(run(sys.argv[1:], Console.of_process()))
     except KeyboardInterrupt:
         status = 130
+    gc.freeze()
     sys.exit(status)
 
 

@@ -31,21 +31,26 @@ Fields = Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
 
 
 class Question(NamedTuple):
-    """A request: `node` None goes to the least loaded one. `fields` may depend on the version."""
+    """A request: `node` None goes to the least loaded one. `fields` may depend on the version.
+
+    With `decode` False the answer's `entity` is the body's bytes (for messages that are read by hand).
+    """
 
     node: int | None
     api_key: int
     fields: Fields
     min_version: int = 0
     max_version: int = NEVER
+    decode: bool = True
 
 
 class Answer(NamedTuple):
-    """An entity or an error, and who gave it."""
+    """An entity or an error, and who gave it, in which version (-1 when nobody answered)."""
 
     node: int
     entity: Any
     error: KafkaError | None
+    api_version: int = -1
 
 
 class Requester:
@@ -105,7 +110,7 @@ class Requester:
                 if response.error is not None:
                     self._last_errors[index] = response.error
             else:
-                answers[index] = Answer(response.request.node, response.body, response.error)
+                answers[index] = Answer(response.request.node, response.body, response.error, response.api_version)
 
         waiting.discard(index)
         self._has_reached_a_node = True
@@ -116,6 +121,7 @@ class Requester:
             complete,
             min_version=question.min_version,
             max_version=question.max_version,
+            decode=question.decode,
         )
         self._client.send(request, now_ms)
         return None
