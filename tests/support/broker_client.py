@@ -9,39 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafkatools.core.protocol import messages
+from kafkatools.core.protocol.api_versions import API_VERSIONS
 from kafkatools.core.records.builder import BatchBuilder
 
-FLEXIBLE_SINCE = {
-    0: 9,
-    1: 12,
-    2: 6,
-    3: 9,
-    8: 8,
-    9: 6,
-    10: 3,
-    11: 6,
-    12: 4,
-    13: 4,
-    14: 4,
-    15: 5,
-    16: 3,
-    18: 3,
-    19: 5,
-    20: 4,
-    21: 2,
-    22: 2,
-    23: 4,
-    32: 4,
-    33: 2,
-    35: 2,
-    37: 2,
-    42: 2,
-    44: 1,
-    46: 0,
-    47: 99,
-    60: 0,
-    75: 0,
-}
+FLEXIBLE_SINCE = {key: first_flexible for key, (_, _, first_flexible) in API_VERSIONS.items()}
 
 
 def batch(values: list[bytes], timestamp: int = 1_700_000_000_000, **header: Any) -> bytes:

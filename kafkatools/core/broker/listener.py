@@ -65,15 +65,18 @@ class Connection:
         self._queued_bytes = 0
         self._events = READ
         self._is_handling = False
+        self._client_host: str | None = None
         listener.buffered_bytes += len(self._buffer)
 
     @property
     def client_host(self) -> str:
         """The client's address, empty when it is gone."""
-        try:
-            return str(self.socket.getpeername()[0])
-        except OSError:
-            return ""
+        if self._client_host is None:
+            try:
+                self._client_host = str(self.socket.getpeername()[0])
+            except OSError:
+                self._client_host = ""
+        return self._client_host
 
     # -- reading ---------------------------------------------------------------------------------------------------
     def handle_readable(self) -> None:

@@ -13,6 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkatools.core import config as tables
+from kafkatools.core.broker.authorizer import ANONYMOUS, StandardAuthorizer, open_authorizer, operations_field
+from kafkatools.core.broker.authorizer import SUPPORTED_OPERATIONS as OPERATIONS
+from kafkatools.core.broker.controller import acls
 from kafkatools.core.broker.controller.controller import Controller
 from kafkatools.core.broker.controller.metadata_image import MetadataDelta
 from kafkatools.core.broker.controller.metadata_log import MetadataLog, data_records
@@ -33,10 +36,19 @@ from kafkatools.core.broker.node_settings import node_settings
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.purgatory import Purgatory
 from kafkatools.core.broker.replica_manager import ReplicaManager
+from kafkatools.core.broker.requests import Request
 from kafkatools.core.broker.timer import Timer
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
-from kafkatools.core.errors import ConfigError, KafkaError, KafkaStorageError
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    ConfigError,
+    GroupAuthorizationFailed,
+    KafkaError,
+    KafkaStorageError,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+)
 from kafkatools.core.log.checkpoints import read_meta_properties, read_partition_metadata
 from kafkatools.core.log.directory_lock import DirectoryLock
 from kafkatools.core.log.filenames import META_PROPERTIES, PARTITION_METADATA, partition_directory_name
@@ -48,6 +60,12 @@ MAX_POLL_MS = 1000
 HOUSEKEEPING_MS = 1000
 FIRST_RETENTION_MS = 30_000
 LONG_MAX = 2**63 - 1
+AUTHORIZATION_ERRORS: dict[int, type[KafkaError]] = {
+    acls.TOPIC: TopicAuthorizationFailed,
+    acls.GROUP: GroupAuthorizationFailed,
+    acls.CLUSTER: ClusterAuthorizationFailed,
+    acls.TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
+}
 
 
 class Node:
@@ -74,6 +92,7 @@ class Node:
         self._report = report or (lambda line: None)
         self._lock: DirectoryLock | None = None
         self.logs = LogManager(self.files, self.log_directory)
+        self.authorizer: StandardAuthorizer | None = None
         self.controller: Controller
         self.replicas: ReplicaManager
         self.groups: GroupCoordinator
@@ -165,6 +184,7 @@ class Node:
             metadata_log.sync_every_append()
         bootstrap = self._bootstrap_records() if is_new else None
         self.controller = Controller(metadata_log, self.config, self.node_id, directory_id, self.clock)
+        self.authorizer = open_authorizer(self.config, self.controller.image.acls)
         self.replicas = ReplicaManager(self.logs, self.controller.image, self.node_id, self.clock, self.fetch_purgatory)
         self.replicas.broker_config = self.controller.settings.effective
         if is_durable:
@@ -264,6 +284,33 @@ class Node:
         """Make `run` return; safe from a signal handler."""
         self.is_stopping = True
         self.listener.wakeup()
+
+    # -- authorization ---------------------------------------------------------------------------------------------
+    def authorize(self, request: Request, operation: int, resource_type: int, name: str) -> bool:
+        """Whether the client behind a request may do an operation on a resource (AuthHelper.authorize); the numbers
+        are those of `controller.acls`."""
+        if self.authorizer is None:
+            return True
+        return self.authorizer.authorize(ANONYMOUS, request.connection.client_host, operation, resource_type, name)
+
+    def authorize_or_raise(self, request: Request, operation: int, resource_type: int, name: str) -> None:
+        """The same; raises the authorization error of the resource's type."""
+        if not self.authorize(request, operation, resource_type, name):
+            raise AUTHORIZATION_ERRORS[resource_type]()
+
+    def authorize_any(self, request: Request, operation: int, resource_type: int) -> bool:
+        """Whether the client may do an operation on any resource of a type (authorizeByResourceType)."""
+        if self.authorizer is None:
+            return True
+        return self.authorizer.authorize_any(ANONYMOUS, request.connection.client_host, operation, resource_type)
+
+    def authorized_operations(self, request: Request, resource_type: int, name: str) -> int:
+        """The bits of all operations that the client may do on a resource."""
+        return operations_field(
+            operation
+            for operation in OPERATIONS[resource_type]
+            if self.authorize(request, operation, resource_type, name)
+        )
 
     def note_failure(self, error: Exception) -> None:
         """Report what no client caused: a bug or the disk."""

@@ -52,6 +52,13 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "Seconds a sample of alter log dirs replication quotas spans.",
         at_least(1),
     ),
+    Setting(
+        "allow.everyone.if.no.acl.found",
+        BOOLEAN,
+        False,
+        "With the StandardAuthorizer: whether everybody may use a resource that no ACL covers.",
+        internal=True,
+    ),
     Setting("authorizer.class.name", STRING, "", "The authorizer; empty lets everybody do everything."),
     Setting("auto.create.topics.enable", BOOLEAN, True, "Whether a client that asks for an unknown topic creates it."),
     Setting(
@@ -1122,6 +1129,13 @@ BROKER_ONLY: tuple[Setting, ...] = (
         one_of("required", "requested", "none"),
     ),
     Setting("ssl.principal.mapping.rules", STRING, "DEFAULT", "Rules that turn distinguished names into short names."),
+    Setting(
+        "super.users",
+        STRING,
+        None,
+        "With the StandardAuthorizer: who may do everything, as User:name separated by semicolons.",
+        internal=True,
+    ),
     Setting("telemetry.max.bytes", INT, 1_048_576, "Bytes of the largest push of client metrics.", at_least(1)),
     Setting(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",

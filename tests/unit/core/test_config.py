@@ -12,7 +12,7 @@ from kafkatools.core.errors import ConfigError
 
 GOLDEN = Path(__file__).parents[2] / "golden/config"
 BYTES_BY_DEFAULT = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
-OURS = {"BROKER": {"log.durability"}}
+OURS = {"BROKER": {"log.durability", "allow.everyone.if.no.acl.found", "super.users"}}
 
 
 def rows(name: str) -> list[list[str]]:

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kafkatools.core.broker.controller import configs, topics
+from kafkatools.core.broker.controller import acls, configs, topics
 from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.controller.metadata_image import BROKER_RESOURCE, MetadataDelta, MetadataImage, TopicState
 from kafkatools.core.broker.controller.metadata_log import MetadataLog
@@ -233,6 +233,19 @@ class Controller:
         if not validate_only:
             self._write(records)
             self.publish()
+
+    # -- ACLs ------------------------------------------------------------------------------------------------------
+    def create_acls(self, wanted: Sequence[acls.Acl]) -> list[KafkaError | None]:
+        """Make each; gives why one was not made."""
+        results, records = acls.create(self.image.acls, wanted, random_uuid)
+        self._write(records)
+        return results
+
+    def delete_acls(self, filters: Sequence[acls.AclFilter]) -> list[list[acls.Acl]]:
+        """Remove what the filters fit; gives it by filter."""
+        results, records = acls.delete(self.image.acls, filters)
+        self._write(records)
+        return results
 
     # -- producer ids ----------------------------------------------------------------------------------------------
     def allocate_producer_id(self) -> int:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkatools.core.broker.controller.acls import Acls
+
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
 TOPIC_RESOURCE = 2
@@ -77,6 +79,7 @@ class MetadataImage:
         self.topics_by_id: dict[uuid.UUID, TopicState] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.next_producer_id = 0
+        self.acls = Acls()
         self.version = 0
         self.skipped: dict[str, int] = {}
         self.delta = MetadataDelta()
@@ -93,6 +96,8 @@ class MetadataImage:
             "ConfigRecord": self._set_config,
             "FeatureLevelRecord": self._set_feature,
             "ProducerIdsRecord": self._set_producer_ids,
+            "AccessControlEntryRecord": self.acls.add,
+            "RemoveAccessControlEntryRecord": self.acls.remove,
         }
 
     def replay(self, record: Any) -> None:

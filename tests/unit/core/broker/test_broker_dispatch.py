@@ -4,6 +4,7 @@ import socket
 import struct
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from support.broker_client import BrokerClient
 
 from kafkatools.core.broker.dispatch import APIS
 from kafkatools.core.protocol.messages import request_type
+
+API_VERSIONS = Path(__file__).parents[3] / "golden/protocol/api_versions.tsv"
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
@@ -23,16 +26,15 @@ def test_the_table_says_what_the_handler_says_and_headers_are_flexible_when_kafk
 
 
 def test_api_versions_lists_the_table_with_kafkas_ranges(client: BrokerClient) -> None:
-    """Ranges as kafka-broker-api-versions printed them for Apache Kafka 4.3.1."""
-    kafka = {
-        0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9),
-        12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 42: (0, 2), 47: (0, 0),
-        18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
-        23: (2, 4), 32: (1, 4), 33: (0, 2), 35: (1, 5), 37: (0, 3), 44: (0, 1), 46: (0, 0), 60: (0, 2), 75: (0, 0),
-    }  # fmt: skip
+    """An API that is served is served in all versions that Apache Kafka 4.3.1 lists for it."""
+    rows = [line.split("\t") for line in API_VERSIONS.read_text().splitlines() if not line.startswith("#")]
+    kafka = {int(key): (int(first), int(last)) for key, _, first, last, _ in rows}
+    kafka[0] = (0, 13)  # Kafka's broker lists Produce from version 0 on
     answer = client.call(18, 3, client_software_name="test", client_software_version="1.0")
     assert answer.error_code == 0
-    assert {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys} == kafka
+    listed = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+    assert listed == {key: kafka[key] for key in listed}
+    assert set(listed) == set(APIS)
     assert {(f.name, f.max_version_level) for f in answer.finalized_features} >= {("metadata.version", 30)}
 
 

@@ -1,0 +1,197 @@
+"""ACLs as the metadata log holds them: who may do what on which resources, how they are made, found and removed.
+
+Source: AclControlManager, AclsImage, AclBindingFilter and ResourcePatternFilter of Apache Kafka 4.3. Functions here are
+pure: they take the image and give records. What an ACL means is the authorizer's business.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.errors import InvalidRequest, KafkaError, SecurityDisabled, UnknownServerError
+
+UNKNOWN, ANY = 0, 1
+TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = 2, 3, 4, 5, 6, 7
+MATCH, LITERAL, PREFIXED = 2, 3, 4
+DENY, ALLOW = 2, 3
+ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = 2, 3, 4, 5, 6, 7, 8, 9
+DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT = range(10, 16)
+WILDCARD = "*"
+CLUSTER_NAME = "kafka-cluster"
+MAX_ACLS_PER_REQUEST = 10_000
+
+
+class Acl(NamedTuple):
+    """One entry (StandardAcl); the numbers are those of the wire."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+class AclFilter(NamedTuple):
+    """What a request looks for; None and ANY fit everything, MATCH fits every pattern that covers the name."""
+
+    resource_type: int = ANY
+    resource_name: str | None = None
+    pattern_type: int = ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: int = ANY
+    permission_type: int = ANY
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether a number says UNKNOWN: the request cannot be read."""
+        return UNKNOWN in (self.resource_type, self.pattern_type, self.operation, self.permission_type)
+
+    def fits(self, acl: Acl) -> bool:
+        """AclBindingFilter.matches."""
+        return (
+            self.resource_type in (ANY, acl.resource_type)
+            and self._fits_pattern(acl)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (ANY, acl.operation)
+            and self.permission_type in (ANY, acl.permission_type)
+        )
+
+    def _fits_pattern(self, acl: Acl) -> bool:
+        if self.pattern_type not in (ANY, MATCH, acl.pattern_type):
+            return False
+        name = self.resource_name
+        if name is None:
+            return True
+        if self.pattern_type != MATCH:
+            return name == acl.resource_name
+        if acl.pattern_type == LITERAL:
+            return acl.resource_name in (name, WILDCARD)
+        return name.startswith(acl.resource_name)
+
+
+class Acls:
+    """All ACLs: by id, and by resource for the authorizer."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[uuid.UUID, Acl] = {}
+        self.ids: dict[Acl, uuid.UUID] = {}
+        self.by_resource: dict[tuple[int, int, str], list[Acl]] = {}
+        self.prefix_lengths: dict[int, dict[int, int]] = {}
+
+    def add(self, record: Any) -> None:
+        """Replay an AccessControlEntryRecord."""
+        acl = Acl(*(getattr(record, name) for name in Acl._fields))
+        if acl in self.ids:
+            return
+        self.by_id[record.id] = acl
+        self.ids[acl] = record.id
+        self.by_resource.setdefault((acl.resource_type, acl.pattern_type, acl.resource_name), []).append(acl)
+        if acl.pattern_type == PREFIXED:
+            lengths = self.prefix_lengths.setdefault(acl.resource_type, {})
+            lengths[len(acl.resource_name)] = lengths.get(len(acl.resource_name), 0) + 1
+
+    def remove(self, record: Any) -> None:
+        """Replay a RemoveAccessControlEntryRecord."""
+        acl = self.by_id.pop(record.id, None)
+        if acl is None:
+            return
+        del self.ids[acl]
+        key = (acl.resource_type, acl.pattern_type, acl.resource_name)
+        self.by_resource[key].remove(acl)
+        if not self.by_resource[key]:
+            del self.by_resource[key]
+        if acl.pattern_type == PREFIXED:
+            lengths = self.prefix_lengths[acl.resource_type]
+            lengths[len(acl.resource_name)] -= 1
+            if not lengths[len(acl.resource_name)]:
+                del lengths[len(acl.resource_name)]
+
+    def covering(self, resource_type: int, name: str) -> Iterator[list[Acl]]:
+        """The ACLs of every pattern that covers a resource: its name, `*`, and prefixes of its name."""
+        for literal in (name, WILDCARD):
+            found = self.by_resource.get((resource_type, LITERAL, literal))
+            if found is not None:
+                yield found
+        for length in self.prefix_lengths.get(resource_type, ()):
+            if length <= len(name):
+                found = self.by_resource.get((resource_type, PREFIXED, name[:length]))
+                if found is not None:
+                    yield found
+
+    def matching(self, wanted: AclFilter) -> list[Acl]:
+        """The ACLs that a filter fits."""
+        return [acl for acl in self.ids if wanted.fits(acl)]
+
+    def records(self) -> Iterator[Any]:
+        """What a snapshot holds of them."""
+        for acl, acl_id in self.ids.items():
+            yield record_of(acl_id, acl)
+
+
+def record_of(acl_id: uuid.UUID, acl: Acl) -> Any:
+    """The record that makes an ACL."""
+    from kafkatools.core.protocol.schemas.metadata import AccessControlEntryRecord
+
+    return AccessControlEntryRecord(id=acl_id, **acl._asdict())
+
+
+def ensure_enabled(has_authorizer: bool, message: str) -> None:
+    """Without an authorizer the ACL APIs are refused (AclApis)."""
+    if not has_authorizer:
+        raise SecurityDisabled(message)
+
+
+def check_new_acl(acl: Acl) -> None:
+    """AclApis and AclControlManager.validateNewAcl; raises a KafkaError."""
+    if acl.resource_type == CLUSTER and acl.resource_name != CLUSTER_NAME:
+        raise InvalidRequest(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+    if not acl.resource_name:
+        raise InvalidRequest("Invalid empty resource name")
+    if ANY in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type) or acl.pattern_type == MATCH:
+        raise UnknownServerError()  # Kafka refuses such an ACL with an exception that has no code of its own
+    for value, highest, label in (
+        (acl.resource_type, USER, "resourceType"),
+        (acl.pattern_type, PREFIXED, "patternType"),
+        (acl.operation, TWO_PHASE_COMMIT, "operation"),
+        (acl.permission_type, ALLOW, "permissionType"),
+    ):
+        if not 0 < value <= highest:
+            raise InvalidRequest(f"Invalid {label} UNKNOWN")
+    if ":" not in acl.principal:
+        raise InvalidRequest(
+            f"Could not parse principal from `{acl.principal}` (no colon is present separating the principal type from "
+            "the principal name)"
+        )
+
+
+def create(acls: Acls, wanted: Sequence[Acl], make_id: Any) -> tuple[list[KafkaError | None], list[Any]]:
+    """Why each was not made, and the records that make the others; one that is there is made already."""
+    results: list[KafkaError | None] = []
+    records: list[Any] = []
+    made: set[Acl] = set()
+    for acl in wanted:
+        try:
+            check_new_acl(acl)
+        except KafkaError as error:
+            results.append(error)
+            continue
+        results.append(None)
+        if acl not in acls.ids and acl not in made:
+            made.add(acl)
+            records.append(record_of(make_id(), acl))
+    return results, records
+
+
+def delete(acls: Acls, filters: Iterable[AclFilter]) -> tuple[list[list[Acl]], list[Any]]:
+    """What each filter removes, and the records that do; an ACL that two filters fit is in both answers."""
+    from kafkatools.core.protocol.schemas.metadata import RemoveAccessControlEntryRecord
+
+    results = [acls.matching(each) for each in filters]
+    gone = {acls.ids[acl]: None for found in results for acl in found}
+    return results, [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in gone]
