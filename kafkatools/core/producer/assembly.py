@@ -20,6 +20,7 @@ from kafkatools.core.producer.producer_metadata import ProducerMetadata
 from kafkatools.core.producer.record_accumulator import AccumulatorSettings, RecordAccumulator
 from kafkatools.core.producer.sender import Sender, SenderSettings
 from kafkatools.core.producer.transaction_manager import TransactionManager
+from kafkatools.core.producer.transactions import TransactionalManager
 from kafkatools.core.records.compression import CompressionType
 
 _log = logging.getLogger(__name__)
@@ -69,6 +70,26 @@ def is_idempotent(config: Config) -> bool:
     return not problems
 
 
+def transactions_of(config: Config) -> TransactionManager | None:
+    """What numbers the batches: of a transactional producer, of an idempotent one, or nothing. Raises ConfigError."""
+    is_numbered = is_idempotent(config)
+    if config.transactional_id is None:
+        return TransactionManager() if is_numbered else None
+    if not is_numbered:
+        raise ConfigError("Cannot set a transactional.id without also enabling idempotence.")
+    if config.transaction_two_phase_commit_enable:
+        raise ConfigError(
+            "transaction.two.phase.commit.enable is not supported: it needs InitProducerId 6, which no release of "
+            "Apache Kafka offers as stable"
+        )
+    return TransactionalManager(
+        config.transactional_id,
+        config.transaction_timeout_ms,
+        config.retry_backoff_ms,
+        ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
+    )
+
+
 def delivery_timeout_ms(config: Config) -> int:
     """delivery.timeout.ms, at least linger.ms + request.timeout.ms. ConfigError when it was given and is shorter."""
     least: int = min(0x7FFFFFFF, config.linger_ms + config.request_timeout_ms)
@@ -95,7 +116,7 @@ def assemble(config: Config, clock: Clock) -> ProducerParts:
     """The parts of a producer; no connection is made yet. Raises ConfigError."""
     codec = CompressionType.for_label(config.compression_type)
     timeout_ms = delivery_timeout_ms(config)
-    transactions = TransactionManager() if is_idempotent(config) else None
+    transactions = transactions_of(config)
     backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
     settings = AccumulatorSettings(
         config.batch_size,

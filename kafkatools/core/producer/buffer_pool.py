@@ -118,13 +118,6 @@ class BufferPool:
             if self._waiters:
                 self._waiters[0].notify()
 
-    def deallocate_size(self, size_bytes: int) -> None:
-        """Takes back the memory of a buffer that is itself let go (somebody may still be reading it)."""
-        with self._lock:
-            self._non_pooled_bytes += size_bytes
-            if self._waiters:
-                self._waiters[0].notify()
-
     def close(self) -> None:
         """Lets every waiter go with an error. Buffers may still be given back."""
         with self._lock:

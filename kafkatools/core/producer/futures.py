@@ -39,10 +39,6 @@ class RecordMetadata(NamedTuple):
     serialized_key_size: int
     serialized_value_size: int
 
-    @property
-    def has_offset(self) -> bool:
-        return self.offset != NO_OFFSET
-
 
 class RowsRun(NamedTuple):
     """The fate of a run of rows: which rows (numbers in what was sent), their partition, the offset of the first, or

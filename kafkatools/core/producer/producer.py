@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.clock import Clock, SystemClock
@@ -41,9 +41,12 @@ from kafkatools.core.producer.producer_batch import (
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.core.producer.row_groups import group_rows, partitions_of_keys
 from kafkatools.core.producer.serializers import serializer_for
+from kafkatools.core.producer.transactions import TransactionalManager
 
 if TYPE_CHECKING:
+    from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
     from kafkatools.core.producer.producer_metadata import ClusterSnapshot
+    from kafkatools.core.producer.transaction_requests import TransactionalResult
     from kafkatools.core.records.columns import RowColumns
 
 _log = logging.getLogger(__name__)
@@ -81,6 +84,8 @@ class Producer:
         self.sender = self._parts.sender
         self._accumulator = self._parts.accumulator
         self._metadata = self._parts.metadata
+        transactions = self.sender.transactions
+        self._transactions = transactions if isinstance(transactions, TransactionalManager) else None
         self._closed = False
         self._force_close = False
         self._thread: threading.Thread | None = None
@@ -99,12 +104,13 @@ class Producer:
     def send(self, record: ProducerRecord, callback: Callback | None = None) -> RecordFuture:
         """Queues a record; `callback(metadata, error)` is called by the sender's thread when its fate is known.
 
-        Raises SerializationError, and IllegalState after close; everything else is in the future.
+        Raises SerializationError, IllegalState after close and outside a transaction of a transactional producer, and
+        the error of a transaction that can only be aborted; everything else is in the future.
         """
         if self._interceptors:
             record = self._interceptors.on_send(record)
             callback = self._with_interceptors(callback)
-        self._ensure_open()
+        self._ensure_ready_to_send()
         partition = UNKNOWN_PARTITION if record.partition is None else record.partition
         try:
             return self._do_send(record, partition, callback)
@@ -113,6 +119,7 @@ class Producer:
                 self._interceptors.on_send_error(record, partition, error)
                 raise
             _log.debug("Exception occurred during message send: %s", error)
+            self._note_failed_send(error)
             place = TopicPartition(record.topic, partition)
             if callback is not None:
                 callback(RecordMetadata(*place, NO_OFFSET, NO_TIMESTAMP, -1, -1), error)
@@ -182,7 +189,7 @@ class Producer:
         Keys and values are bytes as they are (serializers are not used). With interceptors the rows go one by one.
         The buffer of `rows` may be used again when this returns.
         """
-        self._ensure_open()
+        self._ensure_ready_to_send()
         future = ColumnsFuture(rows.count)
         sink = RowsSink(future, callback, range(rows.count))
         if self._interceptors:
@@ -231,7 +238,7 @@ class Producer:
             except KafkaError as error:
                 self._fail_rows(target, sink._replace(rows=sink.rows[start : start + 1]), error)
                 start += 1
-                if isinstance(error, IllegalState):
+                if isinstance(error, IllegalState) or (self._transactions and self._transactions.has_error):
                     self._fail_rows(target, sink._replace(rows=sink.rows[start:]), error)
                     return
                 continue
@@ -263,6 +270,7 @@ class Producer:
     def _fail_rows(self, target: TopicPartition, sink: RowsSink, error: Exception) -> None:
         if not len(sink.rows):
             return
+        self._note_failed_send(error)
         run = RowsRun(*target, sink.rows, NO_OFFSET, NO_TIMESTAMP, error)
         self.sender.metrics.record_errors(run.row_count, self.clock.now_ms())
         if sink.callback is not None:
@@ -316,7 +324,7 @@ class Producer:
 
     def close(self, timeout_ms: int | None = None) -> None:
         """Waits for what is under way, at most `timeout_ms` (None: until it is acknowledged or delivery.timeout.ms is
-        over); what is left then fails. Safe to call again."""
+        over); what is left then fails. An open transaction is aborted. Safe to call again."""
         self._closed = True
         self._accumulator.close()
         self.sender.wakeup()
@@ -328,6 +336,7 @@ class Producer:
                 self.sender.wakeup()
                 thread.join()
         elif thread is None:
+            self._close_transactions()
             self.sender.abort_all(IllegalState("Producer is closed forcefully."))
             self.sender.client.close()
         self._interceptors.close()
@@ -340,6 +349,71 @@ class Producer:
         if self._closed:
             raise IllegalState("Cannot perform operation after producer has been closed")
 
+    def _ensure_ready_to_send(self) -> None:
+        self._ensure_open()
+        if self._transactions is not None:
+            self._transactions.ensure_ready_to_send()
+
+    # -- transactions --
+
+    def init_transactions(self, timeout_ms: int | None = None) -> None:
+        """Gets the producer id and fences earlier producers of this transactional.id; once, before everything else.
+
+        What such a producer left open is aborted first. Waits at most `timeout_ms` (None: max.block.ms), as the other
+        calls do; after a Timeout the call may be repeated and goes on. Raises KafkaError.
+        """
+        self._await(self._transactional().initialize_transactions(), timeout_ms)
+
+    def begin_transaction(self) -> None:
+        """From now on records and offsets belong to a transaction. Raises IllegalState, or the producer's error."""
+        self._transactional().begin_transaction()
+
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> None:
+        """Commits a consumer's offsets if and only if the transaction is committed (KIP-447): the offsets of the next
+        records to read, and who the consumer is. Raises KafkaError; CommitFailed when the group has moved on."""
+        manager = self._transactional()
+        if group.generation_id > 0 and not group.member_id:
+            raise IllegalState(f"Passed in group metadata {group} has generationId > 0 but the member.id is unknown")
+        if offsets:
+            places = {TopicPartition(*place): offset for place, offset in offsets.items()}
+            self._await(manager.send_offsets(places, group), None)
+
+    def commit_transaction(self, timeout_ms: int | None = None) -> None:
+        """Sends what is queued, waits until every record is acknowledged, and commits.
+
+        Raises the first error of a record or of the commit: then the transaction must be aborted, unless the error is
+        fatal (`has_fatal_error`). After a Timeout the call may be repeated.
+        """
+        self._await(self._transactional().begin_commit(), timeout_ms)
+
+    def abort_transaction(self, timeout_ms: int | None = None) -> None:
+        """Undoes the transaction; records that were not sent yet fail. After a Timeout the call may be repeated."""
+        self._await(self._transactional().begin_abort(), timeout_ms)
+
+    @property
+    def has_fatal_error(self) -> bool:
+        """Whether the producer can only be closed, because another one took over for one."""
+        return self.sender.transactions is not None and self.sender.transactions.has_fatal_error
+
+    def _transactional(self) -> TransactionalManager:
+        if self._transactions is None:
+            raise IllegalState(
+                "Cannot use transactional methods without enabling transactions by setting the "
+                "transactional.id configuration property"
+            )
+        self._ensure_open()
+        return self._transactions
+
+    def _await(self, result: TransactionalResult, timeout_ms: int | None) -> None:
+        self.sender.wakeup()
+        result.wait(self._max_block_ms if timeout_ms is None else timeout_ms)
+
+    def _note_failed_send(self, error: Exception) -> None:
+        if self._transactions is not None:
+            self._transactions.handle_failed_send(error)
+
     # -- the thread --
 
     def _run(self) -> None:
@@ -347,10 +421,24 @@ class Producer:
         sender = self.sender
         while not self._closed:
             self._turn(sender.run_once)
-        while not self._force_close and self._accumulator.has_incomplete:
+        while not self._force_close and self._has_work():
             self._turn(sender.run_once)
+        self._close_transactions()
         sender.abort_all(IllegalState("Producer is closed forcefully."))
         sender.client.close()
+
+    def _has_work(self) -> bool:
+        """Whether something still has to end: batches, or a transaction, which is aborted unless it is being
+        completed already."""
+        manager = self._transactions
+        if manager is not None and manager.has_ongoing_transaction and not manager.is_completing:
+            _log.info("Aborting incomplete transaction due to shutdown")
+            manager.begin_abort()
+        return self._accumulator.has_incomplete or (manager is not None and manager.has_ongoing_transaction)
+
+    def _close_transactions(self) -> None:
+        if self._transactions is not None:
+            self._transactions.close()
 
     def _turn(self, run_once: Callable[[int], None]) -> None:
         try:

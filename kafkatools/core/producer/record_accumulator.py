@@ -23,7 +23,7 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.errors import IllegalState
 from kafkatools.core.producer.buffer_pool import BufferPool
 from kafkatools.core.producer.compression_ratio import CompressionRatioEstimator
-from kafkatools.core.producer.futures import RecordFuture, TopicPartition
+from kafkatools.core.producer.futures import TopicPartition
 from kafkatools.core.producer.incomplete_batches import IncompleteBatches
 from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION, Cluster, StickyPartitioner
 from kafkatools.core.producer.producer_batch import (
@@ -31,10 +31,10 @@ from kafkatools.core.producer.producer_batch import (
     Payload,
     ProducerBatch,
     RowsSink,
-    batch_size_upper_bound,
-    rows_size_upper_bound,
 )
+from kafkatools.core.producer.record_appends import Append, AppendResult, RecordAppend, RowsAppend
 from kafkatools.core.producer.transaction_manager import TransactionManager, sequence_before
+from kafkatools.core.producer.transactions import TransactionalManager
 from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.compression import CompressionType
 
@@ -76,16 +76,6 @@ class ReadyCheckResult(NamedTuple):
     unknown_leader_topics: set[str]
 
 
-class AppendResult(NamedTuple):
-    """What an append did: the record's future (or the rows taken), and whether the sender should be woken."""
-
-    future: RecordFuture | None
-    rows: int
-    batch_is_full: bool
-    new_batch: bool
-    partition: int
-
-
 class TopicInfo:
     """The queues of one topic."""
 
@@ -107,49 +97,6 @@ class NodeLatency:
         self.drain_ms = now_ms
 
 
-class _RecordAppend:
-    """Appends one record."""
-
-    __slots__ = ("payload", "callback", "future")
-    taken = 1
-
-    def __init__(self, payload: Payload, callback: Callback | None) -> None:
-        self.payload = payload
-        self.callback = callback
-        self.future: RecordFuture | None = None
-
-    def size_upper_bound(self) -> int:
-        return batch_size_upper_bound(self.payload)
-
-    def try_append(self, batch: ProducerBatch, now_ms: int) -> bool:
-        self.future = batch.try_append(self.payload, self.callback, now_ms)
-        return self.future is not None
-
-
-class _RowsAppend:
-    """Appends as many rows as fit."""
-
-    __slots__ = ("columns", "span", "sink", "wall_ms", "taken")
-    future = None
-
-    def __init__(self, columns: RowColumns, span: tuple[int, int], sink: RowsSink, wall_ms: int) -> None:
-        self.columns = columns
-        self.span = span
-        self.sink = sink
-        self.wall_ms = wall_ms
-        self.taken = 0
-
-    def size_upper_bound(self) -> int:
-        return rows_size_upper_bound(self.columns, self.span[0])
-
-    def try_append(self, batch: ProducerBatch, now_ms: int) -> bool:
-        self.taken = batch.try_append_rows(self.columns, self.span, self.sink, now_ms, self.wall_ms)
-        return self.taken > 0
-
-
-_Append = _RecordAppend | _RowsAppend
-
-
 class RecordAccumulator:
     """The queues, and the memory that the batches take from the pool."""
 
@@ -164,6 +111,7 @@ class RecordAccumulator:
         self.pool = pool
         self._clock = clock
         self._transactions = transactions
+        self._transactional = transactions if isinstance(transactions, TransactionalManager) else None
         self._lock = threading.Lock()
         self._topics: dict[str, TopicInfo] = {}
         self._appends_in_progress = 0
@@ -188,7 +136,7 @@ class RecordAccumulator:
     ) -> AppendResult:
         """Adds a record; partition -1 lets the sticky partitioner choose. Raises BufferExhausted, IllegalState when
         closed."""
-        return self._append(partition, _RecordAppend(payload, callback), max_block_ms, cluster)
+        return self._append(partition, RecordAppend(payload, callback), max_block_ms, cluster)
 
     def append_columns(
         self,
@@ -200,9 +148,9 @@ class RecordAccumulator:
         cluster: Cluster,
     ) -> AppendResult:
         """Adds as many rows of start..stop as fit into one batch, at least one; `rows` in the result tells how many."""
-        return self._append(partition, _RowsAppend(columns, span, sink, self._clock.wall_ms()), max_block_ms, cluster)
+        return self._append(partition, RowsAppend(columns, span, sink, self._clock.wall_ms()), max_block_ms, cluster)
 
-    def _append(self, target: TopicPartition, append: _Append, max_block_ms: int, cluster: Cluster) -> AppendResult:
+    def _append(self, target: TopicPartition, append: Append, max_block_ms: int, cluster: Cluster) -> AppendResult:
         with self._lock:
             self._appends_in_progress += 1
         buffer: bytearray | None = None
@@ -210,12 +158,9 @@ class RecordAccumulator:
             while True:
                 with self._lock:
                     topic = self._topic_locked(target.topic)
-                    result = self._try_append_locked(topic, target, append, cluster)
+                    result = self._join_locked(topic, target, append, buffer, cluster)
                     if result is not None:
-                        return result
-                    if buffer is not None:
-                        result = self._append_new_batch_locked(topic, target, append, buffer, cluster)
-                        buffer = None
+                        buffer = None if result.new_batch else buffer
                         return result
                 buffer = self._take_memory(topic, append, max_block_ms)
         finally:
@@ -224,7 +169,30 @@ class RecordAccumulator:
             with self._lock:
                 self._appends_in_progress -= 1
 
-    def _take_memory(self, topic: TopicInfo, append: _Append, max_block_ms: int) -> bytearray:
+    def _join_locked(
+        self, topic: TopicInfo, target: TopicPartition, append: Append, buffer: bytearray | None, cluster: Cluster
+    ) -> AppendResult | None:
+        """An append, which joins the transaction in one step with the check of its state: neither can a record slip
+        in behind EndTxn, nor is a batch drained before its partition is known to the transaction."""
+        transactions = self._transactional
+        if transactions is None:
+            return self._attempt_locked(topic, target, append, buffer, cluster)
+        with transactions.lock:
+            transactions.ensure_ready_to_send()
+            result = self._attempt_locked(topic, target, append, buffer, cluster)
+            if result is not None:
+                transactions.add_partition(TopicPartition(target.topic, result.partition))
+            return result
+
+    def _attempt_locked(
+        self, topic: TopicInfo, target: TopicPartition, append: Append, buffer: bytearray | None, cluster: Cluster
+    ) -> AppendResult | None:
+        result = self._try_append_locked(topic, target, append, cluster)
+        if result is None and buffer is not None:
+            result = self._append_new_batch_locked(topic, target, append, buffer, cluster)
+        return result
+
+    def _take_memory(self, topic: TopicInfo, append: Append, max_block_ms: int) -> bytearray:
         """Memory for a batch: batch.size, or more for a record that is larger. Kafka's batch.size 0 gives one record
         per batch."""
         size = max(topic.batch_size, append.size_upper_bound())
@@ -237,7 +205,7 @@ class RecordAccumulator:
         return topic
 
     def _try_append_locked(
-        self, topic: TopicInfo, target: TopicPartition, append: _Append, cluster: Cluster
+        self, topic: TopicInfo, target: TopicPartition, append: Append, cluster: Cluster
     ) -> AppendResult | None:
         if self._closed:
             raise IllegalState("Producer closed while send in progress")
@@ -255,7 +223,7 @@ class RecordAccumulator:
         return AppendResult(append.future, append.taken, len(queue) > 1 or batch.is_full, False, partition)
 
     def _append_new_batch_locked(
-        self, topic: TopicInfo, target: TopicPartition, append: _Append, buffer: bytearray, cluster: Cluster
+        self, topic: TopicInfo, target: TopicPartition, append: Append, buffer: bytearray, cluster: Cluster
     ) -> AppendResult:
         sticky = topic.sticky.peek(cluster) if target.partition == UNKNOWN_PARTITION else None
         partition = target.partition if sticky is None else sticky.partition
@@ -263,7 +231,6 @@ class RecordAccumulator:
         now_ms = self._clock.now_ms()
         batch = ProducerBatch(place, self.make_builder(target.topic, len(buffer), buffer), now_ms, buffer)
         if not append.try_append(batch, now_ms):
-            self.pool.deallocate(buffer)
             raise IllegalState(f"A new batch of {len(buffer)} bytes has no room for its first record")
         queue = topic.batches.setdefault(partition, deque())
         queue.append(batch)
@@ -293,11 +260,11 @@ class RecordAccumulator:
         """Which nodes have a sendable partition.
 
         Sendable: a full batch (or more than one), or one that waited linger.ms, or memory exhausted, or closing, or a
-        flush in progress; and not muted, and not backing off before a retry.
+        flush in progress or a transaction that is being completed; and not muted, and not backing off before a retry.
         """
         result = ReadyCheckResult(set(), FOREVER_MS, set())
         next_check_ms = FOREVER_MS
-        exhausted = self.pool.queued > 0
+        exhausted = self.pool.queued > 0 or (self._transactional is not None and self._transactional.is_completing)
         with self._lock:
             for name, topic in self._topics.items():
                 next_check_ms = min(
@@ -531,10 +498,6 @@ class RecordAccumulator:
         with self._lock:
             self._flushes_in_progress -= 1
 
-    @property
-    def is_flushing(self) -> bool:
-        return self._flushes_in_progress > 0
-
     def incomplete_results(self) -> Sequence[ProducerBatch]:
         """The batches that are not done yet, for a flush to wait on; a split adds its parts before the whole is
         done."""
@@ -561,6 +524,10 @@ class RecordAccumulator:
         self._abort_batches(error)
         with self._lock:
             self._topics.clear()
+
+    def abort_unsequenced(self, error: Exception) -> None:
+        """Fails the batches of a transaction that were never sent; those that were go on until their fate is known."""
+        self._abort_batches(error, lambda batch: not batch.has_sequence)
 
     def abort_undrained(self, error: Exception) -> None:
         """Fails the batches that were never given to a request."""

@@ -34,7 +34,9 @@ from kafkatools.core.producer.produce_request import FIRST_TOPIC_ID_VERSION, pro
 from kafkatools.core.producer.produce_response import read_produce_response
 from kafkatools.core.producer.producer_batch import ProducerBatch
 from kafkatools.core.producer.record_accumulator import RecordAccumulator
+from kafkatools.core.producer.transaction_driver import TransactionDriver
 from kafkatools.core.producer.transaction_manager import ProduceOutcome, TransactionManager
+from kafkatools.core.producer.transactions import LAST_PRODUCE_BEFORE_V2, TransactionalManager
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
@@ -78,6 +80,12 @@ class Sender:
         self.transactions = transactions
         self.metrics = metrics if metrics is not None else ProducerMetrics(clock.now_ms())
         self._clock = clock
+        self._transactional = transactions if isinstance(transactions, TransactionalManager) else None
+        self._driver: TransactionDriver | None = None
+        if self._transactional is not None:
+            self._driver = TransactionDriver(
+                self._transactional, client, metadata, accumulator, clock, settings.request_timeout_ms
+            )
         self._inflight: dict[TopicPartition, list[ProducerBatch]] = {}
         self._init_producer_id_inflight = False
         self._init_producer_id_retry_ms = 0
@@ -90,7 +98,9 @@ class Sender:
         """One turn; waits in poll until something happens or is due."""
         self._is_signalled = False
         poll_ms = MAX_POLL_MS
-        if self.transactions is not None:
+        if self._driver is not None:
+            poll_ms = self._driver.step(now_ms, lambda: self.is_idle)
+        elif self.transactions is not None:
             poll_ms = self._prepare_producer_id(self.transactions, now_ms)
         if self.transactions is not None and self.transactions.has_fatal_error:
             self._abort_after_fatal_error(self.transactions)
@@ -253,11 +263,17 @@ class Sender:
         settings = self.settings
         ids = {topic: self.metadata.cluster.topic_id(topic) for topic in topics}
         max_version = None if all(ids.values()) else FIRST_TOPIC_ID_VERSION - 1
+        transactional_id = None
+        if self._transactional is not None:
+            transactional_id = self._transactional.transactional_id
+            max_version = max_version if self._transactional.is_v2 else LAST_PRODUCE_BEFORE_V2
         topic_ids = {topic: topic_id.bytes for topic, topic_id in ids.items() if topic_id is not None}
         names = {topic_id: topic for topic, topic_id in ids.items()}
 
         def build(version: int) -> list[Any]:
-            return produce_request_body(version, settings.acks, settings.request_timeout_ms, topics, topic_ids)
+            return produce_request_body(
+                version, settings.acks, settings.request_timeout_ms, topics, topic_ids, transactional_id
+            )
 
         def complete(response: ClientResponse) -> None:
             self._handle_produce_response(response, by_partition, names)

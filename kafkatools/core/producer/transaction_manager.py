@@ -12,9 +12,9 @@ Rules (Kafka's TransactionManager and TxnPartitionMap):
 - a batch that expired after it had been sent leaves its sequence unresolved: nothing new is drained for the partition
   until the batches in flight are done.
 
-States and legal transitions are one table, wide enough for transactions; the idempotent producer uses UNINITIALIZED,
-INITIALIZING, READY and FATAL_ERROR. Everything here belongs to the sender's thread, but `last_error` and
-`has_fatal_error`, which any thread may read.
+States and legal transitions are one table; the idempotent producer uses UNINITIALIZED, INITIALIZING, READY and
+FATAL_ERROR, the transactional half is in transactions.py. Everything here belongs to the sender's thread, but
+`last_error` and `has_fatal_error`, which any thread may read.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import NamedTuple
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
     IllegalState,
+    InvalidProducerIdMapping,
     OutOfOrderSequenceNumber,
     ProducerFenced,
     TransactionalIdAuthorizationFailed,
@@ -33,7 +34,7 @@ from kafkatools.core.errors import (
     UnsupportedVersion,
 )
 from kafkatools.core.producer.futures import TopicPartition
-from kafkatools.core.producer.producer_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, ProducerBatch
+from kafkatools.core.producer.producer_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerBatch
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +71,14 @@ LEGAL_SOURCES: dict[State, frozenset[State]] = {
     State.FATAL_ERROR: frozenset(State),
 }
 
-_FATAL = (ClusterAuthorizationFailed, TransactionalIdAuthorizationFailed, ProducerFenced, UnsupportedVersion)
+FATAL_ERRORS = (
+    ClusterAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+    ProducerFenced,
+    UnsupportedVersion,
+    InvalidProducerIdMapping,
+)
+"""What a batch's failure may say that ends the producer (maybeTransitionToErrorState)."""
 
 
 class ProducerIdAndEpoch(NamedTuple):
@@ -125,6 +133,17 @@ class TxnPartitionEntry:
         self.identity = identity
         self.next_sequence = sequence
         self.last_acked_sequence = NO_LAST_ACKED_SEQUENCE
+
+    def close_gap(self, refused: ProducerBatch) -> None:
+        """A broker refused a batch for good, so its sequences were not used: those behind it move down
+        (adjustSequencesDueToFailedBatch)."""
+        if refused.producer_id != self.identity.producer_id or refused.producer_epoch != self.identity.epoch:
+            return
+        self.next_sequence = increment_sequence(self.next_sequence, -refused.record_count)
+        for batch in self.inflight:
+            if sequence_before(refused.base_sequence, batch.base_sequence):
+                sequence = increment_sequence(batch.base_sequence, -refused.record_count)
+                batch.reset_producer_state(batch.producer_id, batch.producer_epoch, sequence)
 
 
 class ProduceOutcome(NamedTuple):
@@ -248,13 +267,6 @@ class TransactionManager:
         if batch.has_sequence:
             self._entry(batch.topic_partition).remove(batch)
 
-    def has_inflight_batches(self, partition: TopicPartition) -> bool:
-        return bool(self._entry(partition).inflight)
-
-    def first_inflight_sequence(self, partition: TopicPartition) -> int:
-        inflight = self._entry(partition).inflight
-        return inflight[0].base_sequence if inflight else NO_SEQUENCE
-
     def should_stop_drain(self, first: ProducerBatch) -> bool:
         """Whether the partition's first batch must wait (RecordAccumulator.shouldStopDrainBatchesForPartition)."""
         partition = first.topic_partition
@@ -290,7 +302,7 @@ class TransactionManager:
 
     def handle_failed_batch(self, batch: ProducerBatch, error: Exception, adjust_sequences: bool) -> None:
         """A batch was given up; what follows from that for the partition's sequences."""
-        if isinstance(error, _FATAL):
+        if isinstance(error, FATAL_ERRORS):
             self.fail(error)
         self.remove_inflight_batch(batch)
         if self.has_fatal_error or not batch.has_sequence:
@@ -319,15 +331,20 @@ class TransactionManager:
             if entry.inflight:
                 continue
             if not self._is_next_sequence(partition, entry.next_sequence):
-                _log.info(
-                    "No inflight batches remaining for %s, last ack'd sequence for partition is %d, "
-                    "next sequence is %d. Going to bump epoch and reset sequence numbers.",
-                    partition,
-                    entry.last_acked_sequence,
-                    entry.next_sequence,
-                )
-                self.request_epoch_bump_for(partition)
-            del self._unresolved[partition]
+                self.handle_unresolved(partition)
+            self._unresolved.pop(partition, None)
+
+    def handle_unresolved(self, partition: TopicPartition) -> None:
+        """Nothing is left in flight, and nobody knows whether sequences were used: they are used no more."""
+        entry = self._entry(partition)
+        _log.info(
+            "No inflight batches remaining for %s, last ack'd sequence for partition is %d, "
+            "next sequence is %d. Going to bump epoch and reset sequence numbers.",
+            partition,
+            entry.last_acked_sequence,
+            entry.next_sequence,
+        )
+        self.request_epoch_bump_for(partition)
 
     def can_retry(self, outcome: ProduceOutcome, batch: ProducerBatch) -> bool:
         """Whether an error of an idempotent batch is met with another try (TransactionManager.canRetry)."""

@@ -1,0 +1,71 @@
+"""What is appended to a batch: one record, or as many of a run of rows as fit; and what came of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.core.producer.futures import RecordFuture
+from kafkatools.core.producer.producer_batch import (
+    Callback,
+    Payload,
+    ProducerBatch,
+    RowsSink,
+    batch_size_upper_bound,
+    rows_size_upper_bound,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.core.records.columns import RowColumns
+
+
+class AppendResult(NamedTuple):
+    """What an append did: the record's future (or the rows taken), and whether the sender should be woken."""
+
+    future: RecordFuture | None
+    rows: int
+    batch_is_full: bool
+    new_batch: bool
+    partition: int
+
+
+class RecordAppend:
+    """Appends one record."""
+
+    __slots__ = ("payload", "callback", "future")
+    taken = 1
+
+    def __init__(self, payload: Payload, callback: Callback | None) -> None:
+        self.payload = payload
+        self.callback = callback
+        self.future: RecordFuture | None = None
+
+    def size_upper_bound(self) -> int:
+        return batch_size_upper_bound(self.payload)
+
+    def try_append(self, batch: ProducerBatch, now_ms: int) -> bool:
+        self.future = batch.try_append(self.payload, self.callback, now_ms)
+        return self.future is not None
+
+
+class RowsAppend:
+    """Appends as many rows as fit."""
+
+    __slots__ = ("columns", "span", "sink", "wall_ms", "taken")
+    future = None
+
+    def __init__(self, columns: RowColumns, span: tuple[int, int], sink: RowsSink, wall_ms: int) -> None:
+        self.columns = columns
+        self.span = span
+        self.sink = sink
+        self.wall_ms = wall_ms
+        self.taken = 0
+
+    def size_upper_bound(self) -> int:
+        return rows_size_upper_bound(self.columns, self.span[0])
+
+    def try_append(self, batch: ProducerBatch, now_ms: int) -> bool:
+        self.taken = batch.try_append_rows(self.columns, self.span, self.sink, now_ms, self.wall_ms)
+        return self.taken > 0
+
+
+Append = RecordAppend | RowsAppend

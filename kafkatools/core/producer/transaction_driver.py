@@ -1,0 +1,193 @@
+"""TransactionDriver: sends the requests of a transactional producer, one at a time, without ever waiting
+(maybeSendAndPollTransactionalRequest of Kafka's Sender).
+
+`step(now_ms)` is called once a turn of the sender, before batches are drained, and says how long the poll may last.
+A request whose coordinator is unknown, unreachable or not ready, or whose back-off is not over, goes back to its place
+in the queue. Batches go on being sent meanwhile; which of them may go is the manager's rule. A connection that cannot
+be made costs a new lookup at most every retry.backoff.ms: the coordinator may have moved.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import Disconnected, KafkaError, TransactionAbortable
+from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
+from kafkatools.core.net.network_client import ClientRequest, ClientResponse
+from kafkatools.core.producer.transaction_requests import (
+    FIRST_INIT_PRODUCER_ID_WITH_BUMP,
+    Reaction,
+    TxnRequest,
+    reaction_to,
+)
+from kafkatools.core.producer.transactions import TRANSACTION_VERSION, TransactionalManager
+from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.net.network_client import NetworkClient
+    from kafkatools.core.producer.producer_metadata import ProducerMetadata
+    from kafkatools.core.producer.record_accumulator import RecordAccumulator
+
+_log = logging.getLogger(__name__)
+
+FOREVER_MS = 300_000
+
+
+class TransactionDriver:
+    """Belongs to the sender's thread."""
+
+    def __init__(
+        self,
+        manager: TransactionalManager,
+        client: NetworkClient,
+        metadata: ProducerMetadata,
+        accumulator: RecordAccumulator,
+        clock: Clock,
+        request_timeout_ms: int,
+    ) -> None:
+        self._manager = manager
+        self._client = client
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._clock = clock
+        self._request_timeout_ms = request_timeout_ms
+        self._in_flight: TxnRequest | None = None
+        self._rediscover_ms = 0
+
+    def step(self, now_ms: int, is_flushed: Callable[[], bool]) -> int:
+        """Does what is due; how long poll may wait, in ms."""
+        manager = self._manager
+        manager.maybe_resolve_sequences()
+        if manager.has_fatal_error or self._in_flight is not None:
+            return FOREVER_MS
+        if manager.has_abortable_error:
+            self._accumulator.abort_unsequenced(manager.last_error or KafkaError())
+        elif manager.is_aborting:
+            self._accumulator.abort_unsequenced(TransactionAbortable("Failing batch since transaction was aborted"))
+        was_completing = manager.is_completing
+        request = manager.next_request(is_flushed)
+        if request is None:
+            # A transaction that ended without EndTxn: somebody may wait for that, the end of the producer for one.
+            return 0 if was_completing and not manager.is_completing else FOREVER_MS
+        wait_ms = self._send_or_wait(request, now_ms)
+        if wait_ms is None:
+            return FOREVER_MS
+        if not request.result.is_completed:
+            manager.enqueue(request)
+        return max(0, wait_ms)
+
+    def _send_or_wait(self, request: TxnRequest, now_ms: int) -> int | None:
+        """None when it is on its way, else how long until it makes sense to try again."""
+        lookup = self._manager.lookup(request)
+        node = lookup.node
+        if node is None:
+            return self._find(lookup, request, now_ms)
+        if not self._client.ready(node, now_ms):
+            if self._metadata.cluster.node(node) is None:
+                self._metadata.request_update()
+            if self._client.connection_failed(node) and now_ms >= self._rediscover_ms:
+                lookup.mark_unknown()
+                self._rediscover_ms = now_ms + self._manager.retry_backoff_ms
+                return 0
+            return min(self._client.poll_delay_ms(node, now_ms), self._manager.retry_backoff_ms)
+        if now_ms < request.not_before_ms:
+            return request.not_before_ms - now_ms
+        if request.coordinator is CoordinatorKind.TRANSACTION:
+            self._note_coordinator(node)
+        self._send(node, request, now_ms)
+        return None
+
+    def _note_coordinator(self, node: int) -> None:
+        versions = self._client.broker_versions(node)
+        if versions is None:
+            return
+        found = versions.finalized_features.get(TRANSACTION_VERSION)
+        self._manager.note_coordinator(
+            versions.supports(ApiKey.INIT_PRODUCER_ID, FIRST_INIT_PRODUCER_ID_WITH_BUMP),
+            versions.finalized_features_epoch,
+            0 if found is None else found.max_version,
+        )
+
+    def _send(self, node: int, request: TxnRequest, now_ms: int) -> None:
+        _log.debug("Sending %r to node %d", request, node)
+        self._in_flight = request
+        self._client.send(
+            ClientRequest(
+                node,
+                request.api_key,
+                lambda version: _build(request.api_key, version, request.fields(version)),
+                lambda response: self._complete(request, response),
+                self._request_timeout_ms,
+                min_version=request.min_version,
+                max_version=request.max_version,
+            ),
+            now_ms,
+        )
+
+    def _complete(self, request: TxnRequest, response: ClientResponse) -> None:
+        self._in_flight = None
+        manager = self._manager
+        with manager.lock:
+            if manager.has_fatal_error:
+                request.fail(manager.last_error or KafkaError())
+            elif response.disconnected:
+                _log.debug("Disconnected from node %d. Will retry %r", response.request.node, request)
+                manager.lookup(request).mark_unknown()
+                manager.enqueue(request)
+            elif response.error is not None:
+                request.fatal(response.error)
+            else:
+                request.handle(response.body, self._clock.now_ms())
+
+    # -- coordinators --
+
+    def _find(self, lookup: CoordinatorLookup, request: TxnRequest, now_ms: int) -> int:
+        """Asks any node where the coordinator is."""
+        if not lookup.should_ask(now_ms):
+            return lookup.delay_ms(now_ms) or FOREVER_MS
+        node = self._client.least_loaded_node(now_ms)
+        if node is None:
+            return self._manager.retry_backoff_ms
+        if not self._client.ready(node, now_ms):
+            return min(self._client.poll_delay_ms(node, now_ms), self._manager.retry_backoff_ms)
+        lookup.asked()
+        self._client.send(
+            ClientRequest(
+                node,
+                ApiKey.FIND_COORDINATOR,
+                lambda version: _build(ApiKey.FIND_COORDINATOR, version, lookup.request_fields(version)),
+                lambda response: self._found(lookup, request, response),
+                self._request_timeout_ms,
+            ),
+            now_ms,
+        )
+        return FOREVER_MS
+
+    def _found(self, lookup: CoordinatorLookup, request: TxnRequest, response: ClientResponse) -> None:
+        now_ms = self._clock.now_ms()
+        if response.body is None:
+            error = lookup.handle_failure(response.error or Disconnected(), now_ms)
+        else:
+            error = lookup.handle_response(response.body, now_ms)
+        if error is None:
+            return
+        with self._manager.lock:
+            if reaction_to(ApiKey.FIND_COORDINATOR, error) is Reaction.ABORTABLE:
+                request.fail(error)
+                self._manager.transition_to_abortable_error(error)
+                return
+            if reaction_to(ApiKey.FIND_COORDINATOR, error) is None:
+                error = KafkaError(
+                    f"Could not find a coordinator with type {lookup.kind.name} with key {lookup.key} due to "
+                    f"unexpected error: {error}"
+                )
+            self._manager.fail(error)
+
+
+def _build(api_key: int, version: int, fields: dict[str, Any]) -> Any:
+    from kafkatools.core.protocol.messages import build, request_type
+
+    return build(request_type(api_key, version), fields)

@@ -1,0 +1,508 @@
+"""The requests of a transactional producer, and what each of their errors means (the TxnRequestHandlers of Kafka's
+TransactionManager).
+
+Rules: `REACTIONS` is the one table of errors; an error that it does not name is tried again when it is retriable, and
+ends the producer when it is not. At most one of these requests is in flight; the next one is chosen by priority:
+InitProducerId, then partitions and offsets, then EndTxn. A request that goes out again keeps its result and its place.
+Versions: a client names its partitions in AddPartitionsToTxn up to version 3 (later ones are for brokers); EndTxn and
+TxnOffsetCommit of version 5 are those of transaction version 2 (KIP-890).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    CommitFailed,
+    ConcurrentTransactions,
+    CoordinatorNotAvailable,
+    FencedInstanceId,
+    GroupAuthorizationFailed,
+    IllegalGeneration,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    KafkaError,
+    NotCoordinator,
+    OperationNotAttempted,
+    ProducerFenced,
+    RequestTimedOut,
+    Timeout,
+    TopicAuthorizationFailed,
+    TransactionAbortable,
+    TransactionalIdAuthorizationFailed,
+    UnknownMemberId,
+    UnknownProducerId,
+    UnsupportedForMessageFormat,
+    UnsupportedVersion,
+    error_from_code,
+)
+from kafkatools.core.group.coordinator import CoordinatorKind
+from kafkatools.core.producer.futures import TopicPartition
+from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
+    from kafkatools.core.producer.transactions import TransactionalManager
+
+_log = logging.getLogger(__name__)
+
+LAST_END_TXN_BEFORE_V2 = 4
+LAST_OFFSET_COMMIT_BEFORE_V2 = 4
+LAST_ADD_PARTITIONS_OF_CLIENTS = 3
+FIRST_OFFSET_COMMIT_WITH_GROUP_METADATA = 3
+FIRST_INIT_PRODUCER_ID_WITH_BUMP = 3
+
+FIRST_PARTITIONS_BACKOFF_MS = 20
+"""The pause when the first partitions of a transaction meet the end of the one before (CONCURRENT_TRANSACTIONS)."""
+
+
+class Priority(IntEnum):
+    """What goes out first. A coordinator is looked up before anything that needs it; the epoch is bumped right after
+    EndTxn."""
+
+    INIT_PRODUCER_ID = 1
+    ADD_PARTITIONS_OR_OFFSETS = 2
+    END_TXN = 3
+
+
+class Reaction(Enum):
+    """What an error does to the producer."""
+
+    FIND_COORDINATOR = "find the coordinator again, then try again"
+    RETRY = "try again after the back-off"
+    ABORTABLE = "the transaction can only be aborted"
+    ABORTABLE_IF_EPOCH_CAN_BE_BUMPED = "abortable, if the coordinator can bump the epoch; else fatal"
+    START_AGAIN = "this initialization failed; another one may succeed"
+    FENCED = "another producer took over: fatal, as PRODUCER_FENCED"
+    FATAL = "the producer can do nothing more"
+
+
+_COORDINATOR: Mapping[type[KafkaError], Reaction] = {
+    NotCoordinator: Reaction.FIND_COORDINATOR,
+    CoordinatorNotAvailable: Reaction.FIND_COORDINATOR,
+    # INVALID_PRODUCER_EPOCH is what coordinators before 2.7 say for PRODUCER_FENCED.
+    InvalidProducerEpoch: Reaction.FENCED,
+    ProducerFenced: Reaction.FENCED,
+    TransactionAbortable: Reaction.ABORTABLE,
+}
+_TRANSACTION: Mapping[type[KafkaError], Reaction] = {
+    **_COORDINATOR,
+    TransactionalIdAuthorizationFailed: Reaction.FATAL,
+    InvalidTxnState: Reaction.FATAL,
+    InvalidProducerIdMapping: Reaction.FATAL,
+    UnknownProducerId: Reaction.ABORTABLE_IF_EPOCH_CAN_BE_BUMPED,
+}
+REACTIONS: Mapping[ApiKey, Mapping[type[KafkaError], Reaction]] = {
+    ApiKey.FIND_COORDINATOR: {
+        TransactionalIdAuthorizationFailed: Reaction.FATAL,
+        GroupAuthorizationFailed: Reaction.ABORTABLE,
+        TransactionAbortable: Reaction.ABORTABLE,
+    },
+    ApiKey.INIT_PRODUCER_ID: {
+        **_COORDINATOR,
+        TransactionalIdAuthorizationFailed: Reaction.START_AGAIN,
+        ClusterAuthorizationFailed: Reaction.START_AGAIN,
+    },
+    ApiKey.ADD_PARTITIONS_TO_TXN: _TRANSACTION,
+    ApiKey.ADD_OFFSETS_TO_TXN: {**_TRANSACTION, GroupAuthorizationFailed: Reaction.ABORTABLE},
+    ApiKey.TXN_OFFSET_COMMIT: {
+        **_COORDINATOR,
+        RequestTimedOut: Reaction.FIND_COORDINATOR,
+        GroupAuthorizationFailed: Reaction.ABORTABLE,
+        FencedInstanceId: Reaction.ABORTABLE,
+        UnknownMemberId: Reaction.ABORTABLE,
+        IllegalGeneration: Reaction.ABORTABLE,
+        TransactionalIdAuthorizationFailed: Reaction.FATAL,
+        UnsupportedForMessageFormat: Reaction.FATAL,
+    },
+    ApiKey.END_TXN: _TRANSACTION,
+}
+
+
+def reaction_to(api_key: ApiKey, error: KafkaError) -> Reaction | None:
+    """What an error of an API means; None when nobody expects it, which is fatal."""
+    reaction = REACTIONS[api_key].get(type(error))
+    if reaction is None and error.retriable:
+        return Reaction.RETRY
+    return reaction
+
+
+class TransactionalResult:
+    """The outcome of a call such as `commit_transaction`, for the thread that waits (TransactionalRequestResult).
+
+    `is_acked`: the caller has seen the outcome; until then the same call again waits for the same result.
+    """
+
+    __slots__ = ("operation", "error", "is_acked", "_event")
+
+    def __init__(self, operation: str) -> None:
+        self.operation = operation
+        self.error: Exception | None = None
+        self.is_acked = False
+        self._event = threading.Event()
+
+    @property
+    def is_completed(self) -> bool:
+        return self._event.is_set()
+
+    def done(self) -> None:
+        """Success, unless it failed before."""
+        self._event.set()
+
+    def fail(self, error: Exception) -> None:
+        """Failure, unless it is completed."""
+        if not self._event.is_set():
+            self.error = error
+            self._event.set()
+
+    def wait(self, timeout_ms: int) -> None:
+        """Waits for the outcome. Raises its error, or Timeout: then the call may be repeated."""
+        if not self._event.wait(timeout_ms / 1000):
+            raise Timeout(f"Timeout expired after {timeout_ms}ms while awaiting {self.operation}")
+        self.is_acked = True
+        if self.error is not None:
+            raise self.error
+
+
+class TxnRequest(ABC):
+    """A request that waits for its turn. `handle` and `fields` are called by the sender's thread."""
+
+    api_key: ApiKey
+    priority: Priority
+    coordinator = CoordinatorKind.TRANSACTION
+    min_version = 0
+    max_version: int | None = None
+
+    def __init__(self, manager: TransactionalManager, result: TransactionalResult | None = None) -> None:
+        self.manager = manager
+        self.result = result if result is not None else TransactionalResult(self.api_key.label)
+        self.not_before_ms = 0
+        self.order = -1
+
+    def __repr__(self) -> str:
+        return f"{self.api_key.label}({self.manager.transactional_id})"
+
+    @property
+    def coordinator_key(self) -> str:
+        """Whose coordinator is asked."""
+        return self.manager.transactional_id
+
+    @abstractmethod
+    def fields(self, version: int) -> dict[str, Any]:
+        """What is sent, by the identity of the moment."""
+
+    def handle(self, response: Any, now_ms: int) -> None:
+        """Takes the answer in; under the manager's lock."""
+        error = error_from_code(int(response.error_code))
+        if error is None:
+            self.succeeded(response, now_ms)
+        else:
+            self.react(error, now_ms)
+
+    def succeeded(self, response: Any, now_ms: int) -> None:
+        """The answer has no error."""
+        self.result.done()
+
+    def backoff_ms(self, error: KafkaError | None) -> int:
+        """The pause before the next try."""
+        return self.manager.retry_backoff_ms
+
+    def react(self, error: KafkaError, now_ms: int) -> None:
+        """Does what the table says about an error."""
+        manager, reaction = self.manager, reaction_to(self.api_key, error)
+        _log.debug("%r was answered with %s: %s", self, error.name, reaction)
+        if reaction is Reaction.RETRY:
+            self.retry(now_ms + self.backoff_ms(error))
+        elif reaction is Reaction.FIND_COORDINATOR:
+            manager.lookup(self).mark_unknown()
+            self.retry(now_ms + self.backoff_ms(error))
+        elif reaction is Reaction.ABORTABLE:
+            self.fail(error)
+            manager.transition_to_abortable_error(error)
+        elif reaction is Reaction.ABORTABLE_IF_EPOCH_CAN_BE_BUMPED:
+            self.fail(error)
+            manager.transition_to_abortable_or_fatal_error(error, error)
+        elif reaction is Reaction.START_AGAIN:
+            self.fail(error)
+            manager.transition_to_uninitialized(error)
+        elif reaction is Reaction.FENCED:
+            self.fatal(ProducerFenced())
+        elif reaction is Reaction.FATAL:
+            self.fatal(error)
+        else:
+            self.fatal(KafkaError(f"Unexpected error in {self.api_key.label}Response; {error}"))
+
+    def retry(self, not_before_ms: int) -> None:
+        """Goes out again, not before a time."""
+        self.not_before_ms = not_before_ms
+        self.manager.enqueue(self)
+
+    def fail(self, error: Exception) -> None:
+        self.result.fail(error)
+
+    def fatal(self, error: Exception) -> None:
+        """Ends the request and the producer."""
+        self.fail(error)
+        self.manager.fail(error)
+
+
+class InitProducerId(TxnRequest):
+    """Gets the producer id and an epoch of its own; with the present ones to bump the epoch (KIP-360)."""
+
+    api_key = ApiKey.INIT_PRODUCER_ID
+    priority = Priority.INIT_PRODUCER_ID
+
+    def __init__(
+        self, manager: TransactionalManager, result: TransactionalResult | None = None, is_epoch_bump: bool = False
+    ) -> None:
+        super().__init__(manager, result)
+        self.is_epoch_bump = is_epoch_bump
+        self.min_version = FIRST_INIT_PRODUCER_ID_WITH_BUMP if is_epoch_bump else 0
+
+    def fields(self, version: int) -> dict[str, Any]:
+        manager = self.manager
+        known: dict[str, Any] = {}
+        if self.is_epoch_bump:
+            known = {"producer_id": manager.identity.producer_id, "producer_epoch": manager.identity.epoch}
+        elif version >= FIRST_INIT_PRODUCER_ID_WITH_BUMP:
+            known = {"producer_id": -1, "producer_epoch": -1}
+        return {
+            "transactional_id": manager.transactional_id,
+            "transaction_timeout": manager.transaction_timeout_ms,
+            **known,
+        }
+
+    def succeeded(self, response: Any, now_ms: int) -> None:
+        self.manager.initialized(int(response.producer_id), int(response.producer_epoch))
+        self.result.done()
+
+
+class AddPartitionsToTxn(TxnRequest):
+    """Names the partitions that are about to be written to (transaction version 1)."""
+
+    api_key = ApiKey.ADD_PARTITIONS_TO_TXN
+    priority = Priority.ADD_PARTITIONS_OR_OFFSETS
+    max_version = LAST_ADD_PARTITIONS_OF_CLIENTS
+
+    def __init__(self, manager: TransactionalManager, partitions: frozenset[TopicPartition]) -> None:
+        super().__init__(manager)
+        self.partitions = partitions
+
+    def fields(self, version: int) -> dict[str, Any]:
+        topics: dict[str, list[int]] = {}
+        for partition in sorted(self.partitions):
+            topics.setdefault(partition.topic, []).append(partition.partition)
+        return {
+            "v3_and_below_transactional_id": self.manager.transactional_id,
+            "v3_and_below_producer_id": self.manager.identity.producer_id,
+            "v3_and_below_producer_epoch": self.manager.identity.epoch,
+            "v3_and_below_topics": [{"name": name, "partitions": numbers} for name, numbers in topics.items()],
+        }
+
+    def backoff_ms(self, error: KafkaError | None) -> int:
+        """Short while the transaction before is still being completed."""
+        if isinstance(error, ConcurrentTransactions) and not self.manager.partitions_in_transaction:
+            return min(FIRST_PARTITIONS_BACKOFF_MS, self.manager.retry_backoff_ms)
+        return self.manager.retry_backoff_ms
+
+    def handle(self, response: Any, now_ms: int) -> None:
+        errors = {
+            TopicPartition(topic.name, int(result.partition_index)): error_from_code(int(result.partition_error_code))
+            for topic in response.results_by_topic_v3_and_below
+            for result in topic.results_by_partition
+        }
+        refused: dict[TopicPartition, KafkaError] = {}
+        for partition, error in errors.items():
+            if error is None:
+                continue
+            if isinstance(error, (TopicAuthorizationFailed, OperationNotAttempted)):
+                refused[partition] = error
+            elif reaction_to(self.api_key, error) is None:
+                _log.error("Could not add partition %s due to unexpected error %s", partition, error.name)
+                refused[partition] = error
+            else:
+                self.react(error, now_ms)
+                return
+        # Also those that were refused: batches being retried for the others must be able to go on until they are
+        # aborted.
+        self.manager.partitions_added(errors.keys(), is_success=not refused)
+        if refused:
+            self._refuse(refused)
+        else:
+            self.result.done()
+
+    def _refuse(self, refused: Mapping[TopicPartition, KafkaError]) -> None:
+        unauthorized = sorted(
+            {partition.topic for partition, error in refused.items() if isinstance(error, TopicAuthorizationFailed)}
+        )
+        error: KafkaError
+        if unauthorized:
+            error = TopicAuthorizationFailed(f"Not authorized to access topics: [{', '.join(unauthorized)}]")
+        else:
+            named = ", ".join(f"{partition}={error.name}" for partition, error in refused.items())
+            error = KafkaError(f"Could not add partitions to transaction due to errors: {{{named}}}")
+        self.fail(error)
+        self.manager.transition_to_abortable_error(error)
+
+
+class AddOffsetsToTxn(TxnRequest):
+    """Names the group whose offsets are about to be committed (transaction version 1)."""
+
+    api_key = ApiKey.ADD_OFFSETS_TO_TXN
+    priority = Priority.ADD_PARTITIONS_OR_OFFSETS
+
+    def __init__(
+        self,
+        manager: TransactionalManager,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+    ) -> None:
+        super().__init__(manager)
+        self.offsets = offsets
+        self.group = group
+
+    def fields(self, version: int) -> dict[str, Any]:
+        return {
+            "transactional_id": self.manager.transactional_id,
+            "producer_id": self.manager.identity.producer_id,
+            "producer_epoch": self.manager.identity.epoch,
+            "group_id": self.group.group_id,
+        }
+
+    def succeeded(self, response: Any, now_ms: int) -> None:
+        """The caller's result is that of the commit that follows."""
+        self.manager.transaction_started = True
+        self.manager.enqueue(TxnOffsetCommit(self.manager, self.offsets, self.group, False, self.result))
+
+    def react(self, error: KafkaError, now_ms: int) -> None:
+        super().react(_named(error, self.group.group_id), now_ms)
+
+
+class TxnOffsetCommit(TxnRequest):
+    """Commits offsets as part of the transaction, for a member of the group (KIP-447)."""
+
+    api_key = ApiKey.TXN_OFFSET_COMMIT
+    priority = Priority.ADD_PARTITIONS_OR_OFFSETS
+    coordinator = CoordinatorKind.GROUP
+
+    def __init__(
+        self,
+        manager: TransactionalManager,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+        is_v2: bool,
+        result: TransactionalResult | None = None,
+    ) -> None:
+        super().__init__(manager, result)
+        self.pending = dict(offsets)
+        self.group = group
+        self.max_version = None if is_v2 else LAST_OFFSET_COMMIT_BEFORE_V2
+
+    @property
+    def coordinator_key(self) -> str:
+        return self.group.group_id
+
+    def fields(self, version: int) -> dict[str, Any]:
+        topics: dict[str, list[dict[str, Any]]] = {}
+        for partition, committed in sorted(self.pending.items()):
+            offset = {
+                "partition_index": partition.partition,
+                "committed_offset": committed.offset,
+                "committed_metadata": committed.metadata,
+            }
+            if version >= 2:
+                offset["committed_leader_epoch"] = committed.leader_epoch
+            topics.setdefault(partition.topic, []).append(offset)
+        return {
+            "transactional_id": self.manager.transactional_id,
+            "group_id": self.group.group_id,
+            "producer_id": self.manager.identity.producer_id,
+            "producer_epoch": self.manager.identity.epoch,
+            **self._member(version),
+            "topics": [{"name": name, "partitions": offsets} for name, offsets in topics.items()],
+        }
+
+    def _member(self, version: int) -> dict[str, Any]:
+        group = self.group
+        if version >= FIRST_OFFSET_COMMIT_WITH_GROUP_METADATA:
+            return {
+                "generation_id": group.generation_id,
+                "member_id": group.member_id,
+                "group_instance_id": group.group_instance_id,
+            }
+        if group.generation_id != -1 or group.member_id or group.group_instance_id is not None:
+            raise UnsupportedVersion(
+                f"Broker doesn't support group metadata commit API on version {version}, minimum supported request "
+                f"version is {FIRST_OFFSET_COMMIT_WITH_GROUP_METADATA} which requires brokers to be on version 2.5 "
+                "or above."
+            )
+        return {}
+
+    def handle(self, response: Any, now_ms: int) -> None:
+        first: KafkaError | None = None
+        for topic in response.topics:
+            for each in topic.partitions:
+                error = error_from_code(int(each.error_code))
+                if error is None:
+                    self.pending.pop(TopicPartition(topic.name, int(each.partition_index)), None)
+                elif reaction_to(self.api_key, error) not in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
+                    super().react(_named(error, self.group.group_id), now_ms)
+                    return
+                elif first is None or reaction_to(self.api_key, error) is Reaction.FIND_COORDINATOR:
+                    first = error
+        if not self.pending:
+            self.result.done()
+        elif first is not None:
+            self.react(first, now_ms)
+        else:
+            self.fatal(KafkaError("The coordinator's answer leaves out partitions of TxnOffsetCommit"))
+
+    def react(self, error: KafkaError, now_ms: int) -> None:
+        if isinstance(error, (UnknownMemberId, IllegalGeneration)):
+            mismatch = CommitFailed(
+                f"Transaction offset Commit failed due to consumer group metadata mismatch: {error}"
+            )
+            self.fail(mismatch)
+            self.manager.transition_to_abortable_error(mismatch)
+            return
+        super().react(error, now_ms)
+
+
+class EndTxn(TxnRequest):
+    """Commits or aborts. From version 5 on the answer brings the next epoch (KIP-890)."""
+
+    api_key = ApiKey.END_TXN
+    priority = Priority.END_TXN
+
+    def __init__(self, manager: TransactionalManager, is_commit: bool, is_v2: bool) -> None:
+        super().__init__(manager, TransactionalResult(f"EndTxn({str(is_commit).lower()})"))
+        self.is_commit = is_commit
+        self.max_version = None if is_v2 else LAST_END_TXN_BEFORE_V2
+
+    def fields(self, version: int) -> dict[str, Any]:
+        return {
+            "transactional_id": self.manager.transactional_id,
+            "producer_id": self.manager.identity.producer_id,
+            "producer_epoch": self.manager.identity.epoch,
+            "committed": self.is_commit,
+        }
+
+    def succeeded(self, response: Any, now_ms: int) -> None:
+        producer_id = int(getattr(response, "producer_id", -1))
+        if producer_id != -1:
+            self.manager.take_bumped_epoch(producer_id, int(response.producer_epoch))
+        self.manager.complete_transaction(self.result)
+
+
+def _named(error: KafkaError, group_id: str) -> KafkaError:
+    """A refusal for a group, with the group's name."""
+    if isinstance(error, GroupAuthorizationFailed):
+        return GroupAuthorizationFailed(f"Not authorized to access group: {group_id}")
+    return error
