@@ -364,8 +364,7 @@ def _formatter(console: Console, args: Args) -> MessageFormatter:
             return JsonFormatter(properties)
         return make_formatter(args.formatter, properties, _visible if console.is_terminal else None)
     except ConfigError as error:
-        hint = f"{_DEFAULT_FORMATTER} is what prints records." if str(error) == args.formatter else ""
-        raise UsageError(str(error), hint) from None
+        raise UsageError(str(error)) from None
 
 
 def _visible(text: bytes) -> bytes:

@@ -28,6 +28,7 @@ _KIP_848 = "The consumer rebalance protocol (KIP-848)"
 _DEPRECATED = re.compile(r"^Option --\S+ is deprecated .*\n", re.MULTILINE)
 _UNKNOWN_PROPERTY = "Unknown formatter property {}."
 _NO_GROUPS = "Consumer groups are not supported yet"
+_UNKNOWN_FORMATTER = "Unknown formatter {}. Known ones"
 _NONE_OF = "Unknown deserializer {}."
 
 NEED_GROUPS = {"047", "048", "049", "050", "051", "052", "056", "084", "085"}
@@ -53,8 +54,15 @@ DIFFERENCES = {
     "074": Difference("no-java-classes", stdout="1234567890123\n"),
     "075": Difference("no-java-classes", USAGE, "", _NONE_OF.format("com.example.Nope")),
     "076": Difference("no-java-classes", USAGE, "", _NONE_OF.format("java.lang.String")),
-    "083": Difference("no-java-classes", USAGE, "", "java.lang.String"),
-    "086": Difference("internal-formatters", USAGE, "", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"),
+    "081": Difference("formatter-names", USAGE, "", _UNKNOWN_FORMATTER.format("kafka.tools.DefaultMessageFormatter")),
+    "082": Difference("formatter-names", USAGE, "", _UNKNOWN_FORMATTER.format("com.example.Nope")),
+    "083": Difference("formatter-names", USAGE, "", _UNKNOWN_FORMATTER.format("java.lang.String")),
+    "087": Difference(
+        "formatter-names",
+        USAGE,
+        "",
+        _UNKNOWN_FORMATTER.format("kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter"),
+    ),
     "090": Difference("missing-topic", FAILED, "", "Topic ghost does not exist"),
     "091": Difference("consumer-failures", FAILED, "", "Invalid topics: [bad name]"),
     "097": Difference("nothing-ignored", USAGE, "", "Unexpected argument 'extra'"),

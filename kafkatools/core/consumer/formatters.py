@@ -1,4 +1,4 @@
-"""Records to lines: Kafka's DefaultMessageFormatter, LoggingMessageFormatter and NoOpMessageFormatter.
+"""Records to lines: Kafka's message formatters. Those of internal topics are in internal_formatters.py.
 
 Rules: a formatter appends to a bytearray and never writes anywhere. Plain values go through the kernel, a batch at a
 time; everything else is one record at a time, and a record that cannot be formatted leaves nothing behind. Formatters
@@ -7,28 +7,26 @@ are a closed list; no class is loaded by name.
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.deserializers import Deserializer, deserializer
+from kafkatools.core.consumer.internal_formatters import INTERNAL_FORMATTERS, InternalTopicFormatter
 from kafkatools.core.errors import ConfigError, KafkaError
 from kafkatools.core.records import kernel
+from kafkatools.core.records.columns import RecordColumns
+
+_log = logging.getLogger("kafkatools.console_consumer")
 
 _TOOLS = "org.apache.kafka.tools.consumer."
 DEFAULT_FORMATTER = _TOOLS + "DefaultMessageFormatter"
 LOGGING_FORMATTER = _TOOLS + "LoggingMessageFormatter"
 NO_OP_FORMATTER = _TOOLS + "NoOpMessageFormatter"
-INTERNAL_TOPIC_FORMATTERS: Final = frozenset(
-    _TOOLS + name
-    for name in (
-        "OffsetsMessageFormatter",
-        "GroupMetadataMessageFormatter",
-        "TransactionLogMessageFormatter",
-        "CoordinatorRecordMessageFormatter",
-        "ShareGroupStateMessageFormatter",
-    )
-)
+FORMATTERS: Final = (DEFAULT_FORMATTER, LOGGING_FORMATTER, NO_OP_FORMATTER, *INTERNAL_FORMATTERS)
+_ENDING = "MessageFormatter"
 
 OnError = Callable[[KafkaError], bool]
 Escape = Callable[[bytes], bytes]
@@ -134,6 +132,27 @@ class DefaultFormatter:
         return self._text(fetched.columns.value(index), self._value)
 
 
+class LoggingFormatter(DefaultFormatter):
+    """Kafka's lines, and each record as a line of the log, which is shown with KT_DEBUG=1."""
+
+    def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
+        """Appends the records' lines and logs the records."""
+        done = super().write(out, fetched, on_error)
+        if _log.isEnabledFor(logging.INFO):
+            for index in range(done):
+                _log.info("%s", log_text(fetched.columns, index))
+        return done
+
+
+def log_text(columns: RecordColumns, index: int) -> str:
+    """A record as LoggingMessageFormatter logs it."""
+    kind = timestamp_type_name(columns)
+    key, value = columns.key(index), columns.value(index)
+    timestamp = "" if kind == "NoTimestampType" else f"{kind}:{columns.timestamps[index]}, "
+    key_text = "null" if key is None else key.decode("utf-8", "replace") + ", "
+    return f"{timestamp}key:{key_text}value:{'null' if value is None else value.decode('utf-8', 'replace')}"
+
+
 def timestamp_type_name(columns: Any) -> str:
     """Kafka's name of the records' timestamp type: CreateTime, LogAppendTime or NoTimestampType (magic 0)."""
     names = {0: "CreateTime", 1: "LogAppendTime"}
@@ -141,15 +160,30 @@ def timestamp_type_name(columns: Any) -> str:
 
 
 def make_formatter(name: str, properties: Mapping[str, str], escape: Escape | None = None) -> MessageFormatter:
-    """The formatter of a Java class name; raises ConfigError for one that is not on the list."""
-    if name in (DEFAULT_FORMATTER, LOGGING_FORMATTER):
-        # The logging formatter adds log lines that the settings of Kafka's own tools hide; stdout is the same.
-        return DefaultFormatter(properties, escape)
-    if name == NO_OP_FORMATTER:
+    """The formatter of a name (see formatter_class); raises ConfigError for one that is not on the list."""
+    class_name = formatter_class(name)
+    if class_name == LOGGING_FORMATTER:
+        return LoggingFormatter(properties, escape)
+    if class_name == NO_OP_FORMATTER:
         return NoOpFormatter()
-    if name in INTERNAL_TOPIC_FORMATTERS:
-        raise ConfigError(f"{name} reads internal topics, which this version cannot print yet")
-    raise ConfigError(name)
+    if class_name == DEFAULT_FORMATTER:
+        return DefaultFormatter(properties, escape)
+    return InternalTopicFormatter(class_name, properties, escape)
+
+
+def formatter_class(name: str) -> str:
+    """The Java class of a formatter: its full name, without the package, or in short (`offsets`, `group-metadata`)."""
+    for class_name in FORMATTERS:
+        if name in (class_name, class_name.rpartition(".")[2], short_name(class_name)):
+            return class_name
+    known = ", ".join(short_name(class_name) for class_name in FORMATTERS)
+    raise ConfigError(f"Unknown formatter {name}. Known ones, by class name or in short: {known}")
+
+
+def short_name(class_name: str) -> str:
+    """`offsets` for OffsetsMessageFormatter, `transaction-log` for TransactionLogMessageFormatter."""
+    words = re.findall("[A-Z][a-z]+", class_name.rpartition(".")[2].removesuffix(_ENDING))
+    return "-".join(words).lower()
 
 
 def check_properties(properties: Mapping[str, str]) -> None:

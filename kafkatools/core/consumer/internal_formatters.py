@@ -1,0 +1,93 @@
+"""The records of Kafka's internal topics as JSON: OffsetsMessageFormatter and its relatives.
+
+Rules: one object for each record, the key with its type and the value with its version; a tombstone's value is null.
+Records without a key, of a type that is not known, or of a type that is another formatter's are passed over. What
+cannot be read is an error in Kafka's words, which name the offset. Each object ends its line, where Kafka's formatters
+write them one behind the other. Source: CoordinatorRecordMessageFormatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkatools.core.errors import ConfigError, KafkaError, SerializationError
+
+if TYPE_CHECKING:
+    from kafkatools.core.consumer.completed_fetch import FetchedColumns
+    from kafkatools.core.protocol.schemas.framing import CoordinatorRecords
+
+_TOOLS = "org.apache.kafka.tools.consumer."
+_ALL_TYPES = range(1 << 15)
+
+INTERNAL_FORMATTERS: Final[Mapping[str, tuple[str, range]]] = {
+    _TOOLS + "OffsetsMessageFormatter": ("offsets", range(2)),
+    _TOOLS + "GroupMetadataMessageFormatter": ("offsets", range(2, 3)),
+    _TOOLS + "ShareGroupMessageFormatter": ("offsets", range(10, 16)),
+    _TOOLS + "TransactionLogMessageFormatter": ("transaction_log", _ALL_TYPES),
+    _TOOLS + "group.share.ShareGroupStateMessageFormatter": ("share_group_state", _ALL_TYPES),
+}
+"""Java class -> the module of protocol/schemas that reads the topic, and the record types that are shown."""
+
+
+class InternalTopicFormatter:
+    """Prints the records of one internal topic."""
+
+    def __init__(
+        self, name: str, properties: Mapping[str, str], escape: Callable[[bytes], bytes] | None = None
+    ) -> None:
+        if properties:
+            raise ConfigError(f"{name.rpartition('.')[2]} takes no formatter properties: {', '.join(properties)}")
+        module, self._types = INTERNAL_FORMATTERS[name]
+        self._records = _records(module)
+        self._escape = escape
+
+    def write(self, out: bytearray, fetched: FetchedColumns, on_error: Callable[[KafkaError], bool]) -> int:
+        """Appends an object for each record that is shown; all records count."""
+        columns = fetched.columns
+        for index in range(columns.count):
+            try:
+                line = self.json_line(columns.key(index), columns.value(index), columns.offsets[index])
+            except KafkaError as error:
+                if not on_error(error):
+                    return index + 1
+                continue
+            if line is not None:
+                data = line.encode("utf-8", "surrogatepass")
+                out += data if self._escape is None else self._escape(data)
+                out += b"\n"
+        return columns.count
+
+    def json_line(self, key: bytes | None, value: bytes | None, offset: int) -> str | None:
+        """The JSON of one record; None for one that is not shown. Raises SerializationError."""
+        from kafkatools.core.protocol.schemas.json_form import json_text
+
+        shown = self.json_object(key, value, offset)
+        return None if shown is None else json_text(shown)
+
+    def json_object(self, key: bytes | None, value: bytes | None, offset: int) -> dict[str, Any] | None:
+        """The same as plain dicts and lists."""
+        from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
+        from kafkatools.core.protocol.schemas.json_form import to_json
+
+        if key is None:
+            return None
+        try:
+            key_entity, value_entity = self._records.decode(key, value)
+        except UnknownRecordType:
+            return None
+        except RecordFormatError as error:
+            raise SerializationError(f"Could not read record at offset {offset} due to: {error}") from error
+        if key_entity.__api_key__ not in self._types:
+            return None
+        shown: dict[str, Any] = {"key": {"type": key_entity.__api_key__, "data": to_json(key_entity)}, "value": None}
+        if value_entity is not None:
+            shown["value"] = {"version": value_entity.__version__, "data": to_json(value_entity)}
+        return shown
+
+
+def _records(module: str) -> CoordinatorRecords:
+    from importlib import import_module
+
+    records: CoordinatorRecords = import_module(f"kafkatools.core.protocol.schemas.{module}").RECORDS
+    return records
