@@ -1,16 +1,16 @@
-"""The consumer: Kafka's KafkaConsumer for partitions that are assigned by hand.
+"""The consumer: Kafka's KafkaConsumer, with partitions assigned by hand or by a group.
 
-Rules: one thread; `wakeup` is the only call another thread may make. A poll sends what is due (resets, validations,
-fetches), hands out what is buffered and, before it returns records, sends the next fetches, so that the broker works
-while they are read. Nothing waits anywhere but in the network client. A coordinator that assigns partitions would call
-`assign` on SubscriptionState before the fetches of a poll are sent.
+Rules: one thread; `wakeup` is the only call another thread may make. A poll lets the group go on, sends what is due
+(resets, validations, fetches), hands out what is buffered and, before it returns records, sends the next fetches, so
+that the broker works while they are read. Nothing waits anywhere but in the network client. What a group does is in
+`group_consumer.py`; without group.id none of it is loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.config import Config
@@ -33,8 +33,23 @@ from kafkatools.core.consumer.subscription import (
     SubscriptionState,
     TopicPartition,
 )
-from kafkatools.core.errors import DecodeError, KafkaError, RequestTimedOut, UnsupportedVersion
+from kafkatools.core.errors import (
+    DecodeError,
+    IllegalState,
+    InvalidGroupId,
+    KafkaError,
+    RequestTimedOut,
+    UnsupportedVersion,
+)
 from kafkatools.core.records.columns import TimestampType
+
+if TYPE_CHECKING:
+    from kafkatools.core.consumer.group_consumer import GroupConsumer
+    from kafkatools.core.consumer.group_subscription import RebalanceListener, Topics
+    from kafkatools.core.consumer.offset_commits import CommitCallback
+    from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
+
+DEFAULT_CLOSE_TIMEOUT_MS = 30_000
 
 _ALL_BUFFERED = 1 << 62
 
@@ -107,11 +122,20 @@ class Consumer:
         self._offsets = OffsetFetcher(
             self._subscriptions, self._leaders, isolation, config.retry_backoff_ms, config.request_timeout_ms
         )
+        self._is_committed_only = isolation == READ_COMMITTED
         self._max_poll_records: int = config.max_poll_records
         self._api_timeout_ms: int = config.default_api_timeout_ms
         self._failure: KafkaError | None = None
         self._seen_metadata = -1
         self._closed = False
+        self._group = self._new_group(config)
+
+    def _new_group(self, config: Config) -> GroupConsumer | None:
+        if not config.group_id:
+            return None
+        from kafkatools.core.consumer.group_consumer import GroupConsumer
+
+        return GroupConsumer(config, self._clock, self._client, self._subscriptions)
 
     def __enter__(self) -> Consumer:
         return self
@@ -122,9 +146,45 @@ class Consumer:
     # --- what is read
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Reads exactly these partitions; those that were read before keep their position."""
+        """Reads exactly these partitions; those that were read before keep their position. Raises IllegalState when
+        the consumer subscribes to topics."""
+        if self._group is not None:
+            self._group.assign_by_hand()
         self._subscriptions.assign(TopicPartition(*part) for part in partitions)
         self._client.set_topics(self._subscriptions.topics())
+
+    def subscribe(self, topics: Topics, listener: RebalanceListener | None = None) -> None:
+        """Reads topics as a member of the group: names, a compiled pattern, a predicate, or a SubscriptionPattern that
+        the broker matches. Replaces the subscription before; the group is joined by polling.
+        """
+        self._grouped().subscribe(topics, listener)
+
+    def unsubscribe(self) -> None:
+        """Leaves the group and reads nothing any more, also of what was assigned by hand."""
+        if self._group is not None:
+            self._group.unsubscribe()
+        self._subscriptions.assign(())
+
+    def subscription(self) -> set[str]:
+        """The topics that are subscribed; those of a pattern as far as they are known."""
+        return set() if self._group is None else set(self._group.subscription.topics)
+
+    def enforce_rebalance(self, reason: str = "") -> None:
+        """Asks the group to rebalance with the next poll."""
+        self._grouped().enforce_rebalance(reason)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is in its group, for Producer.send_offsets_to_transaction."""
+        return self._grouped().group_metadata()
+
+    def _grouped(self) -> GroupConsumer:
+        if self._closed:
+            raise IllegalState("This consumer has already been closed.")
+        if self._group is None:
+            from kafkatools.core.consumer.group_consumer import NO_GROUP
+
+            raise InvalidGroupId(NO_GROUP)
+        return self._group
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
@@ -176,6 +236,8 @@ class Consumer:
             position = self._subscriptions.position(part)
             if position is not None:
                 return position.offset
+            if self._group is not None:
+                self._group.find_positions(self._clock.now_ms())
             self._update_positions()
             self._wait(deadline, f"Timeout expired before the position for partition {part} could be determined")
 
@@ -183,6 +245,39 @@ class Consumer:
         """The position, None while it is not known; never waits."""
         position = self._subscriptions.position(TopicPartition(*partition))
         return None if position is None else position.offset
+
+    def current_lag(self, partition: tuple[str, int]) -> int | None:
+        """Records between the position and the end, as the last fetch showed it; None while that is not known."""
+        state = self._subscriptions.state(TopicPartition(*partition))
+        end = state.last_stable_offset if self._is_committed_only else state.high_watermark
+        return None if end is None or state.position is None else max(0, end - state.position.offset)
+
+    # --- committed offsets
+
+    def commit_sync(
+        self,
+        offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commits offsets (the next ones to read; without any: the positions) and waits for it.
+
+        Raises CommitFailed when the partitions are not ours any more, RebalanceInProgress, Timeout.
+        """
+        self._grouped().commit_sync(offsets, self._api_timeout_ms if timeout_ms is None else timeout_ms)
+
+    def commit_async(
+        self,
+        offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None = None,
+        callback: CommitCallback | None = None,
+    ) -> None:
+        """Commits without waiting or trying again; `callback(offsets, error)` runs in a later call, in order."""
+        self._grouped().commit_async(offsets, callback)
+
+    def committed(
+        self, partitions: Iterable[tuple[str, int]], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed; None where there is nothing."""
+        return self._grouped().committed(partitions, self._api_timeout_ms if timeout_ms is None else timeout_ms)
 
     # --- records
 
@@ -201,6 +296,8 @@ class Consumer:
         deadline = now + timeout_ms
         while True:
             self._raise_failure()
+            if self._group is not None:
+                self._group.advance(now)
             self._update_positions()
             self._fetcher.note_time(now)
             fetched = self._fetcher.collect(max_records)
@@ -233,7 +330,8 @@ class Consumer:
             self._offsets.note_leaders()
         for request in self._offsets.validation_requests(now):
             self._send(request, self._offsets.handle_validation_response)
-        self._subscriptions.reset_initializing_positions()
+        if self._group is None:
+            self._subscriptions.reset_initializing_positions()
         for request in self._offsets.reset_requests(now, self._clock.wall_ms()):
             self._send(request, self._offsets.handle_reset_response)
 
@@ -369,15 +467,20 @@ class Consumer:
         """Ends a poll or another wait of the consumer's thread with WakeupError; may be called by any thread."""
         self._client.wakeup()
 
-    def close(self) -> None:
-        """Ends the fetch sessions and the connections; does not wait for brokers."""
+    def close(self, timeout_ms: int | None = None) -> None:
+        """Ends the membership (with a last commit, when it commits in the background) within `timeout_ms`, the fetch
+        sessions and the connections. Raises what a rebalance listener raised."""
         if self._closed:
             return
         self._closed = True
-        for item in self._fetcher.close_requests():
-            if self._client.can_send(item.node):
-                self._client.send_fetch(item.node, item.request, _ignore, _ignore)
-        self._client.close()
+        try:
+            if self._group is not None:
+                self._group.close(DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms)
+        finally:
+            for item in self._fetcher.close_requests():
+                if self._client.can_send(item.node):
+                    self._client.send_fetch(item.node, item.request, _ignore, _ignore)
+            self._client.close()
 
 
 def _ignore(*_: object) -> None:

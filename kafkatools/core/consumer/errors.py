@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkatools.core.errors import CorruptRecord, KafkaError, OffsetOutOfRange
+from kafkatools.core.errors import CorruptRecord, KafkaError, OffsetOutOfRange, RetriableError
 
 
 class NoOffsetForPartition(KafkaError, name="NO_OFFSET_FOR_PARTITION"):
@@ -61,3 +61,7 @@ class FetchFailed(KafkaError, name="FETCH_FAILED"):
 
 class WakeupError(KafkaError, name="WAKEUP"):
     """Another thread called wakeup() while the consumer waited (Kafka's WakeupException)."""
+
+
+class RetriableCommitFailed(RetriableError, name="RETRIABLE_COMMIT_FAILED"):
+    """Offset commit failed with a retriable exception. You should retry committing the latest consumed offsets."""

@@ -4,12 +4,18 @@ Rules: the only part of the consumer that waits. A request for a node that has n
 one, or until the connection fails; its failure goes to the callback, never to a caller. A cluster of which no bootstrap
 server can be reached is an error after a few seconds; once it was reached, lost connections are made again without a
 word.
+
+One lock guards everything here, and the membership that lives above it: the heartbeat thread of a group sends and reads
+under it, with `poll_background`, and never waits in the network meanwhile. Answers that are not the heartbeat thread's
+to take in are kept for the application's next poll. A group's coordinator has a connection of its own, since answers
+come in order and a fetch may wait for fetch.max.wait.ms.
 """
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from kafkatools.core.clock import Clock
@@ -29,16 +35,19 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.net.addresses import parse_bootstrap_servers
 from kafkatools.core.net.connection_states import ExponentialBackoff
-from kafkatools.core.net.metadata import Metadata
+from kafkatools.core.net.metadata import ClusterView, Metadata, Node
 from kafkatools.core.net.network_client import ClientRequest, ClientResponse, NetworkClient
+from kafkatools.core.net.requests import Fields, build_request
 from kafkatools.core.protocol.api_versions import ApiKey
 
 _UNREACHABLE_AFTER_MS = 3000
 _POLL_MS = 100
+_COORDINATOR_IDS_FROM = 0x7FFFFFFF
 
 OnEntity = Callable[[Any], None]
 OnFetched = Callable[[FetchResponse, int], None]
 OnError = Callable[[KafkaError], None]
+OnResponse = Callable[[ClientResponse], None]
 
 
 class MetadataLeaders:
@@ -77,6 +86,18 @@ class MetadataLeaders:
         return is_news
 
 
+class Outgoing(NamedTuple):
+    """A request for a node. `is_background`: the heartbeat thread may take its answer in."""
+
+    node: int
+    api_key: int
+    fields: Fields
+    timeout_ms: int | None = None
+    min_version: int = 0
+    max_version: int | None = None
+    is_background: bool = False
+
+
 class _Unsent(NamedTuple):
     request: ClientRequest
     deadline_ms: int
@@ -99,10 +120,37 @@ class ConsumerNetworkClient:
         )
         self._client = NetworkClient(config, clock, self._metadata)
         self.leaders = MetadataLeaders(self._metadata)
+        self.lock = threading.RLock()
         self._unsent: list[_Unsent] = []
+        self._deferred: list[tuple[OnResponse, ClientResponse]] = []
+        self._in_background = False
         self._is_woken = False
+        self.ignores_wakeup = False
 
     # --- metadata
+
+    @property
+    def cluster(self) -> ClusterView:
+        """The cluster as it is known now."""
+        return self._metadata.cluster
+
+    def request_metadata(self) -> int:
+        """Asks for fresh metadata; the update version to wait to be passed."""
+        return self._metadata.request_update()
+
+    @property
+    def update_version(self) -> int:
+        """How many metadata answers were taken in."""
+        return self._metadata.update_version
+
+    def replace_topics(self, topics: Collection[str] | None) -> None:
+        """Metadata covers exactly these topics (None: all)."""
+        self._metadata.set_topics(topics)
+
+    def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
+        """A leader epoch was seen in a committed offset: newer than known asks for fresh metadata."""
+        if epoch >= 0:
+            self._metadata.update_last_seen_epoch_if_newer(*partition, epoch)
 
     @property
     def metadata_version(self) -> int:
@@ -170,7 +218,20 @@ class ConsumerNetworkClient:
 
     def can_send(self, node: int) -> bool:
         """Whether a request may go to the node now; else a connection is begun."""
-        return self._client.ready(node, self._clock.now_ms())
+        with self.lock:
+            return self._client.ready(node, self._clock.now_ms())
+
+    def any_node(self) -> int | None:
+        """The best node for a question that every node can answer."""
+        with self.lock:
+            return self._client.least_loaded_node(self._clock.now_ms())
+
+    def coordinator_node(self, endpoint: Node) -> int:
+        """The id of the connection to a coordinator, apart from the one that fetches use."""
+        connection = _COORDINATOR_IDS_FROM - endpoint.id
+        with self.lock:
+            self._client.add_node(endpoint._replace(id=connection))
+        return connection
 
     def send_fetch(self, node: int, request: FetchRequest, on_response: OnFetched, on_error: OnError) -> None:
         """Sends a Fetch request to a node that can be sent to; the answer is decoded over the receive buffer."""
@@ -192,16 +253,32 @@ class ConsumerNetworkClient:
             node,
             ApiKey.FETCH,
             lambda version: [fetch_messages.encode_fetch_request(request, version)],
-            complete,
+            self._for_application(complete),
             min_version=fetch_messages.MIN_VERSION,
             max_version=newest,
             decode=False,
         )
-        self._client.send(wire, self._clock.now_ms())
+        with self.lock:
+            self._client.send(wire, self._clock.now_ms())
 
-    def send(self, node: int, api_key: int, fields: Mapping[str, Any], on_entity: OnEntity, on_error: OnError) -> None:
+    def _for_application(self, complete: OnResponse) -> OnResponse:
+        """The same, but kept for the application's thread when the heartbeat thread reads the answer."""
+
+        def arrived(response: ClientResponse) -> None:
+            if self._in_background:
+                self._deferred.append((complete, response))
+            else:
+                complete(response)
+
+        return arrived
+
+    def send(self, node: int, api_key: int, fields: Fields, on_entity: OnEntity, on_error: OnError) -> None:
         """Sends a request as soon as there is a connection."""
-        from kafkatools.core.protocol.messages import build, request_type
+        self.send_request(Outgoing(node, api_key, fields), on_entity, on_error)
+
+    def send_request(self, outgoing: Outgoing, on_entity: OnEntity, on_error: OnError) -> None:
+        """Sends a request as soon as there is a connection, within its time."""
+        node = outgoing.node
 
         def complete(response: ClientResponse) -> None:
             if response.body is None:
@@ -209,12 +286,19 @@ class ConsumerNetworkClient:
             else:
                 on_entity(response.body)
 
-        def make(version: int) -> Any:
-            return build(request_type(api_key, version), fields)
-
-        request = ClientRequest(node, api_key, make, complete)
-        self._unsent.append(_Unsent(request, self._clock.now_ms() + self._request_timeout_ms))
-        self._send_unsent(self._clock.now_ms())
+        request = ClientRequest(
+            node,
+            outgoing.api_key,
+            lambda version: build_request(outgoing.api_key, version, outgoing.fields),
+            complete if outgoing.is_background else self._for_application(complete),
+            timeout_ms=outgoing.timeout_ms,
+            min_version=outgoing.min_version,
+            max_version=outgoing.max_version,
+        )
+        with self.lock:
+            now = self._clock.now_ms()
+            self._unsent.append(_Unsent(request, now + self._request_timeout_ms))
+            self._send_unsent(now)
 
     def _send_unsent(self, now_ms: int) -> None:
         waiting, self._unsent = self._unsent, []
@@ -229,7 +313,8 @@ class ConsumerNetworkClient:
         """Requests whose node cannot be reached, or not in time, end with the reason."""
         waiting, self._unsent = self._unsent, []
         for item in waiting:
-            error = self.connection_problem(item.request.node)
+            node = item.request.node
+            error = self.connection_problem(node) if self._client.connection_failed(node) else None
             if error is None and now_ms >= item.deadline_ms:
                 error = Disconnected(f"No connection to node {item.request.node} in time (request.timeout.ms)")
             if error is None:
@@ -239,15 +324,44 @@ class ConsumerNetworkClient:
 
     def poll(self, timeout_ms: int) -> None:
         """Waits up to `timeout_ms` for something to happen and runs callbacks. Raises WakeupError after `wakeup`."""
+        with self.lock:
+            is_woken = self._is_woken and not self.ignores_wakeup
+            self._poll(0 if self._run_deferred() or is_woken else timeout_ms)
+        if self._is_woken and not self.ignores_wakeup:
+            self._is_woken = False
+            raise WakeupError
+
+    def poll_background(self) -> None:
+        """One turn without waiting, for the heartbeat thread: only background answers are taken in."""
+        with self.lock:
+            self._in_background = True
+            try:
+                self._poll(0)
+            finally:
+                self._in_background = False
+
+    def _poll(self, timeout_ms: int) -> None:
         now = self._clock.now_ms()
         self._send_unsent(now)
-        self._client.poll(0 if self._is_woken else timeout_ms, now)
+        self._client.poll(timeout_ms, now)
         now = self._clock.now_ms()
         self._send_unsent(now)
         self._fail_unsent(now)
-        if self._is_woken:
-            self._is_woken = False
-            raise WakeupError
+
+    def _run_deferred(self) -> bool:
+        deferred, self._deferred = self._deferred, []
+        for complete, response in deferred:
+            complete(response)
+        return bool(deferred)
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether requests wait for a connection."""
+        return bool(self._unsent)
+
+    def in_flight_count(self, node: int) -> int:
+        """Requests to a node that have no answer yet."""
+        return self._client.in_flight_count(node)
 
     def wakeup(self) -> None:
         """Ends the present or the next poll; any thread may call it."""
@@ -256,4 +370,5 @@ class ConsumerNetworkClient:
 
     def close(self) -> None:
         """Closes the connections."""
-        self._client.close()
+        with self.lock:
+            self._client.close()

@@ -101,6 +101,7 @@ class TopicPartitionState:
         "log_start_offset",
         "next_retry_ms",
         "paused",
+        "pending_revocation",
         "position",
         "preferred_read_replica",
         "preferred_replica_expires_ms",
@@ -112,6 +113,7 @@ class TopicPartitionState:
         self.state = FetchState.INITIALIZING
         self.position: FetchPosition | None = None
         self.paused = False
+        self.pending_revocation = False
         self.reset_strategy: AutoOffsetResetStrategy | None = None
         self.next_retry_ms = 0
         self.high_watermark: int | None = None
@@ -123,7 +125,7 @@ class TopicPartitionState:
     @property
     def is_fetchable(self) -> bool:
         """Whether the partition may be asked for."""
-        return self.state is FetchState.FETCHING and not self.paused
+        return self.state is FetchState.FETCHING and not self.paused and not self.pending_revocation
 
     def has_valid_position(self) -> bool:
         """Whether records from the position on may be handed out."""
@@ -229,9 +231,27 @@ class SubscriptionState:
     def has_default_reset_policy(self) -> bool:
         return self.default_reset.kind is not ResetKind.NONE
 
-    def reset_initializing_positions(self) -> None:
+    def initializing_partitions(self) -> list[TopicPartition]:
+        """The partitions that have no position yet and do not wait for one."""
+        return [
+            part
+            for part, state in self._assignment.items()
+            if state.state is FetchState.INITIALIZING and not state.pending_revocation
+        ]
+
+    def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
+        """Nothing more is fetched or handed out of these: their offsets are being committed before they go."""
+        for part in partitions:
+            state = self._assignment.get(part)
+            if state is not None:
+                state.pending_revocation = True
+
+    def reset_initializing_positions(self, among: Iterable[TopicPartition] | None = None) -> None:
         """Partitions that have no position yet go to the default policy; raises NoOffsetForPartition without one."""
-        waiting = [part for part, state in self._assignment.items() if state.state is FetchState.INITIALIZING]
+        waiting = self.initializing_partitions()
+        if among is not None:
+            chosen = set(among)
+            waiting = [part for part in waiting if part in chosen]
         if waiting and not self.has_default_reset_policy():
             raise NoOffsetForPartition(waiting)
         for part in waiting:

@@ -128,8 +128,16 @@ class NetworkClient:
         self._completed_sends: list[_InFlight] = []
         self._turn = 0
         self._is_closed = False
+        self._extra_nodes: dict[int, Node] = {}
 
     # -- readiness --
+
+    def add_node(self, node: Node) -> None:
+        """A connection apart from those of the cluster's view, such as to a coordinator, under an id of its own."""
+        self._extra_nodes[node.id] = node
+
+    def _known_node(self, node: int) -> Node | None:
+        return self._extra_nodes.get(node) or self.metadata.cluster.node(node)
 
     def ready(self, node: int, now_ms: int) -> bool:
         """Whether a request may go to the node now; begins to connect when that is due."""
@@ -465,7 +473,7 @@ class NetworkClient:
     # -- connecting --
 
     def _initiate_connect(self, node: int, now_ms: int) -> None:
-        known: Node | None = self.metadata.cluster.node(node)
+        known = self._known_node(node)
         if known is None or self._is_closed:
             return
         try:
@@ -494,7 +502,7 @@ class NetworkClient:
     # -- words --
 
     def _name(self, node: int) -> str:
-        known = self.metadata.cluster.node(node)
+        known = self._known_node(node)
         address = "" if known is None else str(HostPort(known.host, known.port))
         return address if node < 0 else f"node {node} ({address})" if address else f"node {node}"
 

@@ -1,0 +1,401 @@
+"""Rebalances of the classic protocol as the application's thread goes through them (ConsumerCoordinator).
+
+Rules: `advance` does the steps that ClassicMembership asks for until one has to wait for an answer; it never waits
+itself, so a poll goes on reading what is still ours. Listeners and assignors run here, outside of the lock, in Kafka's
+order: eager members give everything up before they join, cooperative ones only what they no longer subscribe to, and
+what the new assignment takes away after it. A generation that was lost gives everything up as lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kafkatools.core.consumer.assignors import (
+    Assignor,
+    MemberSubscription,
+    PartitionInfo,
+    RebalanceProtocol,
+    partitions_of,
+)
+from kafkatools.core.consumer.coordinator_channel import CoordinatorChannel
+from kafkatools.core.consumer.group_subscription import GroupSubscription, ListenerCalls, SubscriptionType
+from kafkatools.core.consumer.network import ConsumerNetworkClient
+from kafkatools.core.consumer.offset_commits import Attempt, OffsetCommits
+from kafkatools.core.consumer.offset_requests import (
+    COMMIT_FAILED,
+    EXECUTING_REBALANCE,
+    NOT_A_MEMBER,
+    UNDERGOING_REBALANCE,
+)
+from kafkatools.core.consumer.subscription import SubscriptionState, TopicPartition
+from kafkatools.core.errors import (
+    CommitFailed,
+    ConfigError,
+    FencedInstanceId,
+    InconsistentGroupProtocol,
+    KafkaError,
+    RebalanceInProgress,
+)
+from kafkatools.core.group.classic_membership import ClassicMembership, Generation, MemberState, Step
+from kafkatools.core.group.metadata import NO_GENERATION, ConsumerGroupMetadata
+from kafkatools.core.group.subscription_protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class GroupParts(NamedTuple):
+    """What a rebalance works on."""
+
+    client: ConsumerNetworkClient
+    channel: CoordinatorChannel
+    subscription: GroupSubscription
+    subscriptions: SubscriptionState
+    commits: OffsetCommits
+    listener: ListenerCalls
+
+
+def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
+    """The highest protocol that all assignors support. Raises ConfigError without one, or with a name twice."""
+    if not assignors:
+        raise ConfigError("partition.assignment.strategy names no assignor, but the consumer subscribes to topics")
+    names = [assignor.name for assignor in assignors]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ConfigError(f"The assignor name: '{min(twice)}' is used in more than one assignor: [{', '.join(names)}]")
+    common = set(assignors[0].supported_protocols).intersection(*(each.supported_protocols for each in assignors))
+    if not common:
+        raise ConfigError(f"Specified assignors [{', '.join(names)}] do not have commonly supported rebalance protocol")
+    return max(common)
+
+
+class ClassicRebalance:
+    """See the module."""
+
+    def __init__(self, membership: ClassicMembership, parts: GroupParts, assignors: Sequence[Assignor]) -> None:
+        self.membership = membership
+        self._parts = parts
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self._protocol = common_protocol(assignors)
+        self._joined_topics: frozenset[str] = frozenset()
+        self._group_topics: frozenset[str] = frozenset()
+        self._snapshot: dict[str, list[PartitionInfo]] | None = None
+        self._seen_metadata = -1
+        self._awaited_metadata: int | None = None
+        self._commit: Attempt | None = None
+        self._prepare_deadline_ms: int | None = None
+        self._steps = {
+            Step.PREPARE: self._prepare,
+            Step.JOIN: self._join,
+            Step.ASSIGN: self._assign,
+            Step.SYNC: self._sync,
+            Step.COMPLETE: self._complete,
+        }
+
+    # --- what the group consumer asks
+
+    def advance(self, now_ms: int) -> None:
+        """Does what can be done now. Raises what no other try cures, and what listeners raised."""
+        self._note_changes()
+        while True:
+            with self._parts.channel.lock:
+                failure = self.membership.take_failure()
+                step = self.membership.next_step(now_ms)
+            if failure is not None:
+                raise failure
+            action = self._steps.get(step)
+            if action is None or not action(now_ms):
+                return
+
+    def tick(self, now_ms: int) -> None:
+        """Heartbeats, and leaving when the application does not poll. Under the lock, by either thread."""
+        membership = self.membership
+        if membership.is_active and membership.heartbeat.poll_expired(now_ms):
+            request = membership.poll_expired()
+        else:
+            request = membership.heartbeat_request(now_ms)
+        if request is not None:
+            self._parts.channel.send(request)
+
+    def delay_ms(self, now_ms: int, longest_ms: int) -> int:
+        """How long nothing is due in the background."""
+        membership = self.membership
+        if not membership.is_active:
+            return longest_ms
+        heartbeat = membership.heartbeat
+        return min(longest_ms, heartbeat.delay_ms(now_ms), heartbeat.poll_delay_ms(now_ms))
+
+    def metadata_topics(self) -> frozenset[str]:
+        """The topics whose partitions matter: ours, and the whole group's while we lead it."""
+        return self._parts.subscription.topics | self._group_topics
+
+    def request_rejoin(self, reason: str) -> None:
+        """The group is to be joined anew."""
+        with self._parts.channel.lock:
+            self.membership.request_rejoin(reason)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no rebalance is under way."""
+        return not self.membership.rejoin_needed_or_pending
+
+    def leave(self, reason: str, *, even_static: bool = False) -> None:
+        """Gives the partitions up and leaves (onLeavePrepare, maybeLeaveGroup)."""
+        subscriptions = self._parts.subscriptions
+        dropped = subscriptions.assigned_partitions()
+        with self._parts.channel.lock:
+            is_lost = not self.membership.has_generation or self.membership.is_rebalancing
+        if dropped:
+            call = self._parts.listener.lost if is_lost else self._parts.listener.revoked
+            call(dropped)
+            subscriptions.assign(())
+        with self._parts.channel.lock:
+            request = self.membership.leave_request(reason, even_static=even_static)
+            if request is not None:
+                self._parts.channel.send(request)
+        self._group_topics, self._snapshot, self._joined_topics = frozenset(), None, frozenset()
+        self._commit = self._prepare_deadline_ms = self._awaited_metadata = None
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who we are."""
+        with self._parts.channel.lock:
+            return self.membership.group_metadata()
+
+    # --- in whose name offsets are committed
+
+    def commit_metadata(self) -> ConsumerGroupMetadata | KafkaError:
+        """The generation, while it is stable."""
+        if self.membership.generation_if_stable() is not None:
+            return self.membership.group_metadata()
+        if self.membership.is_rebalancing:
+            return RebalanceInProgress(UNDERGOING_REBALANCE)
+        return CommitFailed(NOT_A_MEMBER)
+
+    def note_commit_error(self, sent: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
+        """What a refused commit means (OffsetCommitResponseHandler)."""
+        membership = self.membership
+        with self._parts.channel.lock:
+            is_unchanged = membership.group_metadata() == sent
+            if is_unchanged:
+                membership.note_commit_error(membership.generation, error)
+            if isinstance(error, FencedInstanceId):
+                return error if is_unchanged else CommitFailed(COMMIT_FAILED)
+            if isinstance(error, RebalanceInProgress):
+                return RebalanceInProgress(EXECUTING_REBALANCE)
+            if not is_unchanged and membership.state is MemberState.PREPARING_REBALANCE:
+                return RebalanceInProgress(UNDERGOING_REBALANCE)
+        return CommitFailed(COMMIT_FAILED)
+
+    def fetch_metadata(self) -> ConsumerGroupMetadata | None:
+        """The classic protocol does not ask who reads offsets."""
+        return None
+
+    # --- reasons to join again
+
+    def _note_changes(self) -> None:
+        client, subscription = self._parts.client, self._parts.subscription
+        version = client.metadata_version
+        if version != self._seen_metadata:
+            self._seen_metadata = version
+            subscription.match(client.cluster.topics)
+            if self._snapshot is not None and self._snapshot != self._partitions():
+                self._snapshot = None
+                self.request_rejoin("cached metadata has changed")
+        if self.is_done and self._joined_topics != subscription.topics:
+            self.request_rejoin("subscription has changed")
+
+    def _partitions(self) -> dict[str, list[PartitionInfo]]:
+        return partitions_of(self._parts.client.cluster, sorted(self.metadata_topics()))
+
+    # --- the steps
+
+    def _prepare(self, now_ms: int) -> bool:
+        """onJoinPrepare. False while the commit that goes before it is on its way."""
+        with self._parts.channel.lock:
+            generation = self.membership.generation
+            is_member = self.membership.has_generation
+        owned = self._parts.subscriptions.assigned_partitions()
+        if is_member and not self._is_committed(owned, now_ms):
+            return False
+        self._commit = self._prepare_deadline_ms = None
+        self._give_up(owned, is_member)
+        with self._parts.channel.lock:
+            if self.membership.generation == generation:
+                self.membership.prepared()
+        return True
+
+    def _is_committed(self, owned: Sequence[TopicPartition], now_ms: int) -> bool:
+        """Commits what was consumed before it may go; True when that is done, or took too long."""
+        if not self._parts.commits.is_auto or not owned:
+            return True
+        if self._prepare_deadline_ms is None:
+            if self._protocol is RebalanceProtocol.EAGER:
+                self._parts.subscriptions.mark_pending_revocation(owned)
+            self._prepare_deadline_ms = now_ms + self.membership.settings.max_poll_interval_ms
+            self._commit = self._parts.commits.start_auto_commit()
+        if now_ms >= self._prepare_deadline_ms or self._commit is None or not self._commit.is_done:
+            return self._commit is None or now_ms >= self._prepare_deadline_ms
+        error = self._commit.error
+        if error is not None and error.retriable and not isinstance(error, RebalanceInProgress):
+            self._commit = self._parts.commits.start_auto_commit()
+            return self._commit is None
+        return True
+
+    def _give_up(self, owned: Sequence[TopicPartition], is_member: bool) -> None:
+        subscriptions, listener = self._parts.subscriptions, self._parts.listener
+        if not is_member:
+            if owned:
+                _log.info("Giving away all assigned partitions as lost")
+                listener.lost(owned)
+                subscriptions.assign(())
+        elif self._protocol is RebalanceProtocol.EAGER:
+            listener.revoked(owned)
+            subscriptions.assign(())
+        else:
+            topics = self._parts.subscription.topics
+            revoked = [part for part in owned if part.topic not in topics]
+            if revoked:
+                listener.revoked(revoked)
+                subscriptions.assign(part for part in owned if part.topic in topics)
+
+    def _join(self, now_ms: int) -> bool:
+        subscription = self._parts.subscription
+        if subscription.needs_all_topics and self._is_waiting_for_metadata():
+            return False
+        self._snapshot, self._group_topics = None, frozenset()
+        self._joined_topics = topics = subscription.topics
+        owned = tuple(self._parts.subscriptions.assigned_partitions())
+        with self._parts.channel.lock:
+            generation: Generation = self.membership.generation
+        protocols = [
+            (
+                name,
+                encode_subscription(
+                    Subscription(
+                        tuple(topics),
+                        assignor.subscription_user_data(topics),
+                        owned,
+                        generation.generation_id,
+                        self.membership.settings.rack_id,
+                    )
+                ),
+            )
+            for name, assignor in self._assignors.items()
+        ]
+        with self._parts.channel.lock:
+            if self.membership.next_step(now_ms) is Step.JOIN:
+                self._parts.channel.send(self.membership.join_request(protocols, now_ms))
+        return True
+
+    def _is_waiting_for_metadata(self) -> bool:
+        """A pattern is matched with what there is now, not with what there was when it was last looked at."""
+        client = self._parts.client
+        if client.cluster.is_bootstrap:
+            return True
+        self._parts.subscription.match(client.cluster.topics)
+        return False
+
+    def _assign(self, now_ms: int) -> bool:
+        """The leader shares the partitions, once metadata covers all topics of the group."""
+        joined = self.membership.joined
+        if joined is None:
+            return True
+        said: dict[str, MemberSubscription] = {}
+        try:
+            for member, instance, data in joined.members:
+                said[member] = _member_subscription(decode_subscription(data), instance)
+            assignor = self._assignors.get(joined.protocol_name)
+            if assignor is None:
+                raise InconsistentGroupProtocol(
+                    f"Coordinator selected invalid assignment protocol: {joined.protocol_name}"
+                )
+        except KafkaError:
+            with self._parts.channel.lock:
+                self.membership.abandon_join("the assignment failed")
+            raise
+        topics = frozenset(topic for each in said.values() for topic in each.topics)
+        if not self._has_metadata(topics):
+            return False
+        self._snapshot = self._partitions()
+        given = assignor.assign(partitions_of(self._parts.client.cluster, topics), said)
+        assignments = {
+            member: encode_assignment(Assignment(tuple(given.get(member, ())))) for member, _, _ in joined.members
+        }
+        self._send_sync(assignments, now_ms)
+        return True
+
+    def _has_metadata(self, topics: frozenset[str]) -> bool:
+        """Whether metadata has been asked for all of them since we know of them."""
+        client = self._parts.client
+        self._group_topics = topics
+        if self._awaited_metadata is None:
+            if self._parts.subscription.needs_all_topics or topics <= client.cluster.topics.keys():
+                return True
+            client.replace_topics(self.metadata_topics())
+            self._awaited_metadata = client.request_metadata()
+        if client.update_version <= self._awaited_metadata:
+            return False
+        self._awaited_metadata = None
+        return True
+
+    def _send_sync(self, assignments: dict[str, bytes], now_ms: int) -> None:
+        with self._parts.channel.lock:
+            if self.membership.joined is not None and self._parts.channel.lookup.is_known:
+                self._parts.channel.send(self.membership.sync_request(assignments, now_ms))
+
+    def _sync(self, now_ms: int) -> bool:
+        joined = self.membership.joined
+        if joined is not None and joined.skips_assignment:
+            self._group_topics = frozenset(
+                topic for _, _, data in joined.members for topic in decode_subscription(data).topics
+            )
+            self._snapshot = self._partitions()
+        self._send_sync({}, now_ms)
+        return True
+
+    def _complete(self, now_ms: int) -> bool:
+        """onJoinComplete."""
+        with self._parts.channel.lock:
+            data, generation = self.membership.assignment, self.membership.generation
+            self.membership.completed()
+        if data is None or generation.generation_id == NO_GENERATION:
+            return True
+        assigned = [TopicPartition(*part) for part in decode_assignment(data).partitions]
+        if not self._parts.subscription.accepts(assigned):
+            _log.warning("An assignment holds topics that are not subscribed: %s", assigned)
+            self.request_rejoin("received assignment does not match the current subscription")
+            return False
+        self._take_over(assigned, generation, now_ms)
+        return False
+
+    def _take_over(self, assigned: list[TopicPartition], generation: Generation, now_ms: int) -> None:
+        subscriptions, listener = self._parts.subscriptions, self._parts.listener
+        owned = subscriptions.assigned_partitions()
+        if self._protocol is RebalanceProtocol.COOPERATIVE:
+            revoked = [part for part in owned if part not in set(assigned)]
+            if revoked:
+                listener.revoked(revoked)
+                self.request_rejoin("need to revoke partitions and re-join")
+        if self._parts.subscription.type is SubscriptionType.AUTO_PATTERN:
+            self._joined_topics |= {part.topic for part in assigned}
+        assignor = self._assignors.get(generation.protocol_name or "")
+        if assignor is not None:
+            assignor.on_assignment(assigned, generation.generation_id)
+        self._parts.commits.restart_auto_commit(now_ms)
+        subscriptions.assign(assigned)
+        self._parts.client.set_topics({part.topic for part in assigned})
+        listener.assigned([part for part in assigned if part not in set(owned)])
+        listener.raise_error()
+
+
+def _member_subscription(said: Subscription, instance: str | None) -> MemberSubscription:
+    owned = [TopicPartition(*part) for part in said.owned_partitions]
+    return MemberSubscription(list(said.topics), owned, said.user_data, said.generation_id, instance, said.rack_id)

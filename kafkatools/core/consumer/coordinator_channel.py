@@ -1,0 +1,90 @@
+"""The way to a group's coordinator: looked up when it is not known, on a connection of its own.
+
+`tick` belongs to whichever thread holds the client's lock: it looks the coordinator up and lets the membership send its
+heartbeat. Nothing here waits but `poll`, which is the application's thread's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.consumer.network import ConsumerNetworkClient, Outgoing
+from kafkatools.core.errors import GroupAuthorizationFailed, KafkaError
+from kafkatools.core.group.coordinator import CoordinatorLookup
+from kafkatools.core.group.requests import GroupRequest
+
+
+class CoordinatorChannel:
+    """Sends requests to the coordinator of one group."""
+
+    def __init__(self, client: ConsumerNetworkClient, lookup: CoordinatorLookup, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self.lookup = lookup
+        self.lock = client.lock
+        self.poll_limit_ms = client.poll_limit_ms
+        self.failure: KafkaError | None = None
+        self.on_tick: Callable[[int], None] | None = None
+
+    def tick(self, now_ms: int) -> None:
+        """What is due in the background."""
+        with self.lock:
+            self.maybe_find(now_ms)
+            if self.on_tick is not None:
+                self.on_tick(now_ms)
+
+    def maybe_find(self, now_ms: int) -> None:
+        """Asks for the coordinator when it is not known and nobody asked yet."""
+        lookup = self.lookup
+        if self.failure is not None or not lookup.should_ask(now_ms):
+            return
+        node = self._client.any_node()
+        if node is None:
+            return
+        lookup.asked()
+        outgoing = Outgoing(node, lookup.API_KEY, lookup.request_fields, is_background=True)
+        self._client.send_request(outgoing, self._found, self._not_found)
+
+    def _found(self, entity: Any) -> None:
+        error = self.lookup.handle_response(entity, self._clock.now_ms())
+        if isinstance(error, GroupAuthorizationFailed):
+            error = GroupAuthorizationFailed(f"Not authorized to access group: {self.lookup.key}")
+        self.failure = error
+
+    def _not_found(self, error: KafkaError) -> None:
+        self.failure = self.lookup.handle_failure(error, self._clock.now_ms())
+
+    def take_failure(self) -> KafkaError | None:
+        """Why the coordinator cannot be found at all, once; the next call may try again."""
+        failure, self.failure = self.failure, None
+        return failure
+
+    def send(self, request: GroupRequest) -> None:
+        """Sends to the coordinator, which must be known."""
+        endpoint = self.lookup.endpoint
+        if endpoint is None:
+            raise AssertionError("a request for a coordinator that is not known")
+        outgoing = Outgoing(
+            self._client.coordinator_node(endpoint),
+            request.api_key,
+            request.fields,
+            request.timeout_ms,
+            request.min_version,
+            request.max_version,
+            is_background=request.is_background,
+        )
+
+        def answered(entity: Any) -> None:
+            request.answered(entity, self._clock.now_ms())
+
+        def failed(error: KafkaError) -> None:
+            request.failed(error, self._clock.now_ms())
+
+        self._client.send_request(outgoing, answered, failed)
+
+    def poll(self, timeout_ms: int) -> None:
+        """Waits for something to happen, heartbeats included."""
+        self.tick(self._clock.now_ms())
+        self._client.poll(max(0, min(timeout_ms, self.poll_limit_ms)))

@@ -1,0 +1,335 @@
+"""What a consumer does when it has a group: subscriptions, rebalances, committed offsets.
+
+Rules: `advance` is called with every turn of a poll, before anything is fetched: callbacks of commits, the steps of a
+rebalance, the background commit, then positions for partitions that have none, in Kafka's order. It costs a few
+comparisons when nothing is due, and never anything by the record. A consumer with a group and partitions assigned by
+hand commits and reads offsets, but is no member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.consumer.classic_rebalance import ClassicRebalance, GroupParts
+from kafkatools.core.consumer.coordinator_channel import CoordinatorChannel
+from kafkatools.core.consumer.group_subscription import (
+    GroupSubscription,
+    ListenerCalls,
+    RebalanceListener,
+    SubscriptionPattern,
+    SubscriptionType,
+    Topics,
+)
+from kafkatools.core.consumer.heartbeat_thread import IN_FLIGHT_LOOK_MS, LONGEST_SLEEP_MS, HeartbeatThread
+from kafkatools.core.consumer.network import ConsumerNetworkClient
+from kafkatools.core.consumer.offset_commits import (
+    CommitCallback,
+    CommitIdentity,
+    CommitSettings,
+    NoMembership,
+    OffsetCommits,
+)
+from kafkatools.core.consumer.offset_requests import Fetched, is_retriable_fetch
+from kafkatools.core.consumer.subscription import FetchPosition, SubscriptionState, TopicPartition
+from kafkatools.core.errors import InvalidGroupId, KafkaError, UnsupportedVersion
+from kafkatools.core.group.classic_membership import ClassicMembership
+from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
+from kafkatools.core.group.heartbeat_timers import Heartbeat
+from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from kafkatools.core.group.requests import GroupSettings
+from kafkatools.core.net.connection_states import ExponentialBackoff
+
+NO_GROUP = (
+    "To use the group management or offset commit APIs, you must provide a valid group.id in the consumer "
+    "configuration."
+)
+_LEAVE_WAIT_MS = 1000
+
+
+class Rebalance(CommitIdentity, Protocol):
+    """A membership as the application's thread sees it: ClassicRebalance or ConsumerRebalance."""
+
+    def advance(self, now_ms: int) -> None:
+        """Does what can be done now."""
+
+    def tick(self, now_ms: int) -> None:
+        """What is due in the background; under the lock."""
+
+    def delay_ms(self, now_ms: int, longest_ms: int) -> int:
+        """How long nothing is."""
+
+    def metadata_topics(self) -> frozenset[str]:
+        """The topics metadata has to cover."""
+
+    def request_rejoin(self, reason: str) -> None:
+        """The group is to be joined anew, or told of a new subscription."""
+
+    def leave(self, reason: str, *, even_static: bool = False) -> None:
+        """Gives everything up and leaves."""
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who we are."""
+
+
+def group_settings(config: Config) -> GroupSettings:
+    """The settings of a membership."""
+    return GroupSettings(
+        config.group_id,
+        config.group_instance_id,
+        config.session_timeout_ms,
+        config.heartbeat_interval_ms,
+        config.max_poll_interval_ms,
+        config.request_timeout_ms,
+        config.retry_backoff_ms,
+        config.retry_backoff_max_ms,
+        config.client_rack or None,
+        config.group_remote_assignor,
+    )
+
+
+class GroupConsumer:
+    """See the module."""
+
+    def __init__(
+        self, config: Config, clock: Clock, client: ConsumerNetworkClient, subscriptions: SubscriptionState
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._client = client
+        self._subscriptions = subscriptions
+        self._settings = group_settings(config)
+        backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._lookup = CoordinatorLookup(CoordinatorKind.GROUP, config.group_id, backoff)
+        self.channel = CoordinatorChannel(client, self._lookup, clock)
+        self.subscription = GroupSubscription(config.exclude_internal_topics)
+        self._listener = ListenerCalls(self.subscription)
+        commit_settings = CommitSettings(
+            config.group_id,
+            config.enable_auto_commit,
+            config.auto_commit_interval_ms,
+            config.retry_backoff_ms,
+            config.retry_backoff_max_ms,
+        )
+        self._by_hand = NoMembership(config.group_id)
+        self.commits = OffsetCommits(commit_settings, self.channel, subscriptions, self._by_hand, clock)
+        self._heartbeat = Heartbeat(
+            config.heartbeat_interval_ms, config.session_timeout_ms, config.max_poll_interval_ms
+        )
+        self._rebalance: Rebalance | None = None
+        self._thread: HeartbeatThread | None = None
+        self._fetching: frozenset[TopicPartition] = frozenset()
+        self._retry_ms = 0
+        self._failure: KafkaError | None = None
+
+    # --- subscriptions
+
+    def subscribe(self, wanted: Topics, listener: RebalanceListener | None) -> None:
+        """Replaces the subscription; the group is joined with the next polls."""
+        if not isinstance(wanted, (str, SubscriptionPattern)) and not callable(wanted) and not hasattr(wanted, "match"):
+            wanted = frozenset(wanted)
+            if not wanted:
+                self.unsubscribe()
+                return
+        is_by_server = isinstance(wanted, SubscriptionPattern)
+        if is_by_server and self._config.group_protocol.lower() != "consumer":
+            raise UnsupportedVersion("Subscribe to RE2/J regular expression is not supported with the classic protocol")
+        self.subscription.subscribe(wanted, listener)
+        if self._rebalance is None:
+            self._rebalance = self._new_rebalance()
+        self.commits.use_identity(self._rebalance)
+        self.channel.on_tick = self._rebalance.tick
+        for part in self._subscriptions.assigned_partitions():
+            is_gone = self.subscription.type is SubscriptionType.AUTO_TOPICS and not self.subscription.accepts([part])
+            self._subscriptions.state(part).pending_revocation = is_gone
+        self.cover_topics()
+
+    def cover_topics(self) -> None:
+        """Metadata covers what the subscription needs."""
+        if self.subscription.needs_all_topics:
+            self._client.replace_topics(None)
+            self.subscription.match(self._client.cluster.topics)
+        elif self._rebalance is not None:
+            self._client.replace_topics(self._rebalance.metadata_topics())
+
+    def _new_rebalance(self) -> Rebalance:
+        from kafkatools.core.consumer.assignors import assignor_for_name
+
+        parts = GroupParts(
+            self._client, self.channel, self.subscription, self._subscriptions, self.commits, self._listener
+        )
+        assignors = [assignor_for_name(name) for name in self._config.partition_assignment_strategy]
+        return ClassicRebalance(ClassicMembership(self._settings, self._lookup, self._heartbeat), parts, assignors)
+
+    def unsubscribe(self) -> None:
+        """Leaves the group, if there is one, and reads nothing any more."""
+        if self.subscription.is_automatic and self._rebalance is not None:
+            self._rebalance.leave("the consumer unsubscribed from all topics")
+        self.subscription.unsubscribe()
+        self._subscriptions.assign(())
+        self.commits.use_identity(self._by_hand)
+        self.channel.on_tick = None
+        self._listener.raise_error()
+
+    def assign_by_hand(self) -> None:
+        """The partitions are the application's choice. Raises IllegalState when a group assigns them."""
+        self.subscription.become(SubscriptionType.USER_ASSIGNED)
+
+    # --- the turn of a poll
+
+    def advance(self, now_ms: int) -> None:
+        """See the module."""
+        self.commits.run_callbacks()
+        self.commits.advance()
+        self._raise_failure()
+        rebalance = self._rebalance
+        if rebalance is not None and self.subscription.is_automatic:
+            self._heartbeat.poll(now_ms)
+            if self._thread is None:
+                self._thread = HeartbeatThread(self._run_background, f"heartbeat | {self._settings.group_id}")
+            self.channel.tick(now_ms)
+            rebalance.advance(now_ms)
+        self.commits.maybe_auto_commit(now_ms)
+        self.find_positions(now_ms)
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure or self.channel.take_failure(), None
+        if failure is not None:
+            raise failure
+
+    def _run_background(self) -> int:
+        with self.channel.lock:
+            now = self._clock.now_ms()
+            self.channel.tick(now)
+            if self._heartbeat.is_in_flight or not self._lookup.is_known or self._client.has_unsent:
+                self._client.poll_background()
+                return IN_FLIGHT_LOOK_MS
+            rebalance = self._rebalance
+            return LONGEST_SLEEP_MS if rebalance is None else rebalance.delay_ms(now, LONGEST_SLEEP_MS)
+
+    # --- positions from committed offsets
+
+    def find_positions(self, now_ms: int) -> None:
+        """Asks for the committed offsets of partitions that have no position (refreshCommittedOffsetsIfNeeded)."""
+        self._raise_failure()
+        if self._fetching or now_ms < self._retry_ms:
+            return
+        waiting = self._subscriptions.initializing_partitions()
+        if not waiting:
+            return
+        if not self._lookup.is_known:
+            self.channel.tick(now_ms)
+            return
+        self._fetching = frozenset(waiting)
+        self.commits.request_committed(waiting, self._found_positions)
+
+    def _found_positions(self, fetched: Fetched) -> None:
+        asked, self._fetching = self._fetching, frozenset()
+        if fetched.error is not None:
+            if is_retriable_fetch(fetched.error):
+                self._retry_ms = self._clock.now_ms() + self._settings.retry_backoff_ms
+            else:
+                self._failure = fetched.error
+            return
+        waiting = asked.intersection(self._subscriptions.initializing_partitions())
+        for part in waiting:
+            self._start_at(part, fetched.offsets.get(part))
+        try:
+            self._subscriptions.reset_initializing_positions(waiting)
+        except KafkaError as error:
+            self._failure = error
+
+    def _start_at(self, part: TopicPartition, committed: OffsetAndMetadata | None) -> None:
+        if committed is None:
+            return
+        self._client.note_epoch(part, committed.leader_epoch)
+        leader = self._client.leaders.leader(part)
+        position = FetchPosition(committed.offset, committed.leader_epoch)
+        self._subscriptions.seek(part, position if leader is None else position._replace(leader=leader))
+
+    # --- commits
+
+    def commit_sync(self, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None, timeout_ms: int) -> None:
+        """Commits these offsets, or what was consumed."""
+        self.commits.commit_sync(self._offsets(offsets), timeout_ms)
+
+    def commit_async(
+        self, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None, callback: CommitCallback | None
+    ) -> None:
+        """Likewise, without waiting."""
+        self.commits.commit_async(self._offsets(offsets), callback)
+
+    def _offsets(
+        self, given: Mapping[tuple[str, int], OffsetAndMetadata | int] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        if given is None:
+            return self.commits.all_consumed()
+        found = {}
+        for part, value in given.items():
+            offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+            if offset.offset < 0:
+                raise ValueError("Invalid negative offset")
+            found[TopicPartition(*part)] = offset
+        return found
+
+    def committed(
+        self, parts: Iterable[tuple[str, int]], timeout_ms: int
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What is committed."""
+        return self.commits.committed((TopicPartition(*part) for part in parts), timeout_ms)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who we are in the group."""
+        if self._rebalance is None:
+            return ConsumerGroupMetadata(self._settings.group_id, group_instance_id=self._settings.group_instance_id)
+        return self._rebalance.group_metadata()
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """The group rebalances with the next poll."""
+        if self._rebalance is not None:
+            self._rebalance.request_rejoin(reason or "rebalance enforced by user")
+
+    # --- the end
+
+    def close(self, timeout_ms: int) -> None:
+        """Commits, tells the listener, leaves; within the time. Raises what the listener raised."""
+        deadline = self._clock.now_ms() + timeout_ms
+        self._client.ignores_wakeup = True
+        try:
+            if self._lookup.is_known or self._client.cluster_problem() is None:
+                self.commits.commit_before_end(deadline)
+                self.commits.finish_pending(deadline)
+            self._leave()
+        finally:
+            self._stop_thread()
+        self._drain(min(deadline, self._clock.now_ms() + _LEAVE_WAIT_MS))
+        self._listener.raise_error()
+
+    def _leave(self) -> None:
+        if self.subscription.is_automatic and self._rebalance is not None:
+            self._rebalance.leave("the consumer is being closed")
+            self.subscription.unsubscribe()
+            self.channel.on_tick = None
+
+    def _stop_thread(self) -> None:
+        if self._thread is not None:
+            self._thread.close()
+            self._thread = None
+
+    def _drain(self, deadline: int) -> None:
+        """Waits until the coordinator has answered the last requests."""
+        endpoint = self._lookup.endpoint
+        if endpoint is None:
+            return
+        node = self._client.coordinator_node(endpoint)
+        while self._client.in_flight_count(node) and self._clock.now_ms() < deadline:
+            self._client.poll(max(0, min(deadline - self._clock.now_ms(), self._client.poll_limit_ms)))
+
+
+def require_group(group: GroupConsumer | None) -> GroupConsumer:
+    """The group of a consumer. Raises InvalidGroupId without group.id."""
+    if group is None:
+        raise InvalidGroupId(NO_GROUP)
+    return group

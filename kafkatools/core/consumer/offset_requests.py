@@ -1,0 +1,182 @@
+"""OffsetCommit and OffsetFetch as the consumer uses them: fields out, answers in, without I/O.
+
+Versions 2 to 9 of OffsetCommit and 1 to 9 of OffsetFetch, by topic names. What an error means for the caller is in the
+tables of this module (OffsetCommitResponseHandler and OffsetFetchResponseHandler of ConsumerCoordinator).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.core.errors import (
+    NONE,
+    CommitFailed,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    GroupAuthorizationFailed,
+    KafkaError,
+    NotCoordinator,
+    RebalanceInProgress,
+    RequestTimedOut,
+    StaleMemberEpoch,
+    TopicAuthorizationFailed,
+    UnknownTopicOrPartition,
+    UnstableOffsetCommit,
+    error_for_code,
+)
+from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
+
+MAX_VERSION = 9
+_COMMIT_WITH_INSTANCE = 7
+_COMMIT_WITH_EPOCH = 6
+_FETCH_IN_GROUPS = 8
+_FETCH_WITH_MEMBER = 9
+_FETCH_WITH_STABLE = 7
+
+MOVED = (NotCoordinator, CoordinatorNotAvailable, RequestTimedOut)
+
+NOT_A_MEMBER = (
+    "Offset commit cannot be completed since the consumer is not part of an active group for auto partition assignment;"
+    " it is likely that the consumer was kicked out of the group."
+)
+UNDERGOING_REBALANCE = (
+    "Offset commit cannot be completed since the consumer is undergoing a rebalance for auto partition assignment. You "
+    "can try completing the rebalance by calling poll() and then retry the operation."
+)
+EXECUTING_REBALANCE = (
+    "Offset commit cannot be completed since the consumer group is executing a rebalance at the moment. You can try "
+    "completing the rebalance by calling poll() and then retry commit again"
+)
+COMMIT_FAILED = (
+    "Offset commit cannot be completed since the consumer is not part of an active group for auto partition assignment;"
+    " it is likely that the consumer was kicked out of the group."
+)
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class Fetched(NamedTuple):
+    """What OffsetFetch brought: offsets (None = none committed), or an error; `is_retriable` as it says."""
+
+    offsets: dict[TopicPartition, OffsetAndMetadata | None]
+    error: KafkaError | None = None
+
+
+def commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int) -> dict[str, Any]:
+    """The fields of OffsetCommit; the epoch of an offset is left out where the version has none."""
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for part, offset in offsets.items():
+        item: dict[str, Any] = {
+            "partition_index": part.partition,
+            "committed_offset": offset.offset,
+            "committed_metadata": offset.metadata,
+        }
+        if version >= _COMMIT_WITH_EPOCH:
+            item["committed_leader_epoch"] = offset.leader_epoch
+        topics.setdefault(part.topic, []).append(item)
+    fields: dict[str, Any] = {
+        "group_id": member.group_id,
+        "generation_id_or_member_epoch": member.generation_id,
+        "member_id": member.member_id,
+        "topics": [{"name": name, "partitions": items} for name, items in topics.items()],
+    }
+    if version >= _COMMIT_WITH_INSTANCE:
+        fields["group_instance_id"] = member.group_instance_id
+    return fields
+
+
+def commit_error(entity: Any, group_id: str) -> KafkaError | None:
+    """The error of a commit: the first of its partitions', topics that may not be written all together."""
+    forbidden: list[str] = []
+    for topic in entity.topics:
+        for data in topic.partitions:
+            code = int(data.error_code)
+            if code == NONE:
+                continue
+            error = error_for_code(code)
+            if error is GroupAuthorizationFailed:
+                return GroupAuthorizationFailed(f"Not authorized to access group: {group_id}")
+            if error is not TopicAuthorizationFailed:
+                return error()
+            forbidden.append(topic.name)
+    if forbidden:
+        return TopicAuthorizationFailed(f"Not authorized to access topics: {_listed(forbidden)}")
+    return None
+
+
+def is_retriable_commit(error: KafkaError) -> bool:
+    """Whether the same commit may be tried again at once or after the back-off."""
+    return error.retriable and not isinstance(error, (RebalanceInProgress, CommitFailed))
+
+
+def fetch_fields(member: ConsumerGroupMetadata | None, group_id: str, parts: Iterable[TopicPartition]) -> Any:
+    """The fields of OffsetFetch by version; `member` is given under KIP-848, where stale members are refused."""
+    topics: dict[str, list[int]] = {}
+    for part in parts:
+        topics.setdefault(part.topic, []).append(part.partition)
+    listed = [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]
+
+    def fields(version: int) -> dict[str, Any]:
+        stable = {"require_stable": True} if version >= _FETCH_WITH_STABLE else {}
+        if version < _FETCH_IN_GROUPS:
+            return {"group_id": group_id, "topics": listed, **stable}
+        group: dict[str, Any] = {"group_id": group_id, "topics": listed}
+        if version >= _FETCH_WITH_MEMBER and member is not None and member.member_id:
+            group |= {"member_id": member.member_id, "member_epoch": member.generation_id}
+        return {"groups": [group], **stable}
+
+    return fields
+
+
+def read_fetch(entity: Any, group_id: str) -> Fetched:
+    """Takes an answer apart. The error of the group, or of a partition, makes all of it void."""
+    groups = getattr(entity, "groups", None)
+    answer = entity if groups is None else groups[0]
+    code = int(getattr(answer, "error_code", NONE))
+    if code != NONE:
+        error = error_for_code(code)
+        if error is GroupAuthorizationFailed:
+            return Fetched({}, error(f"Not authorized to access group: {group_id}"))
+        return Fetched({}, error())
+    offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
+    forbidden: list[str] = []
+    for topic in answer.topics:
+        for data in topic.partitions:
+            part = TopicPartition(topic.name, int(data.partition_index))
+            code = int(data.error_code)
+            if code == NONE:
+                offsets[part] = _committed(data)
+            elif error_for_code(code) is TopicAuthorizationFailed:
+                forbidden.append(topic.name)
+            else:
+                return Fetched({}, _partition_error(part, code))
+    if forbidden:
+        return Fetched({}, TopicAuthorizationFailed(f"Not authorized to access topics: {_listed(forbidden)}"))
+    return Fetched(offsets)
+
+
+def _committed(data: Any) -> OffsetAndMetadata | None:
+    if data.committed_offset < 0:
+        return None
+    epoch = int(getattr(data, "committed_leader_epoch", -1))
+    return OffsetAndMetadata(int(data.committed_offset), epoch, data.metadata or "")
+
+
+def _partition_error(part: TopicPartition, code: int) -> KafkaError:
+    error = error_for_code(code)
+    if error is UnstableOffsetCommit:
+        return error(f"The offset of {part} waits for the end of a transaction")
+    if error is UnknownTopicOrPartition:
+        return KafkaError(f"Topic or Partition {part} does not exist")
+    return KafkaError(f"Unexpected error in fetch offset response for partition {part}: {error.default_message()}")
+
+
+def is_retriable_fetch(error: KafkaError) -> bool:
+    """Whether to ask again."""
+    return error.retriable or isinstance(error, (CoordinatorLoadInProgress, StaleMemberEpoch))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return "[" + ", ".join(dict.fromkeys(names)) + "]"

@@ -1,0 +1,484 @@
+"""A member of a group of the classic protocol: join, sync, heartbeat, leave (AbstractCoordinator), without I/O.
+
+Rules:
+
+- `next_step` says what is to be done now; the owner does it. Only the application's thread takes steps; heartbeats may
+  also be asked for and answered by the heartbeat thread. The owner's one lock guards every method.
+- The states are MemberState's. Heartbeats are sent in COMPLETING_REBALANCE and STABLE only.
+- Every request carries the generation it was made in. An answer that reports the loss of a generation which is not
+  ours any more changes nothing (KAFKA-10793 and its kin).
+- A lost generation means: the partitions may be somebody else's. Then PREPARE comes again before the next JOIN, with
+  the generation gone, so that the owner reports them as lost.
+- An error that no try cures becomes the `failure`, which the owner raises.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from kafkatools.core.errors import (
+    NONE,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    FencedInstanceId,
+    GroupAuthorizationFailed,
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    KafkaError,
+    MemberIdRequired,
+    NotCoordinator,
+    RebalanceInProgress,
+    RetriableError,
+    UnknownMemberId,
+    error_for_code,
+)
+from kafkatools.core.group.coordinator import CoordinatorLookup
+from kafkatools.core.group.heartbeat_timers import Heartbeat
+from kafkatools.core.group.metadata import NO_GENERATION, NO_MEMBER_ID, ConsumerGroupMetadata
+from kafkatools.core.group.requests import GroupRequest, GroupSettings
+from kafkatools.core.net.connection_states import ExponentialBackoff
+from kafkatools.core.protocol.api_versions import ApiKey
+
+_log = logging.getLogger(__name__)
+
+PROTOCOL_TYPE = "consumer"
+# A join is answered when all members have come; the coordinator waits for them as long as they may rebalance.
+JOIN_TIMEOUT_LAPSE_MS = 5000
+_FIRST_JOIN_WITH_INSTANCES = 5
+_FIRST_JOIN_WITH_REASON = 8
+_FIRST_WITH_INSTANCES = 3
+_FIRST_SYNC_WITH_PROTOCOL = 5
+_FIRST_LEAVE_WITH_MEMBERS = 3
+_FIRST_LEAVE_WITH_REASON = 5
+_MAX_REASON = 255
+
+
+class MemberState(enum.Enum):
+    """Kafka's MemberState of AbstractCoordinator."""
+
+    UNJOINED = "UNJOINED"
+    PREPARING_REBALANCE = "PREPARING_REBALANCE"
+    COMPLETING_REBALANCE = "COMPLETING_REBALANCE"
+    STABLE = "STABLE"
+
+
+class Generation(NamedTuple):
+    """Which round of the group, and who we are in it."""
+
+    generation_id: int = NO_GENERATION
+    member_id: str = NO_MEMBER_ID
+    protocol_name: str | None = None
+
+
+class Step(enum.Enum):
+    """What the owner has to do next."""
+
+    NOTHING = "nothing"
+    WAIT = "wait"
+    PREPARE = "prepare"
+    JOIN = "join"
+    ASSIGN = "assign"
+    SYNC = "sync"
+    COMPLETE = "complete"
+
+
+class JoinedGroup(NamedTuple):
+    """What JoinGroup told the leader: the members' subscriptions in the order of the answer."""
+
+    protocol_name: str
+    members: tuple[tuple[str, str | None, bytes], ...]
+    skips_assignment: bool = False
+
+
+class ClassicMembership:
+    """See the module."""
+
+    def __init__(self, settings: GroupSettings, lookup: CoordinatorLookup, heartbeat: Heartbeat) -> None:
+        self.settings = settings
+        self.lookup = lookup
+        self.heartbeat = heartbeat
+        self.state = MemberState.UNJOINED
+        self.generation = Generation()
+        self.failure: KafkaError | None = None
+        self.joined: JoinedGroup | None = None
+        self.assignment: bytes | None = None
+        self._needs_rejoin = True
+        self._needs_prepare = True
+        self._is_waiting = False
+        self._reason = ""
+        self._retry_ms = 0
+        self._attempts = 0
+        self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        heartbeat.use_backoff(ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms))
+
+    # --- what is known
+
+    @property
+    def member_id(self) -> str:
+        """Our id; empty before the coordinator gave one."""
+        return self.generation.member_id
+
+    @property
+    def has_generation(self) -> bool:
+        """Whether we are (or were, as far as we know) a member of some generation."""
+        return self.generation.generation_id != NO_GENERATION and bool(self.generation.member_id)
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Whether a join is under way."""
+        return self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+
+    @property
+    def rejoin_needed_or_pending(self) -> bool:
+        """Whether the group is not done with us."""
+        return self._needs_rejoin or self._is_waiting or self.joined is not None or self.assignment is not None
+
+    def generation_if_stable(self) -> Generation | None:
+        """The generation, while offsets may be committed in it."""
+        return self.generation if self.state is MemberState.STABLE else None
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who we are in the group."""
+        now = self.generation
+        return ConsumerGroupMetadata(
+            self.settings.group_id, now.generation_id, now.member_id, self.settings.group_instance_id
+        )
+
+    def take_failure(self) -> KafkaError | None:
+        """The error to raise, once."""
+        failure, self.failure = self.failure, None
+        return failure
+
+    # --- steps
+
+    def request_rejoin(self, reason: str) -> None:
+        """The group is to be joined (again) with the next steps."""
+        self._needs_rejoin = True
+        self._reason = reason[:_MAX_REASON]
+
+    def next_step(self, now_ms: int) -> Step:
+        """What to do now."""
+        if self._is_waiting:
+            return Step.WAIT
+        if self.assignment is not None:
+            return Step.COMPLETE
+        if self.joined is not None and self.lookup.is_known:
+            return Step.ASSIGN if self.joined.members and not self.joined.skips_assignment else Step.SYNC
+        if not self._needs_rejoin:
+            return Step.NOTHING
+        if not self.lookup.is_known or now_ms < self._retry_ms:
+            return Step.WAIT
+        return Step.PREPARE if self._needs_prepare else Step.JOIN
+
+    def prepared(self) -> None:
+        """What had to be given up before joining was given up."""
+        self._needs_prepare = False
+
+    def abandon_join(self, reason: str) -> None:
+        """The leader cannot share the partitions: join again when the owner goes on."""
+        self.joined = None
+        self.state = MemberState.UNJOINED
+        self.request_rejoin(reason)
+
+    def completed(self) -> None:
+        """The owner took the assignment over."""
+        self.assignment = None
+
+    # --- JoinGroup
+
+    def join_request(self, protocols: Sequence[tuple[str, bytes]], now_ms: int) -> GroupRequest:
+        """Join with these protocols, the preferred first."""
+        self.state = MemberState.PREPARING_REBALANCE
+        self._is_waiting = True
+        settings, sent = self.settings, self.generation
+        fields = {
+            "group_id": settings.group_id,
+            "session_timeout": settings.session_timeout_ms,
+            "rebalance_timeout": settings.max_poll_interval_ms,
+            "member_id": sent.member_id,
+            "protocol_type": PROTOCOL_TYPE,
+            "protocols": [{"name": name, "metadata": metadata} for name, metadata in protocols],
+        }
+        extra = (
+            ("group_instance_id", settings.group_instance_id, _FIRST_JOIN_WITH_INSTANCES),
+            ("reason", self._reason, _FIRST_JOIN_WITH_REASON),
+        )
+
+        def fields_of(version: int) -> Mapping[str, Any]:
+            return {**fields, **{name: value for name, value, first in extra if version >= first}}
+
+        timeout_ms = max(settings.request_timeout_ms, settings.max_poll_interval_ms + JOIN_TIMEOUT_LAPSE_MS)
+        return GroupRequest(
+            ApiKey.JOIN_GROUP, fields_of, partial(self._handle_join, sent), self._handle_join_failure, timeout_ms, 2
+        )
+
+    def _handle_join(self, sent: Generation, entity: Any, now_ms: int) -> None:
+        self._is_waiting = False
+        code = int(entity.error_code)
+        if self.state is not MemberState.PREPARING_REBALANCE:
+            return  # left, or fenced, while the answer was on its way
+        if code != NONE:
+            self._handle_join_error(sent, error_for_code(code)(), entity, now_ms)
+            return
+        protocol_type = getattr(entity, "protocol_type", None)
+        if protocol_type not in (None, "", PROTOCOL_TYPE):
+            self._fail(InconsistentGroupProtocol(f"The group is of the type {protocol_type}, not {PROTOCOL_TYPE}."))
+            return
+        name = entity.protocol_name or ""
+        self.state = MemberState.COMPLETING_REBALANCE
+        self.generation = Generation(int(entity.generation_id), entity.member_id, name)
+        is_leader = entity.leader == entity.member_id
+        members = tuple(
+            (each.member_id, getattr(each, "group_instance_id", None), bytes(each.metadata)) for each in entity.members
+        )
+        skips = bool(getattr(entity, "skip_assignment", False))
+        self.joined = JoinedGroup(name, members if is_leader else (), skips)
+        self.heartbeat.reset_session(now_ms)
+        self.heartbeat.forget_request()
+
+    def _handle_join_error(self, sent: Generation, error: KafkaError, entity: Any, now_ms: int) -> None:
+        _log.info("JoinGroup of %s failed: %s", self.settings.group_id, error)
+        if isinstance(error, MemberIdRequired):
+            self.state = MemberState.UNJOINED
+            self.generation = Generation(NO_GENERATION, entity.member_id)
+            return
+        if isinstance(error, UnknownMemberId):
+            if self.generation == sent:
+                self._reset_and_rejoin("the member id is unknown to the coordinator", keeps_member_id=False)
+            self.state = MemberState.UNJOINED
+            return
+        self.state = MemberState.UNJOINED
+        if isinstance(error, (NotCoordinator, CoordinatorNotAvailable)):
+            self.lookup.mark_unknown()
+        elif isinstance(error, (CoordinatorLoadInProgress, RebalanceInProgress)):
+            self._back_off(now_ms)
+        else:
+            self._fail(self._named(error))
+
+    def _handle_join_failure(self, error: KafkaError, now_ms: int) -> None:
+        self._is_waiting = False
+        if self.state is MemberState.PREPARING_REBALANCE:
+            self.state = MemberState.UNJOINED
+        self._request_failed(error, now_ms)
+
+    # --- SyncGroup
+
+    def sync_request(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupRequest:
+        """Ask for our assignment; the leader hands in everybody's."""
+        self.joined = None
+        self._is_waiting = True
+        sent = self.generation
+        fields: dict[str, Any] = {
+            "group_id": self.settings.group_id,
+            "generation_id": sent.generation_id,
+            "member_id": sent.member_id,
+            "assignments": [{"member_id": member, "assignment": data} for member, data in assignments.items()],
+        }
+        extra = (
+            ("group_instance_id", self.settings.group_instance_id, _FIRST_WITH_INSTANCES),
+            ("protocol_type", PROTOCOL_TYPE, _FIRST_SYNC_WITH_PROTOCOL),
+            ("protocol_name", sent.protocol_name, _FIRST_SYNC_WITH_PROTOCOL),
+        )
+
+        def fields_of(version: int) -> Mapping[str, Any]:
+            return {**fields, **{name: value for name, value, first in extra if version >= first}}
+
+        return GroupRequest(
+            ApiKey.SYNC_GROUP, fields_of, partial(self._handle_sync, sent), self._handle_sync_failure, None, 0
+        )
+
+    def _handle_sync(self, sent: Generation, entity: Any, now_ms: int) -> None:
+        self._is_waiting = False
+        code = int(entity.error_code)
+        if code != NONE:
+            self._handle_sync_error(sent, error_for_code(code)(), now_ms)
+            return
+        if self.generation != sent or self.state is not MemberState.COMPLETING_REBALANCE:
+            _log.info("The answer to SyncGroup of generation %s came too late", sent.generation_id)
+            self.request_rejoin("the generation changed before SyncGroup was answered")
+            return
+        self.state = MemberState.STABLE
+        self._needs_rejoin = False
+        self._needs_prepare = True
+        self._attempts, self._retry_ms, self._reason = 0, 0, ""
+        self.assignment = bytes(entity.assignment)
+        self.heartbeat.reset_session(now_ms)
+
+    def _handle_sync_error(self, sent: Generation, error: KafkaError, now_ms: int) -> None:
+        _log.info("SyncGroup of %s failed: %s", self.settings.group_id, error)
+        self.request_rejoin(f"SyncGroup failed: {error.name}")
+        if isinstance(error, (UnknownMemberId, IllegalGeneration)):
+            if self.generation == sent:
+                self._reset_and_rejoin(f"SyncGroup failed: {error.name}", isinstance(error, IllegalGeneration))
+        elif isinstance(error, (NotCoordinator, CoordinatorNotAvailable)):
+            self.lookup.mark_unknown()
+        elif isinstance(error, CoordinatorLoadInProgress):
+            self._back_off(now_ms)
+        elif not isinstance(error, RebalanceInProgress):
+            self._fail(self._named(error))
+        if self.state is MemberState.COMPLETING_REBALANCE:
+            self.state = MemberState.PREPARING_REBALANCE
+
+    def _handle_sync_failure(self, error: KafkaError, now_ms: int) -> None:
+        self._is_waiting = False
+        self.request_rejoin("SyncGroup was not answered")
+        self._request_failed(error, now_ms)
+
+    # --- Heartbeat
+
+    def heartbeat_request(self, now_ms: int) -> GroupRequest | None:
+        """A heartbeat when one is due. A coordinator silent for a session is looked up again."""
+        if self.state not in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE):
+            return None
+        if not self.lookup.is_known:
+            return None
+        if self.heartbeat.session_expired(now_ms):
+            _log.info("The coordinator of %s was silent for session.timeout.ms", self.settings.group_id)
+            self.heartbeat.reset_session(now_ms)
+            self.lookup.mark_unknown()
+            return None
+        if not self.heartbeat.is_due(now_ms):
+            return None
+        self.heartbeat.sent(now_ms)
+        sent = self.generation
+        fields = {
+            "group_id": self.settings.group_id,
+            "generation_id": sent.generation_id,
+            "member_id": sent.member_id,
+        }
+        return GroupRequest(
+            ApiKey.HEARTBEAT,
+            partial(self._with_instance, fields),
+            partial(self._handle_heartbeat, sent),
+            self._handle_heartbeat_failure,
+            is_background=True,
+        )
+
+    def _with_instance(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+        if version < _FIRST_WITH_INSTANCES:
+            return fields
+        return {**fields, "group_instance_id": self.settings.group_instance_id}
+
+    def _handle_heartbeat(self, sent: Generation, entity: Any, now_ms: int) -> None:
+        code = int(entity.error_code)
+        if code == NONE:
+            self.heartbeat.received(now_ms)
+            return
+        error = error_for_code(code)()
+        if isinstance(error, RebalanceInProgress):
+            self.heartbeat.received(now_ms)
+            if self.state is MemberState.STABLE:
+                self.request_rejoin("group is already rebalancing")
+            return
+        self.heartbeat.failed(now_ms)
+        _log.info("Heartbeat of %s failed: %s", self.settings.group_id, error)
+        if isinstance(error, (NotCoordinator, CoordinatorNotAvailable)):
+            self.lookup.mark_unknown()
+        elif isinstance(error, (IllegalGeneration, UnknownMemberId)):
+            if self.generation == sent:
+                self._reset_and_rejoin(f"Heartbeat failed: {error.name}", isinstance(error, IllegalGeneration))
+        elif isinstance(error, FencedInstanceId):
+            if self.generation == sent:
+                self._fence(error)
+        elif not isinstance(error, RetriableError):
+            self._fail(self._named(error))
+
+    def _handle_heartbeat_failure(self, error: KafkaError, now_ms: int) -> None:
+        self.heartbeat.failed(now_ms)
+        self.lookup.mark_unknown()
+
+    def poll_expired(self) -> GroupRequest | None:
+        """The application stopped polling: we leave, so that others get our partitions."""
+        _log.warning(
+            "The consumer of %s did not poll for max.poll.interval.ms and leaves its group", self.settings.group_id
+        )
+        return self.leave_request("consumer poll timeout has expired.")
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the coordinator counts on us."""
+        return self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
+
+    # --- LeaveGroup
+
+    def leave_request(self, reason: str, *, even_static: bool = False) -> GroupRequest | None:
+        """The request to leave, None when there is nothing to leave: static members stay unless asked to go."""
+        left, settings = self.generation, self.settings
+        is_member = self.state is not MemberState.UNJOINED and bool(left.member_id)
+        self._reset(keeps_member_id=False)
+        self.request_rejoin(reason)
+        self._needs_prepare = True
+        self.joined, self.assignment = None, None
+        if not is_member or not self.lookup.is_known or (settings.group_instance_id is not None and not even_static):
+            return None
+        member: dict[str, Any] = {"member_id": left.member_id, "group_instance_id": settings.group_instance_id}
+
+        def fields_of(version: int) -> Mapping[str, Any]:
+            if version < _FIRST_LEAVE_WITH_MEMBERS:
+                return {"group_id": settings.group_id, "member_id": left.member_id}
+            extra = {"reason": reason[:_MAX_REASON]} if version >= _FIRST_LEAVE_WITH_REASON else {}
+            return {"group_id": settings.group_id, "members": [{**member, **extra}]}
+
+        return GroupRequest(ApiKey.LEAVE_GROUP, fields_of, _ignore, _ignore, is_background=True)
+
+    # --- errors of commits
+
+    def note_commit_error(self, sent: Generation, error: KafkaError) -> None:
+        """A commit was refused for reasons that concern the membership."""
+        if self.generation != sent:
+            return
+        if isinstance(error, RebalanceInProgress):
+            if self.state is MemberState.STABLE:
+                self.request_rejoin("offset commit failed since group is already rebalancing")
+        elif isinstance(error, (UnknownMemberId, IllegalGeneration)):
+            self._reset_and_rejoin(f"OffsetCommit failed: {error.name}", isinstance(error, IllegalGeneration))
+
+    # --- what errors mean
+
+    def _request_failed(self, error: KafkaError, now_ms: int) -> None:
+        if error.retriable:
+            self.lookup.mark_unknown()
+            self._back_off(now_ms)
+        else:
+            self._fail(error)
+
+    def _back_off(self, now_ms: int) -> None:
+        self._retry_ms = now_ms + self._backoff.backoff_ms(self._attempts)
+        self._attempts += 1
+
+    def _fail(self, error: KafkaError) -> None:
+        self.state = MemberState.UNJOINED
+        self.joined = None
+        self.failure = error
+
+    def _fence(self, error: KafkaError) -> None:
+        self._reset(keeps_member_id=False)
+        self._needs_prepare = True
+        self._fail(error)
+
+    def _named(self, error: KafkaError) -> KafkaError:
+        if isinstance(error, GroupAuthorizationFailed):
+            return GroupAuthorizationFailed(f"Not authorized to access group: {self.settings.group_id}")
+        if isinstance(error, FencedInstanceId):
+            self._reset(keeps_member_id=False)
+        return error
+
+    def _reset_and_rejoin(self, reason: str, keeps_member_id: bool) -> None:
+        _log.info("The member of %s gives its generation up: %s", self.settings.group_id, reason)
+        self._reset(keeps_member_id)
+        self.request_rejoin(reason)
+        self._needs_prepare = True
+        self.joined, self.assignment = None, None
+
+    def _reset(self, keeps_member_id: bool) -> None:
+        self.state = MemberState.UNJOINED
+        self.generation = Generation(NO_GENERATION, self.generation.member_id if keeps_member_id else NO_MEMBER_ID)
+        self.heartbeat.forget_request()
+
+
+def _ignore(*_: object) -> None:
+    """Nobody waits for the answer."""

@@ -1,0 +1,41 @@
+"""What a membership wants to be sent to its coordinator, and how the answer comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from kafkatools.core.errors import KafkaError
+
+Fields = Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
+
+
+class GroupRequest(NamedTuple):
+    """A request to the coordinator. One of `answered(entity, now_ms)` and `failed(error, now_ms)` is called, once.
+
+    `is_background`: its answer may be taken in by the heartbeat thread, since nothing of the application runs in it.
+    """
+
+    api_key: int
+    fields: Fields
+    answered: Callable[[Any, int], None]
+    failed: Callable[[KafkaError, int], None]
+    timeout_ms: int | None = None
+    min_version: int = 0
+    max_version: int | None = None
+    is_background: bool = False
+
+
+class GroupSettings(NamedTuple):
+    """The settings of a membership; names as in the consumer's configuration."""
+
+    group_id: str
+    group_instance_id: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3000
+    max_poll_interval_ms: int = 300_000
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1000
+    rack_id: str | None = None
+    remote_assignor: str | None = None

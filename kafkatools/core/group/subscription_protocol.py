@@ -1,0 +1,116 @@
+"""What members of a classic group say to each other: the bytes of Subscription and Assignment (ConsumerProtocol).
+
+Rules: a version prefix of two bytes, then the message; newer versions only add to the end, so an unknown one is read as
+the newest that is known. We write version 3 of both, as Kafka does.
+Bytes that are neither are a `DecodeError`: a member that sends them must not break the leader silently.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kafkatools.core.errors import DecodeError
+
+SUBSCRIPTION_VERSION = 3
+ASSIGNMENT_VERSION = 3
+_VERSION = struct.Struct(">h")
+
+Partition = tuple[str, int]
+
+
+class Subscription(NamedTuple):
+    """What a member says when it joins."""
+
+    topics: tuple[str, ...]
+    user_data: bytes | None = None
+    owned_partitions: tuple[Partition, ...] = ()
+    generation_id: int = -1
+    rack_id: str | None = None
+
+
+class Assignment(NamedTuple):
+    """What a member is given."""
+
+    partitions: tuple[Partition, ...]
+    user_data: bytes | None = None
+
+
+def encode_subscription(subscription: Subscription) -> bytes:
+    """The bytes of a subscription; topics and owned partitions are sorted, as Kafka writes them."""
+    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolSubscription
+    from kafkatools.core.protocol.schemas.definition import write_entity
+
+    entity = ConsumerProtocolSubscription(
+        topics=sorted(subscription.topics),
+        user_data=subscription.user_data,
+        owned_partitions=_by_topic(sorted(subscription.owned_partitions)),
+        generation_id=subscription.generation_id,
+        rack_id=subscription.rack_id or None,
+        version=SUBSCRIPTION_VERSION,
+    )
+    return _VERSION.pack(SUBSCRIPTION_VERSION) + write_entity(entity)
+
+
+def decode_subscription(data: bytes | memoryview) -> Subscription:
+    """Reads a subscription of any version. Raises DecodeError."""
+    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolSubscription
+
+    entity = _decode(ConsumerProtocolSubscription, data, SUBSCRIPTION_VERSION, "subscription")
+    return Subscription(
+        tuple(entity.topics),
+        entity.user_data,
+        _flat(getattr(entity, "owned_partitions", ())),
+        int(getattr(entity, "generation_id", -1)),
+        getattr(entity, "rack_id", None),
+    )
+
+
+def encode_assignment(assignment: Assignment) -> bytes:
+    """The bytes of an assignment; the order of the partitions within a topic is kept."""
+    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolAssignment
+    from kafkatools.core.protocol.schemas.definition import write_entity
+
+    entity = ConsumerProtocolAssignment(
+        assigned_partitions=_by_topic(assignment.partitions),
+        user_data=assignment.user_data,
+        version=ASSIGNMENT_VERSION,
+    )
+    return _VERSION.pack(ASSIGNMENT_VERSION) + write_entity(entity)
+
+
+def decode_assignment(data: bytes | memoryview) -> Assignment:
+    """Reads an assignment of any version; no bytes at all are an empty one. Raises DecodeError."""
+    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolAssignment
+
+    if not len(data):
+        return Assignment(())
+    entity = _decode(ConsumerProtocolAssignment, data, ASSIGNMENT_VERSION, "assignment")
+    return Assignment(_flat(entity.assigned_partitions), entity.user_data)
+
+
+def _decode(schema: Any, data: bytes | memoryview, newest: int, what: str) -> Any:
+    if len(data) < _VERSION.size:
+        raise DecodeError(f"A member's {what} has {len(data)} bytes: too few for its version")
+    version: int = _VERSION.unpack_from(data)[0]
+    if version < 0:
+        raise DecodeError(f"A member's {what} has the version {version}, which does not exist")
+    from kafkatools.core.protocol.schemas.errors import RecordFormatError
+
+    try:
+        entity, _ = schema.read(min(version, newest), data, _VERSION.size)
+    except RecordFormatError as error:
+        raise DecodeError(f"A member's {what} cannot be read: {error}") from error
+    return entity
+
+
+def _by_topic(partitions: Iterable[Partition]) -> list[Mapping[str, Any]]:
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    return [{"topic": topic, "partitions": indexes} for topic, indexes in topics.items()]
+
+
+def _flat(topics: Iterable[Any]) -> tuple[Partition, ...]:
+    return tuple((item.topic, int(index)) for item in topics for index in item.partitions)
