@@ -4,7 +4,7 @@ Names and defaults are those of Kafka's LogConfig. The broker makes one per topi
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 MAX_LONG = 2**63 - 1
@@ -26,10 +26,13 @@ class LogConfig:
     flush_messages: int = MAX_LONG
     flush_ms: int = MAX_LONG
     index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = MAX_LONG
     max_message_bytes: int = 1_048_588
     message_timestamp_after_max_ms: int = HOUR_MS
     message_timestamp_before_max_ms: int = MAX_LONG
     message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
     preallocate: bool = False
     producer_id_expiration_ms: int = DAY_MS
     retention_bytes: int = -1
@@ -39,6 +42,12 @@ class LogConfig:
     segment_jitter_ms: int = 0
     segment_ms: int = 7 * DAY_MS
     transaction_partition_verification_enable: bool = True
+    max_segment_ms: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """A compacted log rolls early enough for max.compaction.lag.ms (LogConfig.maxSegmentMs)."""
+        lag_ms = self.max_compaction_lag_ms if self.is_compacted and self.max_compaction_lag_ms > 0 else self.segment_ms
+        object.__setattr__(self, "max_segment_ms", min(lag_ms, self.segment_ms))
 
     @property
     def is_compacted(self) -> bool:
@@ -61,7 +70,7 @@ class LogConfig:
 
         `internal.segment.bytes` stands for segment.bytes below its lower limit, as in Kafka's own tests.
         """
-        known = {field.name: field.type for field in fields(cls)}
+        known = {each.name: each.type for each in fields(cls) if each.init}
         given: dict[str, Any] = {}
         for name, value in values.items():
             attribute = name.removeprefix("internal.").replace(".", "_")

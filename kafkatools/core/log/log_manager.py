@@ -39,6 +39,7 @@ class LogManager:
         self._recovery_points: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._start_offsets: dict[TopicPartition, int] = {}
+        self._first_dirty_offsets: dict[TopicPartition, int] = {}
         self._written: dict[str, dict[TopicPartition, int]] = {}
 
     def start(self) -> None:
@@ -51,6 +52,7 @@ class LogManager:
         self._recovery_points = self._read(filenames.RECOVERY_POINT_CHECKPOINT)
         self._high_watermarks = self._read(filenames.REPLICATION_OFFSET_CHECKPOINT)
         self._start_offsets = self._read(filenames.LOG_START_OFFSET_CHECKPOINT)
+        self._first_dirty_offsets = self._read(filenames.CLEANER_OFFSET_CHECKPOINT)
         for entry in self.files.list_directory(self.directory):
             if entry.is_directory and entry.name.endswith(filenames.DELETE_DIRECTORY_SUFFIX):
                 self._remove_directory(self._path(entry.name))
@@ -88,15 +90,14 @@ class LogManager:
         if not is_new and self._is_of_another_topic(directory, topic_id):
             self.files.rename(directory, f"{directory}.{uuid.uuid4().hex}{filenames.STRAY_DIRECTORY_SUFFIX}")
             is_new = True
-        log = PartitionLog.open(
-            directory,
-            config,
-            self.files,
+        log = PartitionLog(directory, config, self.files, self.tasks)
+        if not is_new:
+            log.first_dirty_offset = self._first_dirty_offsets.get(name)
+        log.load(
+            0 if is_new else self._start_offsets.get(name, 0),
+            0 if is_new else self._recovery_points.get(name, 0),
             wall_ms,
             had_clean_shutdown=self.is_clean_start or is_new,
-            recovery_point=0 if is_new else self._recovery_points.get(name, 0),
-            log_start_offset=0 if is_new else self._start_offsets.get(name, 0),
-            tasks=self.tasks,
         )
         if is_new:
             log.storage("creating the directory", lambda: self.files.fsync_directory(self.directory))
@@ -132,8 +133,15 @@ class LogManager:
     # periodic work
 
     def cleanup(self, wall_ms: int) -> int:
-        """Retention over all logs (LogManager.cleanupLogs); gives the number of segments deleted."""
-        return sum(log.delete_retention_segments(wall_ms) for log in self.logs.values() if log.failure is None)
+        """Retention over all logs but one that is being cleaned (LogManager.cleanupLogs); gives the number of segments
+        deleted."""
+        idle = (log for log in self.logs.values() if log.failure is None and log.cleaning is None)
+        return sum(log.delete_retention_segments(wall_ms) for log in idle)
+
+    def first_dirty_offsets(self) -> dict[TopicPartition, int]:
+        """Up to where each log is clean: what cleaner-offset-checkpoint holds."""
+        offsets = {name: log.first_dirty_offset for name, log in self.logs.items()}
+        return {name: offset for name, offset in offsets.items() if offset is not None}
 
     def flush_due(self, wall_ms: int) -> None:
         """flush.ms: force logs whose last flush is too long ago (LogManager.flushDirtyLogs)."""

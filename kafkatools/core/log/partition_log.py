@@ -33,6 +33,7 @@ from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.leader_epochs import LeaderEpochCache
 from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.log.log_results import CheckedBatch, LogAppendInfo, LogSlice
+from kafkatools.core.log.log_to_clean import LogToClean
 from kafkatools.core.log.producer_append import AppendOrigin, BatchMetadata, CompletedTransaction, ProducerAppendInfo
 from kafkatools.core.log.producer_state import ProducerStateManager
 from kafkatools.core.log.producer_updates import append_batch
@@ -42,7 +43,8 @@ from kafkatools.core.log.segment import LogSegment, Position, TimestampAndOffset
 from kafkatools.core.log.segments import LogSegments, tail_headers
 from kafkatools.core.log.timestamp_search import newest_record, search
 from kafkatools.core.log.transaction_index import AbortedTransaction
-from kafkatools.core.log.transaction_verification import ensure_verified
+from kafkatools.core.log.transaction_verification import Attempts, ensure_verified
+from kafkatools.core.log.truncation import truncate, truncate_fully
 from kafkatools.core.records.batch import stamp_batch
 
 _Result = TypeVar("_Result")
@@ -66,6 +68,7 @@ class PartitionLog:
         )
         self.producer_state.set_tail(lambda: tail_headers(self.segments, self.log_end_offset))
         self.rules = AppendRules(config, self.topic_partition)
+        self.attempts = Attempts()
         self.topic_id: str | None = None
         self.log_start_offset = 0
         self.log_end_offset = 0
@@ -74,6 +77,8 @@ class PartitionLog:
         self.last_flush_ms = 0
         self.is_closed = False
         self.failure: KafkaStorageError | None = None
+        self.first_dirty_offset: int | None = None
+        self.cleaning: LogToClean | None = None
 
     @classmethod
     def open(
@@ -88,11 +93,18 @@ class PartitionLog:
         had_clean_shutdown: bool = True,
         tasks: DelayedTasks | None = None,
     ) -> "PartitionLog":
-        """Load the log in a directory, or begin one. The two offsets are those of the root's checkpoints; without a
-        clean shutdown everything from the recovery point on is checked, and cut where it is damaged."""
+        """Load the log in a directory, or begin one; see `load`."""
         log = cls(directory, config, files or RealFileSystem(), tasks or DelayedTasks())
-        log.storage("loading", lambda: recovery.load(log, log_start_offset, recovery_point, had_clean_shutdown, now_ms))
+        log.load(log_start_offset, recovery_point, now_ms, had_clean_shutdown=had_clean_shutdown)
         return log
+
+    def load(self, log_start_offset: int, recovery_point: int, now_ms: int, *, had_clean_shutdown: bool) -> None:
+        """Read what is in the directory. The two offsets are those of the root's checkpoints; without a clean shutdown
+        everything from the recovery point on is checked, and cut where it is damaged. A log whose `first_dirty_offset`
+        is known was cleaned once and may have holes, whatever its policy is now."""
+        self.storage(
+            "loading", lambda: recovery.load(self, log_start_offset, recovery_point, had_clean_shutdown, now_ms)
+        )
 
     # what it is
 
@@ -248,11 +260,15 @@ class PartitionLog:
             return self._duplicate(duplicate)
         if not is_verified:
             ensure_verified(self, header, origin)
+        if self.attempts and origin is AppendOrigin.CLIENT:
+            self.attempts.check(self, header)
         update = self.producer_state.prepare_update(header.producer_id, origin)
         completed = append_batch(
             update, header, batch.records, self.log_end_offset, batch.max_timestamp, transaction_version
         )
         segment = self._write(batch)
+        if self.attempts:
+            self.attempts.forget(header.producer_id)
         self.settle_producers(segment, (update,), () if completed is None else (completed,))
         return self._append_info(batch)
 
@@ -384,20 +400,24 @@ class PartitionLog:
         """Take segments out of the log: their files are renamed `.deleted` now and removed after file.delete.delay.ms,
         so that readers who have a slice can finish. Gives how many."""
         doomed = list(doomed)
+        if doomed:
+            self.abort_cleaning()
         for segment in doomed:
             self.segments.remove(segment.base_offset)
             segment.change_suffix(DELETED_SUFFIX)
             snapshot = self.producer_state.mark_snapshot_for_deletion(segment.base_offset)
-            self.tasks.schedule(now_ms + self.config.file_delete_delay_ms, self._removal(segment, snapshot))
+            self.remove_later(segment, snapshot, now_ms)
         return len(doomed)
 
-    def _removal(self, segment: LogSegment, snapshot: str | None) -> Callable[[], None]:
+    def remove_later(self, segment: LogSegment, snapshot: str | None, now_ms: int) -> None:
+        """Remove the files of a segment that is out of the log after file.delete.delay.ms."""
+
         def remove() -> None:
             segment.delete_files()
             if snapshot is not None:
                 self.files.remove(snapshot)
 
-        return remove
+        self.tasks.schedule(now_ms + self.config.file_delete_delay_ms, remove)
 
     def flush(self, now_ms: int = 0, up_to: int | None = None) -> None:
         """Make everything below an offset durable, by default the whole log, and move the recovery point there."""
@@ -430,6 +450,7 @@ class PartitionLog:
     def go_offline(self, error: Exception) -> KafkaStorageError:
         """Memory and disk may disagree: nothing is written or read any more, and the next start recovers. Gives the
         error that everybody gets from now on."""
+        self.abort_cleaning()
         if self.failure is None:
             self.failure = KafkaStorageError(
                 f"The log of {self.topic_partition} in {self.directory} is offline: {error}"
@@ -439,6 +460,7 @@ class PartitionLog:
 
     def close(self) -> None:
         """Write the producer snapshot and the ends of the indexes, let all files go."""
+        self.abort_cleaning()
         if not self.is_closed:
             self.storage("closing", self._close)
             self.is_closed = True
@@ -450,9 +472,20 @@ class PartitionLog:
 
     def release(self) -> None:
         """Let all files go without writing: the disk may have failed."""
+        self.abort_cleaning()
         for segment in self.segments:
             segment.release()
         self.is_closed = True
+
+    @property
+    def may_have_holes(self) -> bool:
+        """Whether offsets may be missing: the log is compacted, or was once."""
+        return self.config.is_compacted or self.first_dirty_offset is not None
+
+    def abort_cleaning(self) -> None:
+        """The cleaner's plan is void: the segments it was made for are not those of the log any more."""
+        if self.cleaning is not None:
+            self.cleaning.abort()
 
     # reading
 
@@ -544,38 +577,12 @@ class PartitionLog:
         if offset >= self.log_end_offset:
             self.storage("truncating", lambda: self.epochs.truncate_from_end(offset))
             return False
-        self.storage("truncating", lambda: self._truncate(offset, now_ms))
+        self.storage("truncating", lambda: truncate(self, offset, now_ms))
         return True
-
-    def _truncate(self, offset: int, now_ms: int) -> None:
-        if self.segments.first.base_offset > offset:
-            self._truncate_fully(offset, now_ms)
-            return
-        doomed = [segment for segment in self.segments if segment.base_offset > offset]
-        self.delete_segments(doomed, now_ms)
-        self.segments.active.truncate_to(offset, now_ms)
-        self._set_end(offset)
-        self.log_start_offset = min(offset, self.log_start_offset)
-        self.epochs.truncate_from_end(offset)
-        recovery.rebuild_producer_state(
-            self.producer_state, self.segments, self.log_start_offset, offset, now_ms, had_clean_shutdown=False
-        )
-
-    def _set_end(self, offset: int) -> None:
-        self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
-        self.high_watermark = min(self.high_watermark, offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
         """Throw everything away; the next record gets this offset."""
-        self.storage("truncating", lambda: self._truncate_fully(offset, now_ms))
-
-    def _truncate_fully(self, offset: int, now_ms: int) -> None:
-        self.delete_segments(self.segments, now_ms)
-        self.segments.add(LogSegment.create(self.files, self.directory, offset, self.config, now_ms))
-        self.epochs.clear()
-        self.producer_state.truncate_fully_and_start_at(offset)
-        self.log_end_offset = self.log_start_offset = self.recovery_point = self.high_watermark = offset
+        self.storage("truncating", lambda: truncate_fully(self, offset, now_ms))
 
     def delete_retention_segments(self, now_ms: int) -> int:
         """Delete the segments that retention gives up; how many."""
@@ -583,6 +590,7 @@ class PartitionLog:
 
     def move_to(self, directory: str) -> None:
         """Follow the partition's directory to a new name."""
+        self.abort_cleaning()
         self.directory = directory
         self.epochs.path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
         self.producer_state.directory = directory

@@ -192,7 +192,7 @@ class _Loader:
             had_clean_shutdown=False,
         )
         try:
-            truncated = segment.recover(state, log.epochs, may_have_holes=log.config.is_compacted)
+            truncated = segment.recover(state, log.epochs, may_have_holes=log.may_have_holes)
         except LogOffsetOverflow:
             raise _Overflow(segment) from None
         state.take_snapshot()
@@ -224,7 +224,7 @@ class _Loader:
             following = unflushed[number + 1 :]
             is_hole = (
                 bool(following)
-                and not self._log.config.is_compacted
+                and not self._log.may_have_holes
                 and segment.read_next_offset() < following[0].base_offset
             )
             if truncated > 0 or is_hole:

@@ -112,6 +112,12 @@ class LogSegment:
         newest = self.max_timestamp_so_far.timestamp
         return newest if newest >= 0 else self._files.modified_ms(self.log.path)
 
+    @property
+    def first_batch_timestamp(self) -> int:
+        """The newest timestamp of the first batch, -1 when there is none (LogSegment.getFirstBatchTimestamp)."""
+        first = self._first_timestamp()
+        return NO_TIMESTAMP if first is None else first
+
     def _first_timestamp(self) -> int | None:
         if self._first_batch_timestamp is None and self.log.size_bytes:
             first = next(walk_headers(self.log), None)
@@ -138,8 +144,8 @@ class LogSegment:
             return is_full
         first = self._first_batch_timestamp
         if first is None or first < 0:
-            return self.time_waited_for_roll(now_ms, max_timestamp) > config.segment_ms - self.roll_jitter_ms
-        return max_timestamp - first > config.segment_ms - self.roll_jitter_ms
+            return self.time_waited_for_roll(now_ms, max_timestamp) > config.max_segment_ms - self.roll_jitter_ms
+        return max_timestamp - first > config.max_segment_ms - self.roll_jitter_ms
 
     def _check_indexes(self) -> bool:
         """Whether an index takes no further entry; remembered until one changes."""

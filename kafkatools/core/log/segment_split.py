@@ -23,7 +23,7 @@ def split_overflowed(
     """Replace a segment by its parts; gives their base offsets. Damage, and what lies behind it, stays at the end of
     the last part, for recovery to find."""
     modified_ms = files.modified_ms(segment.log.path)
-    parts = _copy_parts(files, directory, segment, config, now_ms)
+    parts = copy_parts(files, directory, segment, config, now_ms)
     for part in parts:
         part.log.trim()
         part.log.flush()
@@ -44,7 +44,7 @@ def split_overflowed(
     return [part.base_offset for part in parts]
 
 
-def _copy_parts(
+def copy_parts(
     files: FileSystem, directory: str, segment: LogSegment, config: LogConfig, now_ms: int
 ) -> list[LogSegment]:
     parts: list[LogSegment] = []

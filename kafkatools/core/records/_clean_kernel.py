@@ -1,0 +1,418 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: cdivision=True, annotation_typing=False, infer_types=False
+"""The loops of the log cleaner: keys into a map of bounded memory, records that are kept, records copied.
+
+The rules of `_kernel.py` hold here too. The map is open addressing over slots of three 64-bit words: the two halves of
+the key's hash and its newest offset plus one (0: the slot is free). The hash is SipHash-2-4 with 128 bits and a secret
+of the map's own, where Kafka's SkimpyOffsetMap has MD5: as short, faster, and without the secret nobody can make two
+keys that the cleaner would take for one. The number of slots is a prime, so that double hashing reaches all of them.
+Compiled, the loops over records run without the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+try:
+    import cython
+except ImportError:
+    import contextlib
+
+    class _Uncompiled:
+        compiled = False
+        nogil = contextlib.nullcontext()
+
+    cython = _Uncompiled()
+
+if not cython.compiled:
+    from kafkatools.core.records._kernel import (
+        _as_long,
+        _copy,
+        _items,
+        _long_items,
+        _put,
+        _size_of,
+        _skip,
+        _skip_headers,
+        _slots,
+        _varint,
+        _varlong,
+    )
+
+Buffer = bytes | bytearray | memoryview
+
+SLOT_WORDS = 3
+MINIMUM_BODY = 6
+
+# Slots of the map's state: entries, the most there may be, the first offset that counts, the newest offset seen,
+# whether the last call stopped because the map is full, the two words of the secret.
+MAP_ENTRIES = 0
+MAP_LIMIT = 1
+MAP_START = 2
+MAP_LATEST = 3
+MAP_IS_FULL = 4
+MAP_SECRET = 5
+MAP_STATE_SIZE = 7
+
+# Slots of what `mark_retained` finds: kept records, those of them without a value, records without a key, timestamp of
+# the first kept record and the newest one, bytes of the kept records; and, put in by the caller, whether tombstones
+# are kept.
+KEPT_RECORDS = 0
+KEPT_TOMBSTONES = 1
+KEYLESS_RECORDS = 2
+FIRST_TIMESTAMP = 3
+NEWEST_TIMESTAMP = 4
+KEPT_BYTES = 5
+RETAIN_TOMBSTONES = 6
+FOUND_SIZE = 7
+
+
+# -- SipHash (Aumasson, Bernstein) --
+
+
+def _wrap(value: int) -> int:
+    """The low 64 bits."""
+    if cython.compiled:
+        return value
+    return value & 0xFFFFFFFFFFFFFFFF
+
+
+def _rotate(value: int, bits: int) -> int:
+    if cython.compiled:
+        return (value << bits) | (value >> (64 - bits))
+    return ((value << bits) & 0xFFFFFFFFFFFFFFFF) | (value >> (64 - bits))
+
+
+def _unsigned(value: int) -> int:
+    if cython.compiled:
+        return value
+    return value & 0xFFFFFFFFFFFFFFFF
+
+
+def _join(high: int, low: int) -> int:
+    return (high << 32) | low
+
+
+def _word(data: Any, position: int, size: int) -> int:
+    """Up to eight bytes as a little-endian number."""
+    if not cython.compiled:
+        return int.from_bytes(data[position : position + size], "little")
+    value = 0
+    i = 0
+    while i < size:
+        byte = data[position + i]
+        value |= byte << (8 * i)
+        i += 1
+    return value
+
+
+def _round(v0: int, v1: int, v2: int, v3: int) -> tuple[int, int, int, int]:
+    v0 = _wrap(v0 + v1)
+    v1 = _rotate(v1, 13) ^ v0
+    v0 = _rotate(v0, 32)
+    v2 = _wrap(v2 + v3)
+    v3 = _rotate(v3, 16) ^ v2
+    v0 = _wrap(v0 + v3)
+    v3 = _rotate(v3, 21) ^ v0
+    v2 = _wrap(v2 + v1)
+    v1 = _rotate(v1, 17) ^ v2
+    v2 = _rotate(v2, 32)
+    return v0, v1, v2, v3
+
+
+def _sip_hash(data: Any, start: int, size: int, k0: int, k1: int) -> tuple[int, int]:
+    v0 = k0 ^ _join(0x736F6D65, 0x70736575)
+    v1 = k1 ^ _join(0x646F7261, 0x6E646F6D) ^ 0xEE
+    v2 = k0 ^ _join(0x6C796765, 0x6E657261)
+    v3 = k1 ^ _join(0x74656462, 0x79746573)
+    position = start
+    left = size
+    while left >= 8:
+        word = _word(data, position, 8)
+        v3 ^= word
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+        v0 ^= word
+        position += 8
+        left -= 8
+    length = size & 0xFF
+    word = _word(data, position, left) | (length << 56)
+    v3 ^= word
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0 ^= word
+    v2 ^= 0xEE
+    i = 0
+    while i < 4:
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+        i += 1
+    low = v0 ^ v1 ^ v2 ^ v3
+    v1 ^= 0xDD
+    i = 0
+    while i < 4:
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+        i += 1
+    return low, v0 ^ v1 ^ v2 ^ v3
+
+
+def sip_hash(data: Buffer, start: int, size: int, k0: int, k1: int) -> tuple[int, int]:
+    """The 128 bits of SipHash-2-4 over a part of the data, as two numbers; (0, 0) when it lies outside."""
+    if start < 0 or size < 0 or size > len(data) - start:
+        return 0, 0
+    if size == 0:  # an empty buffer has no address
+        return _sip_hash(_items(b"\0"), 0, 0, k0, k1)
+    return _sip_hash(_items(data), start, size, k0, k1)
+
+
+# -- the map --
+
+
+def _find(slots: Any, count: int, low: int, high: int) -> int:
+    """The slot of a hash: the one that holds it, or the free one where it belongs; -1 when the map has neither."""
+    index = low % count
+    step = 1 + high % (count - 1)
+    tries = 0
+    while tries < count:
+        slot = index * 3
+        if slots[slot + 2] == 0 or (slots[slot] == low and slots[slot + 1] == high):
+            return slot
+        index += step
+        if index >= count:
+            index -= count
+        tries += 1
+    return -1
+
+
+def _put_key(slots: Any, count: int, state: Any, data: Any, start: int, size: int, offset: int) -> bool:
+    """Note the offset of a key; False when the map takes no key any more."""
+    if state[0] >= state[1]:
+        return False
+    low, high = _sip_hash(data, start, size, _unsigned(state[5]), _unsigned(state[6]))
+    slot = _find(slots, count, low, high)
+    if slot < 0:
+        return False
+    if slots[slot + 2] == 0:
+        slots[slot] = low
+        slots[slot + 1] = high
+        state[0] += 1
+    slots[slot + 2] = _unsigned(offset + 1)
+    state[3] = offset
+    return True
+
+
+def _newest_offset(slots: Any, count: int, state: Any, data: Any, start: int, size: int) -> int:
+    """The offset that the map has for a key, -1 for none."""
+    low, high = _sip_hash(data, start, size, _unsigned(state[5]), _unsigned(state[6]))
+    slot = _find(slots, count, low, high)
+    if slot < 0:
+        return -1
+    return _as_long(slots[slot + 2]) - 1
+
+
+def _ends_well(data: Any, position: int, stop: int) -> bool:
+    """Whether a record ends where it says, seen from the length of its value on."""
+    size, position = _varint(data, position, stop)
+    position = _skip(position, size, stop)
+    size, position = _varint(data, position, stop)
+    if size != 0:
+        position = _skip_headers(data, position, size, stop)
+    return position == stop
+
+
+def _put_keys(
+    source: Any, position: int, end: int, count: int, base_offset: int, slots: Any, slot_count: int, state: Any
+) -> int:
+    row = 0
+    after = position
+    while row < count:
+        size, position = _varint(source, after, end)
+        if position < 0 or size < 6 or size > end - position:
+            break
+        stop = position + size
+        size, position = _varlong(source, position + 1, stop)
+        delta, position = _varint(source, position, stop)
+        size, position = _varint(source, position, stop)
+        if not _ends_well(source, _skip(position, size, stop), stop):
+            break
+        offset = _as_long(base_offset + delta)
+        if size >= 0 and offset >= state[2] and not _put_key(slots, slot_count, state, source, position, size, offset):
+            state[4] = 1
+            break
+        after = stop
+        row += 1
+    return row
+
+
+def put_keys(data: Buffer, position: int, count: int, base_offset: int, table: memoryview, state: array[int]) -> int:
+    """Puts the keys of `count` records of a v2 batch's record area, which begins at `position`, into the map; how many
+    records were done. Fewer: the map is full (state[MAP_IS_FULL]), or the record there is damaged."""
+    source = _items(data)
+    end = len(data)
+    numbers = _long_items(state)
+    slots = _words(table)
+    slot_count = len(table) // 3
+    numbers[4] = 0
+    if len(state) < 7 or slot_count < 2 or position < 0:
+        return 0
+    with cython.nogil:
+        row = _put_keys(source, position, end, count, base_offset, slots, slot_count, numbers)
+    return row
+
+
+def put_key(key: Buffer, offset: int, table: memoryview, state: array[int]) -> bool:
+    """Puts one key; False when the map is full."""
+    slot_count = len(table) // 3
+    numbers = _long_items(state)
+    if len(state) < 7 or slot_count < 2:
+        return False
+    source = _items(key if len(key) else b"\0")
+    return _put_key(_words(table), slot_count, numbers, source, 0, len(key), offset)
+
+
+def newest_offset(key: Buffer, table: memoryview, state: array[int]) -> int:
+    """The newest offset that the map has for a key; -1 for none."""
+    slot_count = len(table) // 3
+    numbers = _long_items(state)
+    if len(state) < 7 or slot_count < 2:
+        return -1
+    source = _items(key if len(key) else b"\0")
+    return _newest_offset(_words(table), slot_count, numbers, source, 0, len(key))
+
+
+def _words(table: Any) -> Any:
+    if cython.compiled:
+        return cython.address(table[0])
+    return table
+
+
+# -- what stays --
+
+
+def _mark_retained(  # noqa: PLR0913, C901 - plain numbers, in a loop without the interpreter
+    source: Any,
+    position: int,
+    end: int,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    slots: Any,
+    slot_count: int,
+    state: Any,
+    keep: Any,
+    found: Any,
+) -> int:
+    row = 0
+    after = position
+    while row < count:
+        size, position = _varint(source, after, end)
+        if position < 0 or size < 6 or size > end - position:
+            break
+        stop = position + size
+        timestamp, position = _varlong(source, position + 1, stop)
+        delta, position = _varint(source, position, stop)
+        key_size, position = _varint(source, position, stop)
+        key = position
+        position = _skip(position, key_size, stop)
+        if not _ends_well(source, position, stop):
+            break
+        value_size, position = _varint(source, position, stop)
+        offset = _as_long(base_offset + delta)
+        is_kept = 1
+        if offset <= state[3]:
+            if key_size < 0:
+                found[2] += 1
+                is_kept = 0
+            elif value_size >= 0 or found[6]:
+                is_kept = offset >= _newest_offset(slots, slot_count, state, source, key, key_size)
+            else:
+                is_kept = 0
+        keep[row] = is_kept
+        if is_kept:
+            timestamp = _as_long(base_timestamp + timestamp)
+            if found[0] == 0:
+                found[3] = timestamp
+                found[4] = timestamp
+            elif timestamp > found[4]:
+                found[4] = timestamp
+            found[0] += 1
+            found[5] += stop - after
+            if value_size < 0:
+                found[1] += 1
+        after = stop
+        row += 1
+    return row
+
+
+def mark_retained(  # noqa: PLR0913
+    data: Buffer,
+    position: int,
+    base_offset: int,
+    base_timestamp: int,
+    table: memoryview,
+    state: array[int],
+    keep: bytearray,
+    found: array[int],
+) -> int:
+    """Decides for each of `len(keep)` records of a v2 batch's record area, which begins at `position`, whether it
+    stays (Cleaner.shouldRetainRecord): keep[row] becomes 1 or 0, `found` the sums. How many records were sound.
+    """
+    count = len(keep)
+    if count == 0 or len(found) < 7 or len(state) < 7 or len(table) < 6 or position < 0:
+        return 0
+    source = _items(data)
+    end = len(data)
+    base_state, sums = _long_items(state), _long_items(found)
+    slots, slot_count = _words(table), len(table) // 3
+    flags = _slots(keep)
+    i = 0
+    while i < 6:
+        sums[i] = 0
+        i += 1
+    with cython.nogil:
+        row = _mark_retained(
+            source, position, end, count, base_offset, base_timestamp, slots, slot_count, base_state, flags, sums
+        )
+    return row
+
+
+def _copy_retained(
+    source: Any, position: int, end: int, count: int, keep: Any, shift: int, target: Any, room: int
+) -> int:
+    row = 0
+    after = position
+    written = 0
+    while row < count:
+        size, position = _varint(source, after, end)
+        if position < 0 or size < 6 or size > end - position:
+            return -1
+        stop = position + size
+        if keep[row]:
+            timestamp, rest = _varlong(source, position + 1, stop)
+            if rest < 0:
+                return -1
+            timestamp = _as_long(timestamp + shift)
+            body = 1 + _size_of(timestamp) + stop - rest
+            if body + 5 > room - written:
+                return -1
+            written = _put(target, written, body)
+            target[written] = source[position]
+            written = _put(target, written + 1, timestamp)
+            _copy(target, written, source, rest, stop - rest)
+            written += stop - rest
+        after = stop
+        row += 1
+    return written
+
+
+def copy_retained(data: Buffer, position: int, keep: bytearray, shift: int, target: bytearray | memoryview) -> int:
+    """Writes the records with keep[row] = 1 to the target, their timestamp deltas moved by `shift` ms; how many bytes,
+    -1 when a record is damaged or the target too small."""
+    count = len(keep)
+    if count == 0 or len(target) == 0 or position < 0:
+        return -1
+    source, flags, out = _items(data), _slots(keep), _slots(target)
+    end, room = len(data), len(target)
+    with cython.nogil:
+        written = _copy_retained(source, position, end, count, flags, shift, out, room)
+    return written
