@@ -1,18 +1,21 @@
 """Requests that are asked of a real Apache Kafka and of the embedded broker, and answers in a form that compares.
 
-A trace is a list of steps `(label, api, version, fields)`, asked one after the other on one connection. In fields the
-text `$id:topic` stands for that topic's id, `$dir` for the broker's log directory. An answer becomes plain JSON: topic
-ids, directories, addresses, times and sizes are replaced by words, so that two brokers can agree.
+A trace is a file in tests/golden/broker: settings for a fresh broker, and steps that are asked one after the other on
+one connection, each with the answer of Apache Kafka 4.3.1. In requests the text `$id:topic` stands for that topic's id,
+`$dir` for the broker's log directory, `hex:...` for bytes. In answers topic ids, directories, addresses, times and
+sizes are replaced by words, and lists that Kafka gives in the order of a hash map are sorted, so that two brokers can
+agree.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from support.raw_client import RawClient
 
@@ -21,8 +24,35 @@ from kafkatools.core.protocol.plans import plan_of
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "broker"
 Step = tuple[str, ApiKey, int, Mapping[str, Any]]
-MASKED = ("cluster_id", "total_bytes", "usable_bytes", "throttle_time")
-UNORDERED = ("resources", "acls", "matching_acls")  # in the order of Kafka's hash maps
+MASKED = (
+    "cluster_id",
+    "total_bytes",
+    "usable_bytes",
+    "throttle_time",
+    "last_fetch_timestamp",
+    "last_caught_up_timestamp",
+    "log_end_offset",
+    "high_watermark",
+    "finalized_features_epoch",
+    "client_instance_id",
+    "subscription_id",
+)
+# In the order of Kafka's hash maps:
+UNORDERED = (
+    "resources",
+    "acls",
+    "matching_acls",
+    "replica_election_results",
+    "results",
+    "credential_infos",
+    "entries",
+    "entity",
+    "values",
+    "partitions",
+    "topics",
+    "finalized_features",
+    "supported_features",
+)
 
 
 class Tracer:
@@ -31,18 +61,22 @@ class Tracer:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.client = RawClient(bootstrap)
-        self.directory = ""
+        described = self.client.call(ApiKey.DESCRIBE_LOG_DIRS, 1, {"topics": None})
+        self.directory: str = described.results[0].log_dir
         self.topic_ids: dict[uuid.UUID, str] = {}
 
     def close(self) -> None:
         """Close the connection."""
         self.client.__exit__()
 
-    def ask(self, steps: Sequence[Step]) -> dict[str, Any]:
-        """label -> answer as JSON; a connection that the broker closed is the answer "closed"."""
+    def ask(self, steps: Sequence[Step], pause_s: float = 0) -> dict[str, Any]:
+        """label -> answer as JSON; a connection that the broker closed is the answer "closed". Apache Kafka's brokers
+        learn of a change a moment after it was made: `pause_s` between the steps."""
         answers: dict[str, Any] = {}
         for label, api, version, fields in steps:
             assert label not in answers, label
+            if pause_s:
+                time.sleep(pause_s)
             try:
                 answer = self.client.call(api, version, self._filled(fields))
             except (AssertionError, ConnectionError, OSError):
@@ -60,9 +94,9 @@ class Tracer:
             return [self._filled(each) for each in value]
         if isinstance(value, str) and value.startswith("$id:"):
             return self.topic_id(value[4:])
-        if value == "$dir":
-            return self.log_directory()
-        return value
+        if isinstance(value, str) and value.startswith("hex:"):
+            return bytes.fromhex(value[4:])
+        return self.directory if value == "$dir" else value
 
     def topic_id(self, name: str) -> uuid.UUID:
         """The id of a topic, now."""
@@ -73,12 +107,6 @@ class Tracer:
         assert found is not None, name
         self.topic_ids[found] = name
         return uuid.UUID(str(found))
-
-    def log_directory(self) -> str:
-        """The broker's first log directory."""
-        if not self.directory:
-            self.directory = self.client.call(ApiKey.DESCRIBE_LOG_DIRS, 1, {"topics": None}).results[0].log_dir
-        return self.directory
 
     def plain(self, value: Any) -> Any:
         """An answer as JSON."""
@@ -106,15 +134,39 @@ class Tracer:
         text = self.plain(value)
         if name in UNORDERED and isinstance(text, list):
             text.sort(key=lambda each: json.dumps(each, sort_keys=True))
-        if isinstance(text, str) and self.directory and self.directory in text:
+        if isinstance(text, str) and self.directory in text:
             text = text.replace(self.directory, "$dir")
         return text
 
 
-def recorded(name: str) -> dict[str, Any]:
-    """The answers of Apache Kafka 4.3.1."""
-    found: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text())["answers"]
-    return found
+class Trace(NamedTuple):
+    """Settings of the broker, what it is asked, and what Apache Kafka answered, by label."""
+
+    settings: dict[str, str]
+    steps: list[Step]
+    answers: dict[str, Any]
+
+
+TRACES = sorted(path.stem.removeprefix("trace-") for path in GOLDEN.glob("trace-*.json"))
+
+
+def load_trace(name: str) -> Trace:
+    """A trace by name."""
+    found = json.loads((GOLDEN / f"trace-{name}.json").read_text())
+    steps = [(step["label"], ApiKey[step["api"]], step["version"], step["request"]) for step in found["steps"]]
+    return Trace(found["settings"], steps, {step["label"]: step["answer"] for step in found["steps"]})
+
+
+def write_trace(name: str, trace: Trace) -> None:
+    """Write a trace, a step a line."""
+    lines = [
+        json.dumps(
+            {"label": label, "api": api.name, "version": version, "request": fields, "answer": trace.answers[label]}
+        )
+        for label, api, version, fields in trace.steps
+    ]
+    head = f'{{"origin": "recorded from Apache Kafka 4.3.1",\n"settings": {json.dumps(trace.settings)},\n"steps": [\n'
+    (GOLDEN / f"trace-{name}.json").write_text(head + ",\n".join(lines) + "\n]}\n")
 
 
 def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:

@@ -65,12 +65,21 @@ APIS: dict[int, Api] = {
         Api(42, "delete_groups", 0, 2, 2),
         Api(44, "incremental_alter_configs", 0, 1, 1),
         Api(46, "list_partition_reassignments", 0, 0, 0),
+        Api(34, "alter_replica_log_dirs", 1, 2, 2),
         Api(47, "offset_delete", 0, 0, 99),
         Api(60, "describe_cluster", 0, 2, 0),
         Api(75, "describe_topic_partitions", 0, 0, 0),
+        Api(43, "elect_leaders", 0, 2, 2),
     )
+        Api(45, "alter_partition_reassignments", 0, 1, 0),
 }
 
+        Api(48, "describe_client_quotas", 0, 1, 1),
+        Api(49, "alter_client_quotas", 0, 1, 1),
+        Api(50, "describe_user_scram_credentials", 0, 0, 0),
+        Api(51, "alter_user_scram_credentials", 0, 0, 0),
+        Api(55, "describe_quorum", 0, 2, 0),
+        Api(57, "update_features", 0, 2, 0),
 
 class Dispatcher:
     """Parses the request header and calls the handler."""

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kafkatools.core.broker.controller import acls, configs, topics
+from kafkatools.core.broker.controller import acls, client_quotas, configs, features, scram, topics
 from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.controller.metadata_image import BROKER_RESOURCE, MetadataDelta, MetadataImage, TopicState
 from kafkatools.core.broker.controller.metadata_log import MetadataLog
@@ -245,6 +245,36 @@ class Controller:
         """Remove what the filters fit; gives it by filter."""
         results, records = acls.delete(self.image.acls, filters)
         self._write(records)
+    # -- quotas, credentials, features -----------------------------------------------------------------------------
+    def alter_client_quotas(
+        self, alterations: Sequence[client_quotas.Alteration], *, validate_only: bool
+    ) -> dict[client_quotas.Entity, KafkaError | None]:
+        """Change quotas; gives by entity why nothing was changed."""
+        outcomes, records = client_quotas.alter(self.image.client_quotas, alterations)
+        if not validate_only:
+            self._write(records)
+        return outcomes
+
+    def alter_scram_credentials(
+        self, deletions: Sequence[tuple[str, int]], upsertions: Sequence[scram.Upsertion]
+    ) -> scram.Outcomes:
+        """Change credentials; gives by user why nothing was changed."""
+        outcomes, records = scram.alter(self.image.scram, deletions, upsertions)
+        self._write(records)
+        return outcomes
+
+    def update_features(self, updates: Sequence[features.FeatureUpdate], *, validate_only: bool) -> None:
+        """Change feature levels, all or none; raises a KafkaError."""
+        records = features.update(self.image.features, self.node_id, updates)
+        if not validate_only:
+            self._write(records)
+            self.publish()
+
+    @property
+    def quorum_position(self) -> tuple[int, int]:
+        """Leader epoch and end offset of the metadata log."""
+        return self._log.epoch, self._log.end_offset
+
         return results
 
     # -- producer ids ----------------------------------------------------------------------------------------------

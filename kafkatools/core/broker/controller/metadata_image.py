@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkatools.core.broker.controller.acls import Acls
+from kafkatools.core.broker.controller.client_quotas import ClientQuotas
+from kafkatools.core.broker.controller.scram import ScramCredentials
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
@@ -80,6 +82,8 @@ class MetadataImage:
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.next_producer_id = 0
         self.acls = Acls()
+        self.client_quotas = ClientQuotas()
+        self.scram = ScramCredentials()
         self.version = 0
         self.skipped: dict[str, int] = {}
         self.delta = MetadataDelta()
@@ -96,6 +100,9 @@ class MetadataImage:
             "ConfigRecord": self._set_config,
             "FeatureLevelRecord": self._set_feature,
             "ProducerIdsRecord": self._set_producer_ids,
+            "ClientQuotaRecord": self.client_quotas.replay,
+            "UserScramCredentialRecord": self.scram.put,
+            "RemoveUserScramCredentialRecord": self.scram.remove,
             "AccessControlEntryRecord": self.acls.add,
             "RemoveAccessControlEntryRecord": self.acls.remove,
         }

@@ -44,18 +44,18 @@ def handle(node: Node, request: Request) -> Response:
     if request.version >= 3:
         from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
 
-        lowest = 0 if request.version >= 4 else 1
+        lowest = 0 if request.version >= 4 else 1  # older clients do not take a version 0
         fields["supported_features"] = [
-            {"name": name, "min_version": max(low, lowest), "max_version": high}
+            {"name": name, "min_version": low, "max_version": high}
             for name, (low, high) in SUPPORTED_FEATURES.items()
-            if high > 0
+            if low >= lowest
         ]
         fields["finalized_features"] = [
             {"name": name, "max_version_level": level, "min_version_level": level}
             for name, level in node.controller.image.features.items()
             if level > 0
         ]
-        fields["finalized_features_epoch"] = node.controller.image.version
+        fields["finalized_features_epoch"] = node.controller.quorum_position[1] - 1
     return _respond(request, fields)
 
 

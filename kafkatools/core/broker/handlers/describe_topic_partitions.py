@@ -1,50 +1,62 @@
 """DescribeTopicPartitions (key 75), version 0: topics in name order, in pages of at most
-max.request.partition.size.limit partitions (KIP-966).
+max.request.partition.size.limit partitions (KIP-966; DescribeTopicPartitionsRequestHandler).
 
-Not done: authorized operations; eligible leader replicas are empty (one node has none).
+Not done: eligible leader replicas are empty (one node has none).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.controller.acls import DESCRIBE, TOPIC
 from kafkatools.core.broker.controller.topics import validate_name
 from kafkatools.core.broker.handlers.metadata import topic_fields
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import InvalidTopic, UnknownTopicOrPartition
+from kafkatools.core.errors import InvalidRequest, InvalidTopic, TopicAuthorizationFailed, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
 VERSIONS = (0, 0)
-PARTITION_LIMIT = 2000
 
 
 def handle(node: Node, request: Request) -> Response:
-    """One page, and where the next one begins."""
+    """One page, and where the next one begins; topics that the client may not describe come last."""
     entity = request.decode()
     image = node.controller.image
-    names = sorted({topic.name for topic in entity.topics} or image.topics)
+    wanted = {topic.name for topic in entity.topics}
+    names = sorted(wanted or image.topics)
+    cursor = entity.cursor
     first_partition = 0
-    if entity.cursor is not None:
-        names = [name for name in names if name >= entity.cursor.topic_name]
-        if names and names[0] == entity.cursor.topic_name:
-            first_partition = entity.cursor.partition_index
-    left = max(1, min(entity.response_partition_limit, PARTITION_LIMIT))
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+        if cursor.partition_index < 0 or (wanted and cursor.topic_name not in names):
+            return request.respond({"topics": [_failed(topic.name, InvalidRequest.code) for topic in entity.topics]})
+        if names and names[0] == cursor.topic_name:
+            first_partition = cursor.partition_index
+    allowed = [name for name in names if node.authorize(request, DESCRIBE, TOPIC, name)]
+    limit = max(1, min(entity.response_partition_limit, node.config.max_request_partition_size_limit))
+    topics, next_cursor = _page(node, allowed, first_partition, limit)
+    for topic in topics:
+        topic["topic_authorized_operations"] = node.authorized_operations(request, TOPIC, topic["name"])
+    if wanted:
+        topics += [_failed(name, TopicAuthorizationFailed.code) for name in names if name not in allowed]
+    return request.respond({"topics": topics, "next_cursor": next_cursor})
+
+
+def _page(node: Node, names: list[str], first: int, limit: int) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     topics: list[dict[str, Any]] = []
-    cursor = None
+    left = limit
     for name in names:
         if left == 0:
-            cursor = {"topic_name": name, "partition_index": 0}
-            break
-        topic, following = _topic(node, name, first_partition, left)
+            return topics, {"topic_name": name, "partition_index": 0}
+        topic, following = _topic(node, name, first, left)
         left -= len(topic["partitions"])
         topics.append(topic)
-        first_partition = 0
+        first = 0
         if following is not None:
-            cursor = {"topic_name": name, "partition_index": following}
-            break
-    return request.respond({"topics": topics, "next_cursor": cursor})
+            return topics, {"topic_name": name, "partition_index": following}
+    return topics, None
 
 
 def _topic(node: Node, name: str, first: int, limit: int) -> tuple[dict[str, Any], int | None]:
@@ -62,7 +74,10 @@ def _topic(node: Node, name: str, first: int, limit: int) -> tuple[dict[str, Any
 def _missing(name: str) -> dict[str, Any]:
     try:
         validate_name(name)
-        error_code = UnknownTopicOrPartition.code
     except InvalidTopic as error:
-        error_code = error.code
+        return _failed(name, error.code)
+    return _failed(name, UnknownTopicOrPartition.code)
+
+
+def _failed(name: str, error_code: int) -> dict[str, Any]:
     return {"error_code": error_code, "name": name, "topic_id": None, "is_internal": False, "partitions": []}

@@ -1,0 +1,210 @@
+"""Client quotas as the metadata log holds them: by entity (users, client ids, addresses, and their defaults).
+
+Source: ClientQuotaControlManager, ClientQuotasImage and QuotaConfig of Apache Kafka 4.3. Functions here are pure: they
+take the image and give records. An entity changes as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.errors import InvalidRequest, KafkaError, UnsupportedVersion
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+EXACT, DEFAULT, SPECIFIED = range(3)
+PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = "producer_byte_rate", "consumer_byte_rate"
+REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE = "request_percentage", "controller_mutation_rate"
+CONNECTION_CREATION_RATE = "connection_creation_rate"
+_USER_KEYS = {
+    PRODUCER_BYTE_RATE: "LONG",
+    CONSUMER_BYTE_RATE: "LONG",
+    REQUEST_PERCENTAGE: "DOUBLE",
+    CONTROLLER_MUTATION_RATE: "DOUBLE",
+}
+_IP_KEYS = {CONNECTION_CREATION_RATE: "INT"}
+_LIMITS = {"INT": 2.0**31 - 1, "LONG": float(2**63 - 1)}
+
+Entity = tuple[tuple[str, str | None], ...]
+"""Types and names, sorted by type; the name None is the default of the type."""
+
+
+class Component(NamedTuple):
+    """One line of a DescribeClientQuotas filter."""
+
+    entity_type: str
+    match_type: int
+    match: str | None
+
+
+class Alteration(NamedTuple):
+    """What is to change for an entity: (key, value) in order, None removes."""
+
+    entity: Entity
+    operations: Sequence[tuple[str, float | None]]
+
+
+class ClientQuotas:
+    """All quotas by entity."""
+
+    def __init__(self) -> None:
+        self.by_entity: dict[Entity, dict[str, float]] = {}
+        self.version = 0
+
+    def replay(self, record: Any) -> None:
+        """Apply a ClientQuotaRecord."""
+        entity = entity_of({each.entity_type: each.entity_name for each in record.entity})
+        self.version += 1
+        if not record.remove:
+            self.by_entity.setdefault(entity, {})[record.key] = record.value
+            return
+        quotas = self.by_entity.get(entity, {})
+        quotas.pop(record.key, None)
+        if not quotas:
+            self.by_entity.pop(entity, None)
+
+    def records(self) -> Iterator[Any]:
+        """What a snapshot holds of them."""
+        for entity, quotas in self.by_entity.items():
+            for key, value in quotas.items():
+                yield _record(entity, key, value)
+
+
+def entity_of(names: Mapping[str, str | None]) -> Entity:
+    """The entity of these names by type."""
+    return tuple(sorted(names.items()))
+
+
+def _record(entity: Entity, key: str, value: float | None) -> Any:
+    from kafkatools.core.protocol.schemas.metadata import ClientQuotaRecord
+
+    return ClientQuotaRecord(
+        entity=[{"entity_type": kind, "entity_name": name} for kind, name in entity],
+        key=key,
+        value=0.0 if value is None else value,
+        remove=value is None,
+    )
+
+
+def alter(quotas: ClientQuotas, alterations: Sequence[Alteration]) -> tuple[dict[Entity, KafkaError | None], list[Any]]:
+    """By entity why nothing was changed, None when it was; and the records of the changes."""
+    outcomes: dict[Entity, KafkaError | None] = {}
+    records: list[Any] = []
+    for entity, operations in alterations:
+        keys = [key for key, _ in operations]
+        if entity in outcomes or len(set(keys)) != len(keys):
+            shown = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
+            outcomes[entity] = InvalidRequest(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{shown}}})")
+            continue
+        try:
+            records += _changes(quotas, entity, operations)
+        except KafkaError as error:
+            outcomes[entity] = error
+        else:
+            outcomes[entity] = None
+    return outcomes, records
+
+
+def _changes(quotas: ClientQuotas, entity: Entity, operations: Sequence[tuple[str, float | None]]) -> list[Any]:
+    allowed = _keys_of(entity)
+    current = quotas.by_entity.get(entity, {})
+    records = []
+    for key, value in operations:
+        if value is None:
+            if key in current:
+                records.append(_record(entity, key, None))
+            continue
+        _check_value(allowed, key, value)
+        if current.get(key) != value:
+            records.append(_record(entity, key, value))
+    return records
+
+
+def _keys_of(entity: Entity) -> Mapping[str, str]:
+    """The quotas that an entity can have; raises InvalidRequest for one that cannot be."""
+    if not entity:
+        raise InvalidRequest("Invalid empty client quota entity")
+    names = dict(entity)
+    for kind, name in entity:
+        if kind not in (USER, CLIENT_ID, IP):
+            raise InvalidRequest(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise InvalidRequest(f"Empty {kind} not supported")
+    if IP not in names:
+        return _USER_KEYS
+    if len(names) > 1:
+        raise InvalidRequest("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
+    address = names[IP]
+    if address is not None and not _resolves(address):
+        raise InvalidRequest(f"{address} is not a valid IP or resolvable host.")
+    return _IP_KEYS
+
+
+def _resolves(address: str) -> bool:
+    try:
+        socket.getaddrinfo(address, None)
+    except (OSError, UnicodeError):
+        return False
+    return True
+
+
+def _check_value(allowed: Mapping[str, str], key: str, value: float) -> None:
+    """validateQuotaKeyValue."""
+    kind = allowed.get(key)
+    if kind is None:
+        raise InvalidRequest(f"Invalid configuration key {key}")
+    if value <= 0:
+        raise InvalidRequest(f"Quota {key} must be greater than 0")
+    if kind == "DOUBLE" or math.isnan(value):
+        return
+    if value > _LIMITS[kind]:
+        raise InvalidRequest(f"Proposed value for {key} is too large for {'an INT' if kind == 'INT' else 'a LONG'}.")
+    if abs(math.fmod(value, 1.0)) > 1e-6:
+        raise InvalidRequest(f"{key} cannot be a fractional value.")
+
+
+def describe(quotas: ClientQuotas, components: Sequence[Component], *, strict: bool) -> dict[Entity, dict[str, float]]:
+    """The entities that fit every component; with `strict` those that have no other types. Raises a KafkaError."""
+    _check_components(components)
+    return {
+        entity: values
+        for entity, values in quotas.by_entity.items()
+        if all(_fits(dict(entity), component) for component in components)
+        and (not strict or len(entity) == len(components))
+    }
+
+
+def _fits(names: Mapping[str, str | None], component: Component) -> bool:
+    if component.entity_type not in names:
+        return False
+    name = names[component.entity_type]
+    if component.match_type == EXACT:
+        return name == component.match
+    return component.match_type == SPECIFIED or name is None
+
+
+def _check_components(components: Sequence[Component]) -> None:
+    """ClientQuotasImage.describe."""
+    seen: set[str] = set()
+    for kind, match_type, match in components:
+        if not kind:
+            raise InvalidRequest("Invalid empty entity type.")
+        if kind in seen:
+            raise InvalidRequest(f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in (USER, CLIENT_ID, IP):
+            raise UnsupportedVersion(f"Unsupported entity type {kind}")
+        seen.add(kind)
+        if match_type == EXACT and match is None:
+            raise InvalidRequest("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+        if match_type in (DEFAULT, SPECIFIED) and match is not None:
+            label = "MATCH_TYPE_DEFAULT" if match_type == DEFAULT else "MATCH_TYPE_SPECIFIED"
+            raise InvalidRequest(f"Request specified {label}, but also specified a match string.")
+        if match_type not in (EXACT, DEFAULT, SPECIFIED):
+            raise InvalidRequest(f"Unknown match type {match_type}")
+    if IP in seen and len(seen) > 1:
+        raise InvalidRequest(
+            "Invalid entity filter component combination. IP filter component should not be used with user or "
+            "clientId filter component."
+        )

@@ -1,0 +1,152 @@
+"""SCRAM credentials as the metadata log holds them.
+
+Source: ScramControlManager and ScramImage of Apache Kafka 4.3. Functions here are pure: they take the image and give
+records. A user may be named once in a request; others of the request go on when one is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.errors import (
+    DuplicateResource,
+    KafkaError,
+    ResourceNotFound,
+    UnacceptableCredential,
+    UnknownServerError,
+    UnsupportedSaslMechanism,
+)
+
+MECHANISMS = {1: "sha256", 2: "sha512"}
+MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
+Outcomes = dict[str, KafkaError | None]
+
+
+class Upsertion(NamedTuple):
+    """A credential that is to be set."""
+
+    name: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+
+class ScramCredentials:
+    """All credentials by user and mechanism, as their records."""
+
+    def __init__(self) -> None:
+        self.by_user: dict[str, dict[int, Any]] = {}
+
+    def put(self, record: Any) -> None:
+        """Replay a UserScramCredentialRecord."""
+        self.by_user.setdefault(record.name, {})[record.mechanism] = record
+
+    def remove(self, record: Any) -> None:
+        """Replay a RemoveUserScramCredentialRecord."""
+        mine = self.by_user.get(record.name, {})
+        mine.pop(record.mechanism, None)
+        if not mine:
+            self.by_user.pop(record.name, None)
+
+    def has(self, name: str, mechanism: int) -> bool:
+        """Whether a user has a credential of a mechanism."""
+        return mechanism in self.by_user.get(name, {})
+
+    def records(self) -> Iterator[Any]:
+        """What a snapshot holds of them."""
+        for mine in self.by_user.values():
+            yield from mine.values()
+
+
+def alter(
+    credentials: ScramCredentials, deletions: Sequence[tuple[str, int]], upsertions: Sequence[Upsertion]
+) -> tuple[Outcomes, list[Any]]:
+    """By user why nothing was changed, None when it was; and the records of the changes."""
+    from kafkatools.core.protocol.schemas.metadata import RemoveUserScramCredentialRecord
+
+    names = [name for name, _ in deletions] + [each.name for each in upsertions]
+    outcomes: Outcomes = {}
+    records: list[Any] = []
+    for name, mechanism in deletions:
+        outcomes[name] = _deletion_problem(credentials, name, mechanism)
+        if outcomes[name] is None and names.count(name) == 1:
+            records.append(RemoveUserScramCredentialRecord(name=name, mechanism=mechanism))
+    for each in upsertions:
+        if outcomes.get(each.name) is not None:
+            continue
+        outcomes[each.name] = _upsertion_problem(each)
+        if outcomes[each.name] is None and names.count(each.name) == 1:
+            records.append(_record(each))
+    for name, problem in outcomes.items():
+        if problem is None and names.count(name) > 1:
+            outcomes[name] = DuplicateResource("A user credential cannot be altered twice in the same request")
+    return outcomes, records
+
+
+def _deletion_problem(credentials: ScramCredentials, name: str, mechanism: int) -> KafkaError | None:
+    problem = _user_problem(name, mechanism)
+    if problem is None and not credentials.has(name, mechanism):
+        return ResourceNotFound("Attempt to delete a user credential that does not exist")
+    return problem
+
+
+def _upsertion_problem(wanted: Upsertion) -> KafkaError | None:
+    problem = _user_problem(wanted.name, wanted.mechanism)
+    if problem is not None:
+        return problem
+    if wanted.iterations < MIN_ITERATIONS:
+        return UnacceptableCredential("Too few iterations")
+    if wanted.iterations > MAX_ITERATIONS:
+        return UnacceptableCredential("Too many iterations")
+    return None if wanted.salted_password else UnknownServerError()  # Java refuses an empty key for its HMAC
+
+
+def _user_problem(name: str, mechanism: int) -> KafkaError | None:
+    if not name:
+        return UnacceptableCredential("Username must not be empty")
+    return None if mechanism in MECHANISMS else UnsupportedSaslMechanism("Unknown SCRAM mechanism")
+
+
+def _record(wanted: Upsertion) -> Any:
+    """Stored key and server key from the salted password (RFC 5802)."""
+    from kafkatools.core.protocol.schemas.metadata import UserScramCredentialRecord
+
+    digest = MECHANISMS[wanted.mechanism]
+    client_key = hmac.digest(wanted.salted_password, b"Client Key", digest)
+    return UserScramCredentialRecord(
+        name=wanted.name,
+        mechanism=wanted.mechanism,
+        salt=wanted.salt,
+        stored_key=hashlib.new(digest, client_key).digest(),
+        server_key=hmac.digest(wanted.salted_password, b"Server Key", digest),
+        iterations=wanted.iterations,
+    )
+
+
+def describe(credentials: ScramCredentials, users: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Results of DescribeUserScramCredentials; without users all of them."""
+    results = []
+    for name in dict.fromkeys(users or credentials.by_user):
+        error: KafkaError | None = None
+        if users and users.count(name) > 1:
+            error = DuplicateResource(
+                f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+            )
+        elif name not in credentials.by_user:
+            error = ResourceNotFound(f"Attempt to describe a user credential that does not exist: {name}")
+        mine = credentials.by_user.get(name, {}) if error is None else {}
+        results.append(
+            {
+                "user": name,
+                "error_code": 0 if error is None else error.code,
+                "error_message": "" if error is None else str(error),
+                "credential_infos": [
+                    {"mechanism": record.mechanism, "iterations": record.iterations} for record in mine.values()
+                ],
+            }
+        )
+    return results
