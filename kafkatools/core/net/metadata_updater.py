@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.config import Config
-from kafkatools.core.errors import RebootstrapRequired, UnsupportedVersion
+from kafkatools.core.errors import DecodeError, RebootstrapRequired, UnsupportedVersion
 from kafkatools.core.net.metadata import Metadata, response_error
+from kafkatools.core.net.metadata_messages import MAX_VERSION, decode_metadata_response, encode_metadata_request
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
@@ -80,8 +81,10 @@ class MetadataUpdater:
         request = ClientRequest(
             node,
             ApiKey.METADATA,
-            lambda version: build_metadata_request(version, fields),
+            lambda version: [encode_metadata_request(fields, version)],
             lambda response: self._handle_response(response, now_ms),
+            max_version=MAX_VERSION,
+            decode=False,
         )
         try:
             self._client.send_internal(request, now_ms)
@@ -93,20 +96,27 @@ class MetadataUpdater:
     def _handle_response(self, response: ClientResponse, sent_ms: int) -> None:
         if self._in_progress is None:
             return
-        _, request_version, is_partial = self._in_progress
+        node, request_version, is_partial = self._in_progress
         self._in_progress = None
         now_ms = sent_ms + response.latency_ms
         if response.body is None:
             self._metadata.failed_update(now_ms)
             return
-        error = response_error(response.body)
+        try:
+            answer = decode_metadata_response(response.body, response.api_version)
+        except DecodeError as broken:
+            _log.warning("%s", broken)
+            self._metadata.failed_update(now_ms)
+            return
+        self._client.throttle(node, answer.throttle_time_ms, now_ms)
+        error = response_error(answer)
         if isinstance(error, RebootstrapRequired) and self._rebootstraps:
             self._rebootstrap(now_ms)
-        elif error is not None or not response.body.brokers:
+        elif error is not None or not answer.brokers:
             _log.debug("Metadata answer without brokers or with an error: %s", error)
             self._metadata.failed_update(now_ms)
         else:
-            self._metadata.update(request_version, response.body, is_partial, now_ms)
+            self._metadata.update(request_version, answer, is_partial, now_ms)
 
     def handle_disconnection(self, node: int, now_ms: int) -> None:
         """A connection ended: its leaders may have moved."""
@@ -114,15 +124,3 @@ class MetadataUpdater:
             self._in_progress = None
             self._metadata.failed_update(now_ms)
         self._metadata.request_update(reset_backoff=False)
-
-
-def build_metadata_request(version: int, fields: dict[str, Any]) -> Any:
-    """A Metadata request; version 0 has an empty list for "all topics", versions before 4 always allow creation."""
-    from kafkatools.core.protocol.messages import build, request_type
-
-    values = dict(fields)
-    if version == 0 and values["topics"] is None:
-        values["topics"] = ()
-    if version < 4:
-        values.pop("allow_auto_topic_creation", None)
-    return build(request_type(ApiKey.METADATA, version), values)
