@@ -1,14 +1,13 @@
 """The cluster's state as replayed from `__cluster_metadata` (Kafka's MetadataImage and its deltas).
 
 Rules: the image changes only by `replay` of a record, in log order; what else wants to know gets a `MetadataDelta`
-with the topics that changed. Records of features that this broker has no use for (ACLs, quotas, SCRAM, tokens) are
-kept in the log and skipped here.
+with the topics that changed. Delegation tokens are kept as their records, so that a snapshot does not lose them.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +20,15 @@ NO_LEADER_CHANGE = -2
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 GROUP_RESOURCE = 32
+REPLICA_LISTS = (
+    "isr",
+    "replicas",
+    "removing_replicas",
+    "adding_replicas",
+    "directories",
+    "eligible_leader_replicas",
+    "last_known_elr",
+)
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 
 
@@ -35,6 +43,11 @@ class PartitionState:
     leader_epoch: int
     partition_epoch: int
     directories: tuple[uuid.UUID | None, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    leader_recovery_state: int = 0
+    eligible_leader_replicas: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -76,6 +89,9 @@ class MetadataImage:
 
     def __init__(self) -> None:
         self.features: dict[str, int] = {}
+        self.registrations: dict[int, Any] = {}
+        self.controllers: dict[int, Any] = {}
+        self.delegation_tokens: dict[str, Any] = {}
         self.brokers: dict[int, BrokerState] = {}
         self.topics: dict[str, TopicState] = {}
         self.topics_by_id: dict[uuid.UUID, TopicState] = {}
@@ -89,6 +105,7 @@ class MetadataImage:
         self.delta = MetadataDelta()
         self._replay: dict[str, Callable[[Any], None]] = {
             "RegisterBrokerRecord": self._register_broker,
+            "RegisterControllerRecord": lambda r: self.controllers.__setitem__(r.controller_id, r),
             "UnregisterBrokerRecord": lambda r: self._forget_broker(r.broker_id),
             "BrokerRegistrationChangeRecord": self._change_registration,
             "FenceBrokerRecord": lambda r: self._fence(r.id, True),
@@ -100,6 +117,8 @@ class MetadataImage:
             "ConfigRecord": self._set_config,
             "FeatureLevelRecord": self._set_feature,
             "ProducerIdsRecord": self._set_producer_ids,
+            "DelegationTokenRecord": lambda r: self.delegation_tokens.__setitem__(r.token_id, r),
+            "RemoveDelegationTokenRecord": lambda r: self.delegation_tokens.pop(r.token_id, None),
             "ClientQuotaRecord": self.client_quotas.replay,
             "UserScramCredentialRecord": self.scram.put,
             "RemoveUserScramCredentialRecord": self.scram.remove,
@@ -117,6 +136,12 @@ class MetadataImage:
         else:
             apply(record)
 
+    def records(self) -> Iterator[Any]:
+        """All of it as records: what a snapshot holds."""
+        from kafkatools.core.broker.controller.image_records import image_records
+
+        return image_records(self)
+
     def take_delta(self) -> MetadataDelta:
         """The changes since the last call."""
         delta, self.delta = self.delta, MetadataDelta()
@@ -127,6 +152,7 @@ class MetadataImage:
         return self.configs.get((TOPIC_RESOURCE, topic), {})
 
     def _register_broker(self, record: Any) -> None:
+        self.registrations[record.broker_id] = record
         endpoints = tuple((point.name, point.host, point.port) for point in record.end_points)
         self.brokers[record.broker_id] = BrokerState(
             record.broker_id, record.broker_epoch, record.incarnation_id, endpoints, record.rack, record.fenced
@@ -134,6 +160,7 @@ class MetadataImage:
 
     def _forget_broker(self, broker_id: int) -> None:
         self.brokers.pop(broker_id, None)
+        self.registrations.pop(broker_id, None)
 
     def _change_registration(self, record: Any) -> None:
         if record.fenced:
@@ -169,6 +196,11 @@ class MetadataImage:
             record.leader_epoch,
             record.partition_epoch,
             tuple(getattr(record, "directories", ())),
+            tuple(record.removing_replicas),
+            tuple(record.adding_replicas),
+            record.leader_recovery_state,
+            _replicas(getattr(record, "eligible_leader_replicas", None)),
+            _replicas(getattr(record, "last_known_elr", None)),
         )
         self.delta.changed_topics[topic.topic_id] = topic
 
@@ -179,12 +211,12 @@ class MetadataImage:
         if topic is None or record.partition_id not in topic.partitions:
             return
         partition = topic.partitions[record.partition_id]
-        if record.isr is not None:
-            partition.isr = tuple(record.isr)
-        if record.replicas is not None:
-            partition.replicas = tuple(record.replicas)
-        if getattr(record, "directories", None) is not None:
-            partition.directories = tuple(record.directories)
+        for name in REPLICA_LISTS:
+            given = getattr(record, name, None)
+            if given is not None:
+                setattr(partition, name, tuple(given))
+        if record.leader_recovery_state >= 0:
+            partition.leader_recovery_state = record.leader_recovery_state
         if record.leader != NO_LEADER_CHANGE:
             partition.leader = record.leader
             partition.leader_epoch += 1
@@ -207,3 +239,7 @@ class MetadataImage:
 
     def _set_producer_ids(self, record: Any) -> None:
         self.next_producer_id = record.next_producer_id
+
+
+def _replicas(given: Any) -> tuple[int, ...] | None:
+    return None if given is None else tuple(given)
