@@ -156,7 +156,7 @@ class Cleaner:
         transactions: CleanedTransactions,
     ) -> CleanedSegment:
         base_offset = group[0].base_offset
-        self._remove_leftovers(wanted, base_offset)
+        remove_cleaned(self._files, wanted.directory, base_offset)
         cleaned = LogSegment.create(
             self._files, wanted.directory, base_offset, wanted.config, group[0].modified_ms, suffix=CLEANED_SUFFIX
         )
@@ -176,12 +176,6 @@ class Cleaner:
             cleaned.delete_files()
             raise
         return CleanedSegment(base_offset, [segment.base_offset for segment in group])
-
-    def _remove_leftovers(self, wanted: LogToClean, base_offset: int) -> None:
-        """A round that failed in the middle may have left files under the same names."""
-        stem = os.path.join(wanted.directory, offset_name(base_offset))
-        for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
-            self._files.remove(stem + suffix + CLEANED_SUFFIX)
 
     @staticmethod
     def _legacy_horizon_ms(wanted: LogToClean) -> int:
@@ -209,6 +203,13 @@ class Cleaner:
                 waiting, headers, size = [], [], 0
         if waiting:
             cleaned.append_batches(b"".join(waiting), headers)
+
+
+def remove_cleaned(files: FileSystem, directory: str, base_offset: int) -> None:
+    """Remove what a round that did not come to its end left under this name."""
+    stem = os.path.join(directory, offset_name(base_offset))
+    for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
+        files.remove(stem + suffix + CLEANED_SUFFIX)
 
 
 def _map_batch(header: BatchHeader, batch: memoryview, offset_map: OffsetMap, start: int) -> bool:

@@ -185,6 +185,8 @@ class LogManager:
         self.checkpoint_recovery_points()
         self.checkpoint_high_watermarks()
         self.checkpoint_start_offsets()
+        if self.first_dirty_offsets():
+            self._write(filenames.CLEANER_OFFSET_CHECKPOINT, lambda log: log.first_dirty_offset)
         if any(log.failure is not None for log in self.logs.values()):
             return
         checkpoints.write_clean_shutdown(self.files, self._path(filenames.CLEAN_SHUTDOWN), broker_epoch)

@@ -9,7 +9,7 @@ its range may go. The caller makes the names durable (`fsync_directory`) before 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kafkatools.core.log.cleaner import CleanedSegment
+from kafkatools.core.log.cleaner import CleanedSegment, remove_cleaned
 from kafkatools.core.log.filenames import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from kafkatools.core.log.log_to_clean import CleaningAborted, LogToClean
 from kafkatools.core.log.producer_state import ProducerStateManager
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 def swap_in(log: "PartitionLog", wanted: LogToClean, cleaned: CleanedSegment, now_ms: int) -> None:
     """Take a segment that the cleaner wrote into the log. Raises CleaningAborted, the `.cleaned` files removed, when
     the log is not what the plan said any more; KafkaStorageError when the disk fails, the log being offline then."""
-    segment = LogSegment(log.files, wanted.directory, cleaned.base_offset, log.config, now_ms, suffix=CLEANED_SUFFIX)
     if wanted.is_aborted or log.cleaning is not wanted or log.is_closed:
-        segment.delete_files()
+        remove_cleaned(log.files, wanted.directory, cleaned.base_offset)
         raise CleaningAborted
+    segment = LogSegment(log.files, wanted.directory, cleaned.base_offset, log.config, now_ms, suffix=CLEANED_SUFFIX)
     replaced = [each for each in log.segments if each.base_offset in set(cleaned.replaced)]
     replace_segments(log, [segment], replaced, now_ms)
 

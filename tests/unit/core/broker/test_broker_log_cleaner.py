@@ -1,0 +1,118 @@
+"""Compaction inside a broker: the thread, the swap on the listener's side, the checkpoint."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.log_batches import NOW_MS, make_batch, split_batches
+
+from kafkatools.core import config as tables
+from kafkatools.core.broker.log_cleaner import LogCleaner
+from kafkatools.core.clock import SystemClock
+from kafkatools.core.config import Config
+from kafkatools.core.log.checkpoints import read_offset_checkpoint
+from kafkatools.core.log.filenames import CLEANER_OFFSET_CHECKPOINT, TopicPartition
+from kafkatools.core.log.files import RealFileSystem
+from kafkatools.core.log.log_config import LogConfig
+from kafkatools.core.log.log_manager import LogManager
+from kafkatools.core.log.partition_log import PartitionLog
+
+CONFIG = LogConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.01)
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+class Owner:
+    """The listener's thread of this test: turns the cleaner whenever it asks."""
+
+    def __init__(self, directory: Path, **settings: str) -> None:
+        self.logs = LogManager(RealFileSystem(), str(directory))
+        self.logs.start()
+        self.asked = threading.Semaphore(0)
+        self.failures: list[Exception] = []
+        config = Config(tables.BROKER, {"log.cleaner.dedupe.buffer.size": "100000", "node.id": "1", **settings})
+        self.cleaner = LogCleaner(self.logs, config, SystemClock(), self.asked.release, self.failures.append)
+
+    def log(self, name: str) -> PartitionLog:
+        return self.logs.get_or_create(TopicPartition(name, 0), TOPIC_ID, CONFIG, NOW_MS)
+
+    def fill(self, name: str, count: int = 20) -> PartitionLog:
+        log = self.log(name)
+        for number in range(count):
+            batch = make_batch([b"%d" % number], keys=[b"k%d" % (number % 3)])
+            log.append_as_leader(memoryview(batch), leader_epoch=0, now_ms=NOW_MS)
+        log.update_high_watermark(log.log_end_offset)
+        log.roll(NOW_MS)
+        return log
+
+    def turn_until(self, is_done: Callable[[], bool]) -> None:
+        while not is_done():
+            assert self.asked.acquire(timeout=20)
+            self.cleaner.turn()
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Iterator[Owner]:
+    made = Owner(tmp_path)
+    yield made
+    made.cleaner.close()
+
+
+def offsets(log: PartitionLog) -> list[int]:
+    found = []
+    for segment in log.segments:
+        found += [int.from_bytes(b[:8], "big") for b in split_batches(segment.log.read_at(0, segment.size_bytes))]
+    return found
+
+
+def test_dirty_logs_are_cleaned_one_after_the_other_and_the_checkpoint_says_so(owner: Owner, tmp_path: Path) -> None:
+    one, two = owner.fill("one"), owner.fill("two", 30)
+    owner.cleaner.check()
+    owner.turn_until(lambda: not owner.cleaner.is_busy)
+    assert offsets(one) == [17, 18, 19] and offsets(two) == [27, 28, 29]
+    owner.cleaner.close()
+    path = str(tmp_path / CLEANER_OFFSET_CHECKPOINT)
+    expected = {TopicPartition("one", 0): 20, TopicPartition("two", 0): 30}
+    assert read_offset_checkpoint(RealFileSystem(), path) == expected
+    assert owner.failures == []
+    again = Owner(tmp_path)
+    assert again.log("one").first_dirty_offset == 20
+
+
+def test_a_partition_deleted_meanwhile_is_forgotten(owner: Owner, tmp_path: Path) -> None:
+    owner.fill("one")
+    owner.cleaner.check()
+    assert owner.asked.acquire(timeout=20)  # the swap is asked for, nobody has answered
+    owner.logs.delete(TopicPartition("one", 0), NOW_MS)
+    owner.asked.release()
+    owner.turn_until(lambda: not owner.cleaner.is_busy)
+    assert owner.failures == [] and owner.cleaner.manager.uncleanable == {}
+    owner.logs.tasks.run_all()
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("one-")]
+
+
+def test_closing_in_the_middle_leaves_the_log_as_it_was(owner: Owner) -> None:
+    log = owner.fill("one")
+    owner.cleaner.check()
+    assert owner.asked.acquire(timeout=20)
+    owner.cleaner.close()
+    owner.logs.close(1)
+    assert offsets(owner.log("one")) == list(range(20))
+    assert log.first_dirty_offset is None
+
+
+def test_a_damaged_partition_is_reported_once_and_the_others_go_on(owner: Owner) -> None:
+    bad, good = owner.fill("bad"), owner.fill("good")
+    bad.segments.first.log.write_at(66, b"\xff")
+    owner.cleaner.check()
+    owner.turn_until(lambda: not owner.cleaner.is_busy)
+    owner.cleaner.check()
+    if owner.cleaner.is_busy:
+        owner.turn_until(lambda: not owner.cleaner.is_busy)
+    assert offsets(good) == [17, 18, 19]
+    (failure,) = owner.failures
+    assert "bad-0 cannot be compacted" in str(failure) and "stored crc" in str(failure)
+    owner.logs.delete(TopicPartition("bad", 0), NOW_MS)
+    owner.cleaner.check()
+    assert owner.cleaner.manager.uncleanable == {}
