@@ -32,6 +32,7 @@ from kafkatools.core.broker.group_commit import GroupCommit
 from kafkatools.core.broker.group_coordinator.coordinator import GroupCoordinator
 from kafkatools.core.broker.group_coordinator.service import expire_offsets, note_deleted_topics, open_groups
 from kafkatools.core.broker.listener import Listener
+from kafkatools.core.broker.log_cleaner import LogCleaner
 from kafkatools.core.broker.node_settings import node_settings
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.purgatory import Purgatory
@@ -96,6 +97,7 @@ class Node:
         self.controller: Controller
         self.replicas: ReplicaManager
         self.groups: GroupCoordinator
+        self.cleaner: LogCleaner | None = None
         self.listener: Listener
 
     # -- start -----------------------------------------------------------------------------------------------------
@@ -189,6 +191,8 @@ class Node:
         self.replicas.broker_config = self.controller.settings.effective
         if is_durable:
             self.replicas.commits = GroupCommit(self.clock, self.listener.wakeup, self._note_commit, self.note_failure)
+        if self.config.log_cleaner_enable and self.config.log_cleaner_threads > 0:
+            self.cleaner = LogCleaner(self.logs, self.config, self.clock, self.listener.wakeup, self.note_failure)
         self.controller.apply_delta = self.replicas.apply_delta
         endpoints = [(self.settings.listener_name, self.advertised_host, self.advertised_port)]
         self.controller.start(endpoints, bootstrap, is_clean=is_clean)
@@ -237,6 +241,8 @@ class Node:
         self._every(config.log_flush_offset_checkpoint_interval_ms, self.logs.checkpoint_recovery_points)
         self._every(config.log_flush_start_offset_checkpoint_interval_ms, self.logs.checkpoint_start_offsets)
         self._every(config.replica_high_watermark_checkpoint_interval_ms, self.logs.checkpoint_high_watermarks)
+        if self.cleaner is not None:
+            self._every(max(1, config.log_cleaner_backoff_ms), self.cleaner.check)
         interval = config.producer_id_expiration_check_interval_ms
         self._every(interval, lambda: self.logs.remove_expired_producers(self.clock.wall_ms()))
         if config.log_flush_scheduler_interval_ms < LONG_MAX:
@@ -264,6 +270,8 @@ class Node:
         events = self.listener.poll(wait_ms, now_ms)
         if self.replicas.commits is not None:
             self.replicas.commits.turn()
+        if self.cleaner is not None:
+            self.cleaner.turn()
         self.replicas.complete_delayed()
         now_ms = self.clock.now_ms()
         self.timer.advance_to(now_ms)
@@ -332,6 +340,8 @@ class Node:
         self.listener.close()
         if self.replicas.commits is not None:
             self.replicas.commits.close()
+        if self.cleaner is not None:
+            self.cleaner.close()
         try:
             self.logs.close(self.controller.broker_epoch)
             self.controller.close()
