@@ -46,6 +46,8 @@ complete -c kt -n '__fish_seen_subcommand_from console-producer' -l reader-prope
 complete -c kt -n '__fish_seen_subcommand_from console-producer' -l reader-config -d 'Properties file with settings of the reader.' -r -F
 complete -c kt -n '__fish_seen_subcommand_from console-producer' -l command-property -d 'Setting of the producer.' -x
 complete -c kt -n '__fish_seen_subcommand_from console-producer' -l command-config -d 'Properties file with settings of the producer.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l transactional-id -d 'Send in transactions under this lasting name; an earlier producer of the name is fenced.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l transaction-records -d 'Commit after so many records (default 0: the whole input is one transaction).' -x
 complete -c kt -n '__fish_seen_subcommand_from console-producer' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__fish_seen_subcommand_from console-producer' -l help -d 'Show this text and stop.'
 complete -c kt -n '__fish_seen_subcommand_from console-producer' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
@@ -74,6 +76,41 @@ complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l enable-syste
 complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l help -d 'Show this text and stop.'
 complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a consumer-groups -d 'List, describe and delete consumer groups, and move their offsets.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l list -d 'Print the names of groups.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l describe -d 'Show offsets and lag of groups, their members, or their state.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l delete -d 'Delete groups without members, with their offsets.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l reset-offsets -d 'Move the committed offsets of groups without members.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l delete-offsets -d 'Forget the committed offsets of topics.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l validate-regex -d 'Check a regular expression as brokers do (RE2 syntax).' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l group -d 'The group; may be given several times.' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l all-groups -d 'All groups of consumers.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l topic -d 'The topic, or topic:0,1 for partitions; may be repeated.' -x -a '(kt completion --topics 2>/dev/null)'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l all-topics -d 'With --reset-offsets: all topics the group has offsets of.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l offsets -d 'With --describe: offsets and lag (what it does anyway).'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l members -d 'With --describe: the members.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l state -d 'With --describe: the state. With --list: show states, or only groups in these (commas between).' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l type -d 'With --list: show types, or only groups of these (classic, consumer).' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l verbose -d 'With --describe: more columns.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l to-earliest -d 'Reset to the first offset there is.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l to-latest -d 'Reset to the end.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l to-current -d 'Reset to the committed offset (the end where there is none): to export offsets.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l to-offset -d 'Reset to this offset.' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l shift-by -d 'Reset to the committed offset plus this (it may be negative).' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l by-duration -d 'Reset to the first record of the last P1DT2H3M4S.' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l to-datetime -d 'Reset to the first record at or after 2026-01-31T13:45:00.000.' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l from-file -d 'Reset to the offsets in a file: CSV (topic,partition,offset, or with the group in front) or lines of JSON.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l dry-run -d 'Only show what --reset-offsets would do.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l execute -d 'Do it.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l export -d 'Show it as CSV, for --from-file.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l timeout -d 'How long each request may take, in ms.' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l undo-file -d 'Where --execute notes the offsets from before, for --from-file. Default: a new file in this directory, named after the group and the time.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l no-undo-file -d 'With --execute: note nothing.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
 complete -c kt -n __fish_use_subcommand -a get-offsets -d 'Print offsets of partitions, by time.'
 complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
 complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l topic -d 'Topics: a regular expression for the whole name. Default: all.' -x -a '(kt completion --topics 2>/dev/null)'

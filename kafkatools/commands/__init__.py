@@ -12,6 +12,7 @@ COMMANDS = {
     "topics": "topics",
     "console-producer": "console_producer",
     "console-consumer": "console_consumer",
+    "consumer-groups": "consumer_groups",
     "get-offsets": "get_offsets",
     "dump-log": "dump_log",
     "storage": "storage",

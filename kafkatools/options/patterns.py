@@ -7,7 +7,10 @@ translated. Sources: org.apache.kafka.server.util.TopicFilter.IncludeList, java.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+_Key = TypeVar("_Key")
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics of the brokers themselves (org.apache.kafka.common.internals.Topic)."""
@@ -53,7 +56,17 @@ def java_hash(text: str) -> int:
     return code
 
 
-def java_map_order(keys: Iterable[str], capacity: int = 16) -> list[str]:
+def partition_hash(partition: tuple[str, int]) -> int:
+    """TopicPartition.hashCode, as an unsigned 32-bit number."""
+    topic, index = partition
+    return (31 * (31 + index) + java_hash(topic)) & 0xFFFFFFFF
+
+
+def java_map_order(
+    keys: Iterable[_Key],
+    capacity: int = 16,
+    hash_of: Callable[[_Key], int] = java_hash,  # type: ignore[assignment]
+) -> list[_Key]:
     """The keys in the order in which a java.util.HashMap of that initial capacity, filled in this order, lists them."""
     filled = list(keys)
     size = 1
@@ -62,8 +75,8 @@ def java_map_order(keys: Iterable[str], capacity: int = 16) -> list[str]:
     while len(filled) > size * 0.75:
         size *= 2
 
-    def bucket(key: str) -> int:
-        code = java_hash(key)
+    def bucket(key: _Key) -> int:
+        code = hash_of(key)
         return (code ^ code >> 16) & (size - 1)
 
     return sorted(filled, key=bucket)

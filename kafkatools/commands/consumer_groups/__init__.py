@@ -1,0 +1,298 @@
+"""kt consumer-groups: what kafka-consumer-groups.sh does (org.apache.kafka.tools.consumer.group.ConsumerGroupCommand).
+
+The rules of the options are ConsumerGroupCommandOptions.checkArgs in its order, after them those of ours: an option
+that would mean nothing is refused. The actions are in modules of their own (`describe`, `reset`), listing
+and deleting are here. Of several groups each ends for itself: what failed is named on stderr, the rest is done, exit 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.consumer_groups.session import FAILED, TYPES, Session, chosen_groups, consumer_groups
+from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    ExactlyOne,
+    Option,
+    Refusal,
+    Requirement,
+    Rule,
+    client_settings,
+    command_config,
+    java_long,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.groups import GroupListing
+    from kafkatools.core.errors import KafkaError
+
+_PREFIX = "Error: "
+_ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
+_SCENARIOS = (
+    "to-offset",
+    "to-datetime",
+    "by-duration",
+    "to-earliest",
+    "to-latest",
+    "to-current",
+    "shift-by",
+    "from-file",
+)
+_SCENARIOS_IN_MESSAGE = (
+    "[[from-file], [shift-by], [to-offset], [to-earliest], [to-current], [to-latest], [by-duration], [to-datetime]]"
+)
+STATES = ("Dead", "CompletingRebalance", "Stable", "Assigning", "Empty", "PreparingRebalance", "Reconciling")
+
+OPTIONS = (
+    Option("--list", "Print the names of groups."),
+    Option("--describe", "Show offsets and lag of groups, their members, or their state."),
+    Option("--delete", "Delete groups without members, with their offsets."),
+    Option("--reset-offsets", "Move the committed offsets of groups without members."),
+    Option("--delete-offsets", "Forget the committed offsets of topics."),
+    Option("--validate-regex", "Check a regular expression as brokers do (RE2 syntax).", value="REGEX"),
+    BOOTSTRAP_SERVER,
+    Option("--group", "The group; may be given several times.", value="GROUP", repeatable=True),
+    Option("--all-groups", "All groups of consumers."),
+    Option("--topic", "The topic, or topic:0,1 for partitions; may be repeated.", value="TOPIC", repeatable=True),
+    Option("--all-topics", "With --reset-offsets: all topics the group has offsets of."),
+    Option("--offsets", "With --describe: offsets and lag (what it does anyway)."),
+    Option("--members", "With --describe: the members."),
+    Option(
+        "--state",
+        "With --describe: the state. With --list: show states, or only groups in these (commas between).",
+        value="STATE,...",
+        optional_value=True,
+        implied="",
+        choices=STATES,
+    ),
+    Option(
+        "--type",
+        "With --list: show types, or only groups of these (classic, consumer).",
+        value="TYPE,...",
+        optional_value=True,
+        implied="",
+        choices=("classic", "consumer"),
+    ),
+    Option("--verbose", "With --describe: more columns."),
+    Option("--to-earliest", "Reset to the first offset there is."),
+    Option("--to-latest", "Reset to the end."),
+    Option("--to-current", "Reset to the committed offset (the end where there is none): to export offsets."),
+    Option("--to-offset", "Reset to this offset.", value="OFFSET", type=java_long),
+    Option(
+        "--shift-by", "Reset to the committed offset plus this (it may be negative).", value="COUNT", type=java_long
+    ),
+    Option("--by-duration", "Reset to the first record of the last P1DT2H3M4S.", value="DURATION"),
+    Option("--to-datetime", "Reset to the first record at or after 2026-01-31T13:45:00.000.", value="TIME"),
+    Option(
+        "--from-file",
+        "Reset to the offsets in a file: CSV (topic,partition,offset, or with the group in front) or lines of JSON.",
+        value="FILE",
+    ),
+    Option("--dry-run", "Only show what --reset-offsets would do."),
+    Option("--execute", "Do it."),
+    Option("--export", "Show it as CSV, for --from-file."),
+    Option("--timeout", "How long each request may take, in ms.", value="MS", type=java_long, default=30000),
+    command_config(),
+    Option(
+        "--undo-file",
+        "Where --execute notes the offsets from before, for --from-file. Default: a new file in this directory, named "
+        "after the group and the time.",
+        value="FILE",
+        ours=True,
+    ),
+    Option("--no-undo-file", "With --execute: note nothing.", ours=True),
+)
+
+_NO_TOPIC_WITH_DELETE = "The consumer does not support topic-specific offset deletion from a consumer group."
+_TAKES_GROUPS = "Option [{0}] takes one of these options: [group], [all-groups]"
+_ONLY_WITH = 'Option "[{0}]" can only be used with option "[{1}]"'
+
+
+def _needs(option: str, *actions: str) -> Requirement:
+    """A rule of ours: without one of these actions the option would mean nothing."""
+    return Requirement(actions, when=(option,), message=_ONLY_WITH.format(option, '" or "'.join(actions)))
+
+
+def _available(option: str, *actions: str) -> Requirement:
+    message = f"Option(s) [{option}] are unavailable given other options on the command line"
+    return Requirement(actions, when=(option,), message=message)
+
+
+RULES: tuple[Rule, ...] = (
+    *(_available(option, "describe") for option in ("members", "verbose", "offsets")),
+    _available("state", "describe", "list"),
+    _available("type", "list"),
+    Requirement(("group", "all-groups"), when=("describe",), message=_TAKES_GROUPS.format("describe")),
+    *(
+        Refusal(one, (other,), "Option [describe] takes at most one of these options: [members], [offsets], [state]",
+                when=("describe",))
+        for one, other in (("members", "offsets"), ("members", "state"), ("offsets", "state"))
+    ),
+    Requirement(("group", "all-groups"), when=("delete",), message=_TAKES_GROUPS.format("delete")),
+    Refusal("delete", ("topic",), _NO_TOPIC_WITH_DELETE),
+    *(
+        Requirement((one,), when=("delete-offsets",),
+                    message="Option [delete-offsets] takes the following options: [group], [topic]")
+        for one in ("group", "topic")
+    ),
+    Refusal("dry-run", ("execute",), "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
+            when=("reset-offsets",)),
+    Requirement(("group", "all-groups"), when=("reset-offsets",), message=_TAKES_GROUPS.format("reset-offsets")),
+    *(Refusal(one, _SCENARIOS[at + 1 :], when=("reset-offsets",)) for at, one in enumerate(_SCENARIOS)),
+    Refusal("group", ("all-groups", "list")),
+    Refusal("topic", ("list", "describe")),
+    ExactlyOne(_ACTIONS, "Command must include exactly one action: " + ", ".join(f"--{one}" for one in _ACTIONS)),
+    Requirement(("all-topics", "topic"), when=("reset-offsets",), unless=("from-file",),
+                message="One of the reset scopes should be defined: --all-topics, --topic."),
+    Requirement(_SCENARIOS, when=("reset-offsets",),
+                message=f"Option '[reset-offsets]' requires one of the following scenarios: {_SCENARIOS_IN_MESSAGE}"),
+    Refusal("topic", ("all-topics", "from-file")),
+    Refusal("all-topics", ("from-file",)),
+    *(_needs(option, "reset-offsets") for option in ("all-topics", *_SCENARIOS, "dry-run", "execute", "export")),
+    _needs("all-groups", "describe", "delete", "reset-offsets"),
+    _needs("undo-file", "execute"),
+    _needs("no-undo-file", "execute"),
+    Refusal("undo-file", ("no-undo-file",)),
+)  # fmt: skip
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Carries out the one action given."""
+    if args.given("validate-regex"):
+        from kafkatools.commands.consumer_groups.regex import validate
+
+        return validate(console, args)
+    _check_values(args)
+    action = _prepare(console, args)
+    settings = client_settings(args)
+    bootstrap = console.connect(args)
+    from kafkatools.core.admin.client import AdminClient
+
+    with AdminClient(bootstrap, settings, console.clock) as admin:
+        admin.timeout_ms = args.timeout
+        return action(Session(console, args, admin))
+
+
+def _check_values(args: Args) -> None:
+    if args.describe and args.state:
+        raise UsageError("Option [describe] does not take a value for [state]")
+    if args.timeout < 0:
+        raise UsageError(f"{FAILED}--timeout takes milliseconds, not {args.timeout}")
+    if args.delete_offsets and len(args.group) > 1:
+        raise UsageError(f"{FAILED}Found multiple arguments for option group, but you asked for only one")
+
+
+def _prepare(console: Console, args: Args) -> Callable[[Session], ExitStatus]:
+    """Reads the values of the chosen action before anything is contacted; what is left to do."""
+    if args.describe:
+        from kafkatools.commands.consumer_groups.describe import prepare_describe
+
+        return prepare_describe(args)
+    if args.reset_offsets:
+        from kafkatools.commands.consumer_groups.reset import prepare_reset
+
+        return prepare_reset(console, args)
+    if args.delete_offsets:
+        from kafkatools.commands.consumer_groups.reset import prepare_delete_offsets
+
+        return prepare_delete_offsets(args)
+    if args.delete:
+        return _delete
+    return _prepare_list(args)
+
+
+# -- list --
+
+
+def _prepare_list(args: Args) -> Callable[[Session], ExitStatus]:
+    states = _chosen(args.state or "", STATES, "Invalid state list '{}'. Valid states are: {}")
+    types = _chosen(args.type or "", TYPES, "Invalid types list '{}'. Valid types are: {}")
+    return lambda session: _list(session, states, types)
+
+
+def _chosen(text: str, valid: Sequence[str], message: str) -> tuple[str, ...]:
+    """Words of a list in Kafka's spelling; capitals do not matter."""
+    by_name = {one.lower(): one for one in valid}
+    words = [word.strip().lower() for word in text.split(",")] if text else []
+    if any(word not in by_name for word in words):
+        raise UsageError(message.format(text, ", ".join(valid)))
+    return tuple(dict.fromkeys(by_name[word] for word in words))
+
+
+def _list(session: Session, states: tuple[str, ...], types: tuple[str, ...]) -> ExitStatus:
+    listings, is_complete = consumer_groups(session, states, types or TYPES)
+    args = session.args
+    if args.json:
+        for listing in sorted(listings):
+            row = {"group": listing.group_id, "type": listing.type, "state": listing.state}
+            session.print_json({**row, "protocol_type": listing.protocol_type})
+    elif args.given("state") or args.given("type"):
+        for line in _listing_lines(listings, with_type=args.given("type"), with_state=args.given("state")):
+            session.console.print(line)
+    else:
+        for listing in listings:
+            session.console.print(listing.group_id)
+    return ExitStatus.OK if is_complete else ExitStatus.FAILED
+
+
+def _listing_lines(listings: Sequence[GroupListing], *, with_type: bool, with_state: bool) -> Iterable[str]:
+    """ConsumerGroupCommand.printGroupInfo."""
+    width = max([15, *(len(listing.group_id) for listing in listings)]) + 10
+    line = f"%-{width}s" + " %-20s" * (with_type + with_state)
+    yield line % ("GROUP", *(["TYPE"] * with_type), *(["STATE"] * with_state))
+    for listing in listings:
+        yield line % (listing.group_id, *([listing.type] * with_type), *([listing.state] * with_state))
+
+
+# -- delete --
+
+
+def _delete(session: Session) -> ExitStatus:
+    from kafkatools.core.admin.groups import delete_groups
+    from kafkatools.options.patterns import java_map_order
+
+    names, is_complete = chosen_groups(session, "Deleting")
+    outcome = delete_groups(session.admin, names)
+    ordered = java_map_order(outcome)
+    failed = [name for name in ordered if outcome[name] is not None]
+    if session.args.json:
+        for name in ordered:
+            error = outcome[name]
+            session.print_json(
+                {"group": name, "deleted": error is None, "error": None if error is None else str(error)}
+            )
+    else:
+        _say_deleted(session.console, ordered, {name: outcome[name] for name in failed})
+    return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
+
+
+def _say_deleted(console: Console, names: Sequence[str], failed: dict[str, KafkaError | None]) -> None:
+    done = ", ".join(f"'{name}'" for name in names if name not in failed)
+    if not failed:
+        console.print(f"Deletion of requested consumer groups ({done}) was successful.")
+        return
+    console.error(_PREFIX + "Deletion of some consumer groups failed:")
+    for name, error in failed.items():
+        console.error(f"* Group '{name}' could not be deleted due to: {error}")
+    if done:
+        console.print(f"\nThese consumer groups were deleted successfully: {done}")
+
+
+COMMAND = Command(
+    "consumer-groups",
+    "List, describe and delete consumer groups, and move their offsets.",
+    options=OPTIONS,
+    run=run,
+    rules=RULES,
+    error_prefix=FAILED,
+    examples=(
+        "kt consumer-groups --describe --all-groups",
+        "kt consumer-groups --reset-offsets --group billing --topic orders --to-datetime 2026-01-31T13:45:00.000 "
+        "--dry-run",
+    ),
+)

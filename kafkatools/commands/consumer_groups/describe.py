@@ -1,0 +1,132 @@
+"""kt consumer-groups --describe: offsets and lag, members or state of groups, in name order.
+
+A group that cannot be described is named on stderr, and so is a partition whose end cannot be told; the others are
+shown. A partition of a topic that is gone keeps its row without an end, and does not make the command fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import ExitStatus
+
+if TYPE_CHECKING:
+    from kafkatools.commands.consumer_groups.session import Session
+    from kafkatools.commands.consumer_groups.view import GroupView, Views
+    from kafkatools.core.admin.groups import GroupDescription
+    from kafkatools.options import Args
+
+_REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+
+
+def prepare_describe(args: Args) -> Callable[[Session], ExitStatus]:
+    """What --describe does with these options."""
+    if args.members or args.state is not None:
+        return _describe_members_or_state
+    return _describe_offsets
+
+
+def _describe_members_or_state(session: Session) -> ExitStatus:
+    from kafkatools.commands.consumer_groups.session import chosen_groups
+    from kafkatools.core.admin.groups import describe_groups
+
+    names, is_complete = chosen_groups(session, "")
+    descriptions = describe_groups(session.admin, names)
+    status = ExitStatus.OK if is_complete else ExitStatus.FAILED
+    for name in sorted(descriptions):
+        description = descriptions[name]
+        if description.error is not None:
+            session.complain_of_group(name, description.error)
+            status = ExitStatus.FAILED
+        elif session.args.json:
+            session.print_json(_members_or_state_json(session.args, description))
+        else:
+            _show_members_or_state(session, description)
+    return status
+
+
+def _show_members_or_state(session: Session, description: GroupDescription) -> None:
+    from kafkatools.commands.consumer_groups.tables import members_table, state_table
+
+    table = members_table if session.args.members else state_table
+    say_state(session, description)
+    for line in table(description, verbose=session.args.verbose):
+        session.console.print(line)
+
+
+def _members_or_state_json(args: Args, description: GroupDescription) -> dict[str, Any]:
+    from kafkatools.commands.consumer_groups.view import member_json
+
+    head = {"group": description.group_id, "type": description.type, "state": description.state}
+    if args.members:
+        return {**head, "members": [member_json(member) for member in description.members]}
+    where = description.coordinator
+    return {
+        **head,
+        "coordinator": {"id": where.node, "host": where.host, "port": where.port},
+        "assignor": description.assignor or None,
+        "group_epoch": description.group_epoch,
+        "target_assignment_epoch": description.target_assignment_epoch,
+        "members": len(description.members),
+    }
+
+
+def say_state(session: Session, description: GroupDescription) -> None:
+    """What Kafka's tool says of a group's state in front of its table (shouldPrintMemberState)."""
+    name = description.group_id
+    if description.state == "Empty":
+        session.console.error(f"Consumer group '{name}' has no active members.")
+    elif description.state in _REBALANCING:
+        session.console.error(f"Warning: Consumer group '{name}' is rebalancing.")
+    elif description.state == "Dead":
+        session.console.error(f"Error: Consumer group '{name}' does not exist.")
+
+
+def _describe_offsets(session: Session) -> ExitStatus:
+    from kafkatools.commands.consumer_groups.session import chosen_groups
+    from kafkatools.commands.consumer_groups.view import collect
+
+    names, is_complete = chosen_groups(session, "")
+    views = collect(session.admin, names)
+    status = complain_of_views(session, views)
+    for view in views.groups:
+        if view.error is None:
+            _show_offsets(session, view)
+    return status if is_complete else ExitStatus.FAILED
+
+
+def complain_of_views(session: Session, views: Views) -> ExitStatus:
+    """Names what could not be told."""
+    status = ExitStatus.OK
+    for view in views.groups:
+        if view.error is not None:
+            session.complain_of_group(view.group_id, view.error)
+            status = ExitStatus.FAILED
+    gone = sorted({topic for (topic, _), error in views.end_errors.items() if _is_gone(error)})
+    if gone:
+        session.complain(
+            f"Warning: gone since offsets of them were committed: {', '.join(gone)}", "UNKNOWN_TOPIC_OR_PARTITION"
+        )
+    for (topic, partition), error in sorted(views.end_errors.items()):
+        if not _is_gone(error):
+            session.complain(f"Error: the end of {topic}-{partition} is not known: {error}", error.name)
+            status = ExitStatus.FAILED
+    return status
+
+
+def _is_gone(error: Any) -> bool:
+    return bool(error.name == "UNKNOWN_TOPIC_OR_PARTITION")
+
+
+def _show_offsets(session: Session, view: GroupView) -> None:
+    from kafkatools.commands.consumer_groups.tables import offsets_table
+    from kafkatools.commands.consumer_groups.view import group_json, partition_json
+
+    if session.args.json:
+        session.print_json({**group_json(view), "partitions": [partition_json(row) for row in view.rows]})
+        return
+    say_state(session, view.description)
+    if view.rows and view.description.state != "Dead":
+        lines: Sequence[str] = list(offsets_table(view, verbose=session.args.verbose))
+        session.console.print("\n".join(lines))

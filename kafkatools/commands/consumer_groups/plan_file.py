@@ -1,0 +1,270 @@
+"""Plans of offsets as files: what --reset-offsets --export writes, --from-file reads and --execute leaves for undoing.
+
+A file is CSV, `topic,partition,offset` or with the group in front (CsvUtils), or lines of JSON with the keys `group`,
+`topic`, `partition`, `offset` and, if wanted, `leader_epoch` and `metadata`; the first character tells. The offset
+`none` (JSON: null) says that there is no committed offset: it will be deleted. Every mistake is named with its line.
+"""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import os
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkatools.exit_status import CommandError
+
+if TYPE_CHECKING:
+    from kafkatools.core.group.metadata import OffsetAndMetadata
+
+TopicPartition = tuple[str, int]
+NO_OFFSET = "none"
+_MAX_SHOWN = 20
+_MAX_UNQUOTED = 24
+_MAX_LONG = 2**63 - 1
+_MAX_INT = 2**31 - 1
+
+
+class PlanLine(NamedTuple):
+    """One line: an offset for a partition of a group, or None to have none."""
+
+    number: int
+    group_id: str
+    topic: str
+    partition: int
+    offset: int | None
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class _BadLine(ValueError):
+    """What is wrong with a line."""
+
+
+class PlanFile(NamedTuple):
+    """A file that was read. `group_ids` in the order in which they appear."""
+
+    path: str
+    lines: tuple[PlanLine, ...]
+
+    @property
+    def group_ids(self) -> list[str]:
+        """The groups it is about."""
+        return list(dict.fromkeys(line.group_id for line in self.lines))
+
+    def of_group(self, group_id: str) -> dict[TopicPartition, PlanLine]:
+        """The lines of one group by partition."""
+        return {(line.topic, line.partition): line for line in self.lines if line.group_id == group_id}
+
+
+def read_plan(path: str, group_ids: Collection[str] | None) -> PlanFile:
+    """Reads a file for these groups (None: any). Raises CommandError that names each bad line, and nothing is used."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            text = file.read()
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path} is not UTF-8 (byte {error.start})") from None
+    except OSError as error:
+        raise CommandError(f"Unable to read file {path}: {error.strerror}") from None
+    reader = _json_lines if text.lstrip().startswith("{") else _csv_lines
+    only = next(iter(group_ids)) if group_ids is not None and len(group_ids) == 1 else None
+    lines: list[PlanLine] = []
+    problems: list[str] = []
+    seen: dict[tuple[str, str, int], int] = {}
+    for number, found in reader(text, only):
+        if isinstance(found, str):
+            problems.append(f"{path} line {number}{found}")
+            continue
+        problem = _misplaced(found, group_ids, seen)
+        if problem:
+            problems.append(f"{path} line {number}: {problem}")
+        lines.append(found)
+    refuse(problems)
+    if not lines:
+        raise CommandError(f"{path} holds no offsets")
+    return PlanFile(path, tuple(lines))
+
+
+def refuse(problems: list[str]) -> None:
+    """Raises CommandError with what is wrong, one line each, when there is something."""
+    if not problems:
+        return
+    shown = problems[:_MAX_SHOWN]
+    if len(problems) > len(shown):
+        shown.append(f"and {len(problems) - len(shown)} more")
+    raise CommandError(shown[0], hint="\n".join(shown[1:]))
+
+
+def _misplaced(line: PlanLine, group_ids: Collection[str] | None, seen: dict[tuple[str, str, int], int]) -> str:
+    """A line for a group that was not asked for, or the second one for a partition."""
+    if group_ids is not None and line.group_id not in group_ids:
+        return f"group {line.group_id} is not among the groups given"
+    before = seen.setdefault((line.group_id, line.topic, line.partition), line.number)
+    if before != line.number:
+        return f"{line.topic}-{line.partition} of group {line.group_id} stands in line {before} already"
+    return ""
+
+
+def _csv_lines(text: str, only: str | None) -> Iterator[tuple[int, PlanLine | str]]:
+    reader = csv.reader(io.StringIO(text), strict=True)
+    width = 0
+    while True:
+        number = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield number, f": {error}"
+            continue
+        if not cells or not any(cell.strip() for cell in cells):
+            continue
+        try:
+            width = _checked_width(cells, width, only)
+            yield number, _csv_line(number, cells, only)
+        except _BadLine as bad:
+            yield number, str(bad)
+
+
+def _checked_width(cells: list[str], width: int, only: str | None) -> int:
+    if len(cells) not in (3, 4):
+        raise _BadLine(f": {len(cells)} columns; topic,partition,offset or group,topic,partition,offset is expected")
+    if width and len(cells) != width:
+        raise _BadLine(f": {len(cells)} columns where the lines before have {width}")
+    if len(cells) == 3 and only is None:
+        raise _BadLine(": a line without a group is for one --group alone")
+    return len(cells)
+
+
+def _csv_line(number: int, cells: list[str], only: str | None) -> PlanLine:
+    group_id = cells[0] if len(cells) == 4 else only or ""
+    topic, partition, offset = cells[-3:]
+    column = len(cells) - 2
+    if not topic:
+        raise _BadLine(f", column {column}: the topic is missing")
+    return PlanLine(
+        number,
+        group_id,
+        topic,
+        _number(partition, column + 1, "partition", _MAX_INT),
+        None if offset.strip() == NO_OFFSET else _number(offset, column + 2, "offset", _MAX_LONG),
+    )
+
+
+def _number(text: str, column: int, what: str, most: int) -> int:
+    cleaned = text.strip()
+    if not (cleaned.isascii() and cleaned.isdigit()) or int(cleaned) > most:
+        expected = f"a number or {NO_OFFSET}" if what == "offset" else "a number"
+        raise _BadLine(f", column {column}: {what} '{text}' is not {expected}")
+    return int(cleaned)
+
+
+def _json_lines(text: str, only: str | None) -> Iterator[tuple[int, PlanLine | str]]:
+    import json
+
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            yield number, _json_line(number, json.loads(line), only)
+        except json.JSONDecodeError as error:
+            yield number, f", column {error.colno}: {error.msg}"
+        except _BadLine as bad:
+            yield number, str(bad)
+
+
+def _json_line(number: int, row: Any, only: str | None) -> PlanLine:
+    if not isinstance(row, Mapping):
+        raise _BadLine(": no JSON object")
+    missing = [key for key in ("topic", "partition", "offset") if key not in row]
+    if missing:
+        raise _BadLine(f": {missing[0]} is missing")
+    group_id, epoch = row.get("group", only), row.get("leader_epoch")
+    metadata = row.get("metadata")
+    offset = row["offset"]
+    _ensure(isinstance(group_id, str), "group", group_id, "a text")
+    _ensure(isinstance(row["topic"], str) and bool(row["topic"]), "topic", row["topic"], "a text")
+    _ensure(_is_number(row["partition"], _MAX_INT), "partition", row["partition"], "a number")
+    _ensure(offset is None or _is_number(offset, _MAX_LONG), "offset", offset, "a number or null")
+    _ensure(epoch is None or _is_number(epoch, _MAX_INT), "leader_epoch", epoch, "a number or null")
+    _ensure(metadata is None or isinstance(metadata, str), "metadata", metadata, "a text")
+    return PlanLine(
+        number, str(group_id), row["topic"], row["partition"], offset, -1 if epoch is None else epoch, metadata or ""
+    )
+
+
+def _is_number(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def _ensure(is_good: bool, key: str, value: object, expected: str) -> None:
+    if not is_good:
+        raise _BadLine(f": {key} {value!r} is not {expected}")
+
+
+# -- writing --
+
+
+def csv_cell(text: str) -> str:
+    """A text as Jackson's CSV writer puts it: quoted when it is long or holds anything below `-`."""
+    if len(text) <= _MAX_UNQUOTED and all(character >= "-" for character in text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def csv_line(group_id: str | None, key: TopicPartition, offset: int | None) -> str:
+    """A line of a plan; without the group when it is None."""
+    group = "" if group_id is None else csv_cell(group_id) + ","
+    return f"{group}{csv_cell(key[0])},{key[1]},{NO_OFFSET if offset is None else offset}"
+
+
+def plan_json(group_id: str, key: TopicPartition, new: OffsetAndMetadata | None) -> dict[str, Any]:
+    """A line of a plan in JSON."""
+    return {
+        "group": group_id,
+        "topic": key[0],
+        "partition": key[1],
+        "offset": None if new is None else new.offset,
+        "leader_epoch": None if new is None or new.leader_epoch < 0 else new.leader_epoch,
+        "metadata": None if new is None else new.metadata,
+    }
+
+
+def write_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> None:
+    """Notes the offsets from before: JSON when the name ends in .json or .jsonl, else CSV. Never overwrites a file.
+
+    The file is whole and on the disk under its name, or not there. Raises OSError.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "x", encoding="utf-8", newline="") as file:
+            file.writelines(_undo_lines(before, is_json=path.endswith((".json", ".jsonl"))))
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, path)
+    except BaseException:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
+        raise
+    directory = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _undo_lines(
+    before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]], *, is_json: bool
+) -> Iterator[str]:
+    from kafkatools.output import json_line
+
+    for group_id, offsets in before.items():
+        for key, old in sorted(offsets.items()):
+            if is_json:
+                yield json_line(plan_json(group_id, key, old)) + "\n"
+            else:
+                yield csv_line(group_id, key, None if old is None else old.offset) + "\n"

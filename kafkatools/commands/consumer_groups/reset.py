@@ -1,0 +1,318 @@
+"""kt consumer-groups --reset-offsets and --delete-offsets (ConsumerGroupCommand.resetOffsets, OffsetsUtils).
+
+First everything on the command line and in files is read, then the new offsets of all groups are worked out, then what
+was before is noted in the undo file, and only then something changes. A group with members is refused with Kafka's
+words and who they are; the other groups are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import java_int
+
+if TYPE_CHECKING:
+    from kafkatools.commands.consumer_groups.plan_file import PlanFile
+    from kafkatools.commands.consumer_groups.session import Session
+    from kafkatools.console import Console
+    from kafkatools.core.admin.groups import GroupDescription
+    from kafkatools.core.errors import KafkaError
+    from kafkatools.core.group.metadata import OffsetAndMetadata
+    from kafkatools.options import Args
+
+TopicPartition = tuple[str, int]
+_DRY_RUN = (
+    "WARN: No action will be performed as the --execute option is missing. In version 5.0, this command will require "
+    "either --dry-run or --execute to be specified. You should add the --dry-run option explicitly if you are "
+    "scripting this command and want to keep the current default behavior without prompting."
+)
+_INACTIVE = ("Empty", "Dead")
+
+
+class TopicScope(NamedTuple):
+    """What --topic names: whole topics, and partitions."""
+
+    topics: tuple[str, ...]
+    partitions: tuple[TopicPartition, ...]
+
+
+class Reset(NamedTuple):
+    """What --reset-offsets is to do, read from the command line. `scope` None: all topics of the group."""
+
+    scope: TopicScope | None
+    plan: PlanFile | None
+    timestamp: int | None
+
+
+class GroupPlan(NamedTuple):
+    """New offsets of a group, in the order of Kafka's hash maps; None: it is to have none."""
+
+    group_id: str
+    offsets: dict[TopicPartition, OffsetAndMetadata | None]
+
+
+def topic_scope(arguments: Iterable[str], prefix: str = "") -> TopicScope:
+    """Reads `orders` and `orders:0,1` (OffsetsUtils.parseTopicsWithPartitions). Raises UsageError in its words."""
+    topics: list[str] = []
+    partitions: list[TopicPartition] = []
+    for argument in arguments:
+        if ":" not in argument:
+            topics.append(argument)
+            continue
+        parts = argument.rstrip(":").split(":")
+        if len(parts) != 2:
+            raise UsageError(f"{prefix}Invalid topic arg '{argument}', expected topic name and partitions")
+        for text in parts[1].split(","):
+            try:
+                partitions.append((parts[0], java_int(text)))
+            except ValueError:
+                raise UsageError(f"{prefix}Invalid partition '{text}' specified in topic arg '{argument}''") from None
+    return TopicScope(tuple(dict.fromkeys(topics)), tuple(dict.fromkeys(partitions)))
+
+
+def partitions_of(session: Session, scope: TopicScope) -> tuple[list[TopicPartition], dict[str, KafkaError]]:
+    """The partitions meant, those named first, and the topics that cannot be described."""
+    from kafkatools.core.admin.topics import describe_topics
+
+    found = list(scope.partitions)
+    errors: dict[str, KafkaError] = {}
+    described = describe_topics(session.admin, names=scope.topics) if scope.topics else {}
+    for name, topic in described.items():
+        if topic.error is not None:
+            errors[name] = topic.error
+        found += [(name, part.partition) for part in topic.partitions]
+    return list(dict.fromkeys(found)), errors
+
+
+# -- reset --
+
+
+def prepare_reset(console: Console, args: Args) -> Callable[[Session], ExitStatus]:
+    """Reads everything that needs no broker. Raises UsageError and CommandError."""
+    scope = topic_scope(args.topic) if args.topic else None
+    timestamp = _timestamp(console, args)
+    plan = None
+    if args.from_file is not None:
+        from kafkatools.commands.consumer_groups.plan_file import read_plan
+
+        plan = read_plan(args.from_file, None if args.all_groups else args.group)
+    if not args.dry_run and not args.execute:
+        console.error(_DRY_RUN)
+    return lambda session: _reset(session, Reset(scope, plan, timestamp))
+
+
+def _timestamp(console: Console, args: Args) -> int | None:
+    from kafkatools.commands.consumer_groups.times import parse_datetime, parse_duration
+
+    try:
+        if args.to_datetime is not None:
+            return parse_datetime(args.to_datetime)
+        if args.by_duration is not None:
+            return console.clock.wall_ms() - parse_duration(args.by_duration)
+    except ValueError as error:
+        raise UsageError(args.command.error_prefix + str(error)) from None
+    return None
+
+
+def _reset(session: Session, reset: Reset) -> ExitStatus:
+    from kafkatools.commands.consumer_groups.session import chosen_groups
+    from kafkatools.core.admin.groups import describe_groups
+    from kafkatools.options.patterns import java_map_order
+
+    args = session.args
+    is_complete = True
+    if reset.plan is not None and args.all_groups:
+        names = reset.plan.group_ids
+    else:
+        names, is_complete = chosen_groups(session, "Resetting" if args.execute else "")
+    ordered = java_map_order(names)
+    descriptions = describe_groups(session.admin, ordered)
+    inactive = [name for name in ordered if _may_reset(session, descriptions[name])]
+    plans, is_planned = _plan(session, reset, inactive)
+    is_done = True
+    if args.execute:
+        from kafkatools.commands.consumer_groups.undo import carry_out
+
+        plans, is_done = carry_out(session, plans)
+    _show(session, ordered, plans)
+    is_good = is_complete and is_planned and is_done and len(inactive) == len(ordered)
+    return ExitStatus.OK if is_good else ExitStatus.FAILED
+
+
+def _may_reset(session: Session, description: GroupDescription) -> bool:
+    """Has the group no members (or is it not there at all)? Else says so, and who they are."""
+    name = description.group_id
+    if description.error is not None and description.error.name != "GROUP_ID_NOT_FOUND":
+        session.complain_of_group(name, description.error)
+        return False
+    if description.error is not None:
+        return _is_free_name(session, name)
+    if description.state in _INACTIVE:
+        return True
+    from kafkatools.commands.consumer_groups.tables import assignment_text
+
+    message = (
+        f"Error: Assignments can only be reset if the group '{name}' is inactive, but the current state is "
+        f"{description.state}."
+    )
+    members = [member.member_id for member in description.members]
+    session.complain(message, "NON_EMPTY_GROUP", group=name, members=members)
+    if not session.args.json:
+        for member in description.members:
+            session.console.error(
+                f"  {member.member_id} (client.id {member.client_id}, host {member.host}) has "
+                f"{assignment_text(member.assignment)}"
+            )
+    return False
+
+
+def _is_free_name(session: Session, name: str) -> bool:
+    """No group of consumers has the name: is there one of another kind?"""
+    from kafkatools.core.admin.groups import SHARE, STREAMS, list_groups
+
+    kind = next((one.type for one in list_groups(session.admin).groups if one.group_id == name), "")
+    if kind not in (SHARE, STREAMS):
+        return True
+    tool = f"kafka-{kind.lower()}-groups.sh"
+    session.complain(f"Error: Group '{name}' is a {kind.lower()} group. Use {tool} to reset its offsets.", group=name)
+    return False
+
+
+def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[GroupPlan], bool]:
+    """The new offsets of each group, and whether all could be worked out."""
+    from kafkatools.commands.consumer_groups.targets import Targets
+    from kafkatools.core.admin.group_offsets import GroupOffsets, fetch_offsets
+
+    args = session.args
+    is_about_committed = reset.scope is None or args.to_current or args.given("shift-by")
+    committed: Mapping[str, GroupOffsets] = {}
+    if is_about_committed and reset.plan is None:
+        committed = fetch_offsets(session.admin, names)
+    scoped = _scoped_partitions(session, reset.scope) if reset.scope is not None else None
+    wanted: dict[str, Collection[TopicPartition]] = {}
+    is_good = True
+    for name in names:
+        offsets = committed.get(name)
+        if offsets is not None and (offsets.error is not None or offsets.errors):
+            session.complain_of_group(name, offsets.error or next(iter(offsets.errors.values())))
+            is_good = False
+        elif reset.plan is not None:
+            wanted[name] = reset.plan.of_group(name)
+        else:
+            wanted[name] = scoped if scoped is not None else offsets.offsets if offsets is not None else ()
+    targets = Targets(session, reset, wanted, committed)
+    plans = []
+    for name in wanted:
+        try:
+            plans.append(GroupPlan(name, targets.of_group(name)))
+        except CommandError as error:
+            session.complain(f"{args.command.error_prefix}{error}", group=name)
+            is_good = False
+    return plans, is_good
+
+
+def _scoped_partitions(session: Session, scope: TopicScope) -> list[TopicPartition]:
+    partitions, errors = partitions_of(session, scope)
+    if errors:
+        raise next(iter(errors.values()))
+    return partitions
+
+
+def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) -> None:
+    """Prints the new offsets: a table, CSV or JSON (OffsetsUtils.printOffsetsToReset, exportOffsetsToCsv)."""
+    from kafkatools.commands.consumer_groups.plan_file import NO_OFFSET, csv_line, plan_json
+
+    args = session.args
+    if args.json:
+        for plan in plans:
+            for key, new in plan.offsets.items():
+                session.print_json({**plan_json(plan.group_id, key, new), "executed": bool(args.execute)})
+        return
+    rows = [
+        (plan.group_id, key, None if new is None else new.offset) for plan in plans for key, new in plan.offsets.items()
+    ]
+    if args.export:
+        is_single = len(args.group) == 1
+        for group_id, key, offset in rows:
+            session.console.print(csv_line(None if is_single else group_id, key, offset))
+        session.console.print()
+        return
+    widths = max([15, *map(len, names)]), max([15, *(len(key[0]) for _, key, _ in rows)])
+    line = f"%-{widths[0]}s %-{widths[1]}s %-10s %s"
+    session.console.print()
+    if names:
+        session.console.print(line % ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"))
+    for group_id, (topic, partition), offset in rows:
+        session.console.print(line % (group_id, topic, partition, NO_OFFSET if offset is None else offset))
+
+
+# -- delete offsets --
+
+
+def prepare_delete_offsets(args: Args) -> Callable[[Session], ExitStatus]:
+    """Reads --topic."""
+    scope = topic_scope(args.topic)
+    return lambda session: _delete_offsets(session, scope)
+
+
+_KNOWN_ERRORS = ("INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_FAILED", "NON_EMPTY_GROUP")
+
+
+def _delete_offsets(session: Session, scope: TopicScope) -> ExitStatus:
+    """ConsumerGroupCommand.deleteOffsets; a topic that cannot be described is a failure too."""
+    from kafkatools.core.admin.group_offsets import delete_offsets
+
+    group_id = session.args.group[0]
+    partitions, topic_errors = partitions_of(session, scope)
+    outcome: dict[TopicPartition, KafkaError | None] = {(topic, -1): error for topic, error in topic_errors.items()}
+    result = delete_offsets(session.admin, group_id, partitions)
+    for key in partitions:
+        outcome[key] = result.error or result.errors.get(key)
+    if session.args.json:
+        _print_deleted_json(session, group_id, outcome)
+    else:
+        _print_deleted(session, group_id, result.error, outcome, bool(result.errors))
+    return ExitStatus.FAILED if result.error is not None or any(outcome.values()) else ExitStatus.OK
+
+
+def _print_deleted(
+    session: Session,
+    group_id: str,
+    error: KafkaError | None,
+    outcome: Mapping[TopicPartition, KafkaError | None],
+    has_partition_errors: bool,
+) -> None:
+    from kafkatools.commands.consumer_groups.java_names import exception_name
+
+    console = session.console
+    if error is not None and error.name in _KNOWN_ERRORS:
+        console.error(f"Error: {error}")
+    elif error is not None:
+        console.error(f"Error: Encountered some unknown error: {error.name}")
+    elif has_partition_errors:
+        console.error("Error: Encountered some partition-level error, see the follow-up details.")
+    else:
+        console.print(f"Request succeeded for deleting offsets from group {group_id}.")
+    line = f"%-{max([15, *(len(topic) for topic, _ in outcome)])}s %-10s %-15s"
+    console.print()
+    console.print(line % ("TOPIC", "PARTITION", "STATUS"))
+    for (topic, partition), problem in sorted(outcome.items(), key=lambda item: f"{item[0][0]}{item[0][1]}"):
+        status = "Successful" if problem is None else f"Error: {exception_name(problem)}: {problem}"
+        console.print(line % (topic, partition if partition >= 0 else "-", status))
+        if partition < 0:
+            console.error(f"Error: topic {topic}: {problem}")
+
+
+def _print_deleted_json(session: Session, group_id: str, outcome: Mapping[TopicPartition, KafkaError | None]) -> None:
+    for (topic, partition), problem in sorted(outcome.items()):
+        session.print_json(
+            {
+                "group": group_id,
+                "topic": topic,
+                "partition": partition if partition >= 0 else None,
+                "deleted": problem is None,
+                "error": None if problem is None else str(problem),
+            }
+        )

@@ -1,0 +1,80 @@
+"""What the actions of `kt consumer-groups` share: where they print, whom they ask, which groups are meant."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.groups import GroupListing
+    from kafkatools.core.errors import KafkaError
+    from kafkatools.options import Args
+
+FAILED = "Error: Executing consumer group command failed due to "
+TYPES = ("Consumer", "Classic")
+
+
+class Session(NamedTuple):
+    """What an action works with."""
+
+    console: Console
+    args: Args
+    admin: AdminClient
+
+    def complain(self, message: str, kind: str = "FAILED", **more: Any) -> None:
+        """A failure that does not end the run: one line on stderr."""
+        if self.args.json:
+            from kafkatools.output import json_error
+
+            self.console.error(json_error(kind, message, **more))
+        else:
+            self.console.error(message)
+
+    def complain_of_group(self, group_id: str, error: KafkaError) -> None:
+        """A group that could not be worked on. `error`'s words name it where they are Kafka's."""
+        text = str(error)
+        named = text if group_id in text else f"group {group_id}: {text}"
+        self.complain(FAILED + named, error.name, group=group_id)
+
+    def print_json(self, row: dict[str, Any]) -> None:
+        """One line of --json."""
+        from kafkatools.output import json_line
+
+        self.console.print(json_line(row))
+
+
+def consumer_groups(
+    session: Session, states: Collection[str] = (), types: Collection[str] = TYPES
+) -> tuple[list[GroupListing], bool]:
+    """All groups of consumers in the order of Kafka's hash map, and whether every broker answered.
+
+    Raises KafkaError when no broker did.
+    """
+    from kafkatools.core.admin.groups import CONSUMER_PROTOCOLS, list_groups
+    from kafkatools.options.patterns import java_map_order
+
+    found = list_groups(
+        session.admin, states=states, types=[one.lower() for one in types], protocol_types=CONSUMER_PROTOCOLS
+    )
+    if found.errors and not found.groups:
+        raise next(iter(found.errors.values()))
+    for node, error in found.errors.items():
+        session.complain(f"{FAILED}broker {node}: {error}", error.name, broker=node)
+    by_name = {listing.group_id: listing for listing in found.groups}
+    return [by_name[name] for name in java_map_order(by_name)], not found.errors
+
+
+def chosen_groups(session: Session, doing: str) -> tuple[list[str], bool]:
+    """The groups of --group or --all-groups, and whether all brokers told theirs.
+
+    With a word in `doing` what --all-groups means is said on stderr.
+    """
+    if not session.args.all_groups:
+        return list(dict.fromkeys(session.args.group)), True
+    listings, is_complete = consumer_groups(session)
+    names = [listing.group_id for listing in listings]
+    if doing and names and not session.args.json:
+        session.console.error(f"{doing} {len(names)} group{'s' * (len(names) > 1)}: {', '.join(sorted(names))}.")
+    return names, is_complete

@@ -1,0 +1,137 @@
+"""The tables of `kt consumer-groups --describe`, as ConsumerGroupCommand prints them: Java's format strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkatools.commands.consumer_groups.view import GroupView, PartitionRow
+    from kafkatools.core.admin.groups import GroupDescription, MemberDescription
+
+MISSING = "-"
+_COLUMN = 15
+
+
+def _shown(value: object) -> object:
+    return MISSING if value is None else value
+
+
+def _width(texts: Iterable[str], least: int = _COLUMN) -> int:
+    return max(least, max(map(len, texts), default=0))
+
+
+def offsets_table(view: GroupView, *, verbose: bool, extra: Sequence[str] = ()) -> Iterator[str]:
+    """Lines of one group's partitions: an empty one, the header, the rows. `extra` are columns of ours behind LAG."""
+    rows = view.rows
+    members = {id(row.member): row.member for row in rows if row.member is not None}.values()
+    group = view.group_id
+    widths = (
+        _width([group]),
+        _width({row.topic for row in rows}),
+        _width(member.member_id for member in members),
+        _width(member.host for member in members),
+    )
+    numbers = "%-15s %-15s %-15s %-15s" if verbose else "%-15s %-15s %-15s"
+    numbers += " %-15s" * len(extra)
+    line = f"%-{widths[0]}s %-{widths[1]}s %-10s {numbers} %-{widths[2]}s %-{widths[3]}s %s"
+    epoch = ("LEADER-EPOCH",) if verbose else ()
+    yield ""
+    titles = ("GROUP", "TOPIC", "PARTITION", *epoch, "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", *extra)
+    yield line % (*titles, "CONSUMER-ID", "HOST", "CLIENT-ID")
+    for row in rows:
+        member = row.member
+        who = (MISSING, MISSING, MISSING) if member is None else (member.member_id, member.host, member.client_id)
+        epochs = (_shown(row.leader_epoch),) if verbose else ()
+        times = _times(row, extra)
+        yield line % (
+            group, row.topic, row.partition, *epochs, _shown(row.offset), _shown(row.end), _shown(row.lag), *times, *who
+        )  # fmt: skip
+
+
+def _times(row: PartitionRow, extra: Sequence[str]) -> tuple[str, ...]:
+    shown = {"LAG-TIME": row.lag_ms, "BEHIND-NEWEST": row.behind_newest_ms}
+    return tuple(duration_text(shown[name]) for name in extra)
+
+
+def duration_text(ms: int | None) -> str:
+    """A time for people: `0s`, `850ms`, `12.3s`, `4m10s`, `3h05m`, `2d04h`."""
+    if ms is None:
+        return MISSING
+    seconds = ms // 1000
+    if ms == 0 or seconds >= 60:
+        return _long_text(seconds)
+    return f"{ms}ms" if ms < 1000 else f"{ms / 1000:.1f}s"
+
+
+def _long_text(seconds: int) -> str:
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if days:
+        return f"{days}d{hours % 24:02}h"
+    if hours:
+        return f"{hours}h{minutes % 60:02}m"
+    return f"{minutes}m{seconds % 60:02}s" if minutes else f"{seconds}s"
+
+
+def assignment_text(partitions: Iterable[tuple[str, int]]) -> str:
+    """`orders:0,1;pay:0`, or `-` for none."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return ";".join(sorted(f"{topic}:{','.join(map(str, each))}" for topic, each in topics.items())) or MISSING
+
+
+def members_table(description: GroupDescription, *, verbose: bool) -> Iterator[str]:
+    """Lines of one group's members; the header also when there are none."""
+    members = description.members
+    is_static = any(member.group_instance_id for member in members)
+    is_mixed = {member.is_upgraded for member in members} >= {True, False}
+    who = f"%-{_width([description.group_id])}s %-{_width(one.member_id for one in members)}s"
+    if is_static:
+        who += f" %-{_width((one.group_instance_id or '' for one in members), 17)}s"
+    who += f" %-{_width(one.host for one in members)}s %-{_width(one.client_id for one in members)}s %-15s "
+    current = _width((assignment_text(one.assignment) for one in members), 20)
+    target = _width((assignment_text(one.target_assignment or ()) for one in members), 20)
+    what = f"%-15s %-{current}s %-15s %-{target}s" + (" %s" if is_mixed else "")
+    instance = ("GROUP-INSTANCE-ID",) if is_static else ()
+    header = who % ("GROUP", "CONSUMER-ID", *instance, "HOST", "CLIENT-ID", "#PARTITIONS")
+    if verbose:
+        upgraded = ("UPGRADED",) if is_mixed else ()
+        header += what % ("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT", *upgraded)
+    yield ""
+    yield header
+    for member in members:
+        instance = (member.group_instance_id or "",) if is_static else ()
+        line = who % (
+            description.group_id, member.member_id, *instance, member.host, member.client_id, len(member.assignment)
+        )  # fmt: skip
+        if verbose:
+            line += what % _assignments(description, member, is_mixed=is_mixed)
+        yield line
+
+
+def _assignments(description: GroupDescription, member: MemberDescription, *, is_mixed: bool) -> tuple[object, ...]:
+    upgraded = () if not is_mixed else (MISSING if member.is_upgraded is None else str(member.is_upgraded).lower(),)
+    return (
+        _shown(member.member_epoch),
+        assignment_text(member.assignment),
+        _shown(description.target_assignment_epoch),
+        assignment_text(member.target_assignment or ()),
+        *upgraded,
+    )
+
+
+def state_table(description: GroupDescription, *, verbose: bool) -> Iterator[str]:
+    """Lines of one group's state."""
+    where = description.coordinator
+    coordinator = f"{where.host}:{where.port}  ({where.node})"
+    start = f"%-{_width([description.group_id])}s %-{_width([coordinator], 25)}s %-20s %-20s"
+    state: list[object] = [description.group_id, coordinator, description.assignor or MISSING, description.state]
+    titles = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE"]
+    if verbose:
+        start += " %-15s %-25s"
+        titles += ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]
+        state += [_shown(description.group_epoch), _shown(description.target_assignment_epoch)]
+    yield ""
+    yield (start + " %s") % (*titles, "#MEMBERS")
+    yield (start + " %s") % (*state, len(description.members))

@@ -1,0 +1,183 @@
+"""Where --reset-offsets moves the offsets of groups to (OffsetsUtils.resetTo..., checkOffsetsRange).
+
+Offsets of the log are asked for once for all partitions of all groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import CommandError
+
+if TYPE_CHECKING:
+    from kafkatools.commands.consumer_groups.plan_file import PlanLine
+    from kafkatools.commands.consumer_groups.reset import Reset
+    from kafkatools.commands.consumer_groups.session import Session
+    from kafkatools.core.admin.group_offsets import GroupOffsets
+    from kafkatools.core.group.metadata import OffsetAndMetadata
+
+TopicPartition = tuple[str, int]
+NewOffsets = dict[TopicPartition, "OffsetAndMetadata | None"]
+
+
+class Targets:
+    """The new offsets of every group. Raises KafkaError or CommandError when a partition does not exist."""
+
+    def __init__(
+        self,
+        session: Session,
+        reset: Reset,
+        wanted: Mapping[str, Collection[TopicPartition]],
+        committed: Mapping[str, GroupOffsets],
+    ) -> None:
+        self._session = session
+        self._reset = reset
+        self._wanted = wanted
+        self._committed = committed
+        partitions = list(dict.fromkeys(key for keys in wanted.values() for key in keys))
+        self._check_exist(partitions)
+        self._starts: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._by_time: dict[TopicPartition, int] = {}
+        if reset.plan is not None:
+            kept = {(line.topic, line.partition) for line in reset.plan.lines if line.offset is not None}
+            partitions = [key for key in partitions if key in kept]
+        self._load(partitions)
+
+    def _load(self, partitions: list[TopicPartition]) -> None:
+        """Asks for those offsets of the log that this kind of reset needs."""
+        from kafkatools.core.admin.offsets import EARLIEST, LATEST
+
+        args = self._session.args
+        is_checked = args.from_file is not None or args.given("to-offset") or args.given("shift-by")
+        if args.to_earliest or is_checked:
+            self._starts = self._log_offsets(partitions, EARLIEST)
+        if args.to_latest or args.to_current or is_checked:
+            self._ends = self._log_offsets(partitions, LATEST)
+        if self._reset.timestamp is not None:
+            self._by_time = self._log_offsets(partitions, max(0, self._reset.timestamp))
+            late = [key for key, offset in self._by_time.items() if offset < 0]
+            for topic, partition in late:
+                self._session.console.error(
+                    f"Warn: Partition {partition} from topic {topic} has no record that late. "
+                    "Falling back to latest known offset."
+                )
+            self._by_time.update(self._log_offsets(late, LATEST))
+
+    def _log_offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        from kafkatools.core.admin.offsets import list_offsets
+
+        if not partitions:
+            return {}
+        found = list_offsets(self._session.admin, dict.fromkeys(partitions, timestamp))
+        for result in found.values():
+            if result.error is not None:
+                raise result.error
+        return {key: result.offset for key, result in found.items()}
+
+    def _check_exist(self, partitions: Iterable[TopicPartition]) -> None:
+        """OffsetsUtils.checkAllTopicPartitionsValid; a plan's lines are named."""
+        from kafkatools.core.admin.topics import describe_topics
+        from kafkatools.core.errors import LeaderNotAvailable, UnknownTopicOrPartition
+
+        topics = list(dict.fromkeys(topic for topic, _ in partitions))
+        described = describe_topics(self._session.admin, names=topics) if topics else {}
+        leaders: dict[TopicPartition, int] = {}
+        for name, topic in described.items():
+            if topic.error is not None and topic.error.name != "UNKNOWN_TOPIC_OR_PARTITION":
+                raise topic.error
+            leaders.update({(name, part.partition): part.leader for part in topic.partitions})
+        missing = [key for key in partitions if key not in leaders]
+        if missing and self._reset.plan is not None:
+            self._refuse_lines(missing)
+        elif missing:
+            names = ",".join(f"{topic}-{partition}" for topic, partition in missing)
+            raise UnknownTopicOrPartition(f'The partitions "{names}" do not exist')
+        orphans = [key for key in partitions if leaders.get(key, 0) < 0]
+        if orphans:
+            names = ",".join(f"{topic}-{partition}" for topic, partition in orphans)
+            raise LeaderNotAvailable(f'The partitions "{names}" have no leader')
+
+    def _refuse_lines(self, missing: Collection[TopicPartition]) -> None:
+        """A line that deletes an offset may be of a topic that is gone."""
+        from kafkatools.commands.consumer_groups.plan_file import refuse
+
+        plan = self._reset.plan
+        if plan is None:
+            return
+        gone = set(missing)
+        refuse(
+            [
+                f"{plan.path} line {line.number}: partition {line.topic}-{line.partition} does not exist"
+                for line in plan.lines
+                if (line.topic, line.partition) in gone and line.offset is not None
+            ]
+        )
+
+    def of_group(self, group_id: str) -> NewOffsets:
+        """The new offsets of one group, in the order of Kafka's hash map. Raises CommandError."""
+        from kafkatools.options.patterns import java_map_order, partition_hash
+
+        args = self._session.args
+        keys = java_map_order(self._wanted[group_id], hash_of=partition_hash)
+        if self._reset.plan is not None:
+            return self._from_plan(self._reset.plan.of_group(group_id), keys, group_id)
+        if args.to_current:
+            return self._to_current(group_id, keys)
+        if args.given("shift-by"):
+            offsets = self._committed[group_id].offsets
+            for topic, partition in keys:
+                if (topic, partition) not in offsets:
+                    where = f"partition {topic}-{partition}"
+                    raise CommandError(f"Cannot shift offset for {where} since there is no current committed offset")
+            return self._within_range({key: offsets[key].offset + args.shift_by for key in keys})
+        if args.given("to-offset"):
+            return self._within_range(dict.fromkeys(keys, args.to_offset))
+        if args.to_earliest:
+            return _plain({key: self._starts[key] for key in keys})
+        source = self._ends if args.to_latest else self._by_time
+        return _plain({key: source[key] for key in keys})
+
+    def _to_current(self, group_id: str, keys: Iterable[TopicPartition]) -> NewOffsets:
+        from kafkatools.core.group.metadata import OffsetAndMetadata
+
+        offsets = self._committed[group_id].offsets
+        return {key: offsets.get(key) or OffsetAndMetadata(self._ends[key]) for key in keys}
+
+    def _from_plan(
+        self, lines: Mapping[TopicPartition, PlanLine], keys: Iterable[TopicPartition], group_id: str
+    ) -> NewOffsets:
+        from kafkatools.core.group.metadata import OffsetAndMetadata
+
+        new: NewOffsets = {}
+        if not lines:
+            raise CommandError(f"No reset plan for group {group_id} found.")
+        for key in keys:
+            line = lines[key]
+            if line.offset is None:
+                new[key] = None
+            else:
+                offset = self._clamped(key, line.offset)
+                new[key] = OffsetAndMetadata(offset, line.leader_epoch, line.metadata)
+        return new
+
+    def _within_range(self, requested: Mapping[TopicPartition, int]) -> NewOffsets:
+        return _plain({key: self._clamped(key, offset) for key, offset in requested.items()})
+
+    def _clamped(self, key: TopicPartition, offset: int) -> int:
+        start, end = self._starts[key], self._ends[key]
+        if start <= offset <= end:
+            return offset
+        extreme, limit = ("higher than latest", end) if offset > end else ("lower than earliest", start)
+        where = f"topic partition {key[0]}-{key[1]}"
+        self._session.console.error(
+            f"New offset ({offset}) is {extreme} offset for {where}. Value will be set to {limit}"
+        )
+        return limit
+
+
+def _plain(offsets: Mapping[TopicPartition, int]) -> NewOffsets:
+    from kafkatools.core.group.metadata import OffsetAndMetadata
+
+    return {key: OffsetAndMetadata(offset) for key, offset in offsets.items()}

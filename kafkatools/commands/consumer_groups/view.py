@@ -1,0 +1,149 @@
+"""What `kt consumer-groups --describe` knows of a group: its description, its partitions with offsets and lag.
+
+Everything is asked for all groups together: one description and one OffsetFetch for each coordinator, one ListOffsets
+for each leader. A group or partition that cannot be told has its error; the others are not held up by it (KAFKA-17218).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.groups import GroupDescription, MemberDescription
+    from kafkatools.core.admin.offsets import PartitionOffset
+    from kafkatools.core.errors import KafkaError
+    from kafkatools.core.group.metadata import OffsetAndMetadata
+
+TopicPartition = tuple[str, int]
+
+
+class PartitionRow(NamedTuple):
+    """A partition of a group. None: there is no commit, no end offset is known, no member holds it."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    leader_epoch: int | None
+    end: int | None
+    lag: int | None
+    member: MemberDescription | None = None
+    lag_ms: int | None = None
+    behind_newest_ms: int | None = None
+
+
+class GroupView(NamedTuple):
+    """A group and its partitions in Kafka's order: the members with most partitions first, then what nobody holds."""
+
+    description: GroupDescription
+    rows: list[PartitionRow]
+    error: KafkaError | None = None
+
+    @property
+    def group_id(self) -> str:
+        """Its name."""
+        return self.description.group_id
+
+
+class Views(NamedTuple):
+    """All groups asked for, by name, and the partitions whose end could not be told."""
+
+    groups: list[GroupView]
+    end_errors: dict[TopicPartition, KafkaError]
+
+
+def collect(admin: AdminClient, group_ids: Iterable[str]) -> Views:
+    """Descriptions, committed offsets and end offsets of groups."""
+    from kafkatools.core.admin.group_offsets import fetch_offsets
+    from kafkatools.core.admin.groups import describe_groups
+    from kafkatools.core.admin.offsets import LATEST, list_offsets
+
+    descriptions = describe_groups(admin, group_ids)
+    alive = [group_id for group_id, one in descriptions.items() if one.error is None]
+    committed = fetch_offsets(admin, alive)
+    partitions: set[TopicPartition] = set()
+    for group_id in alive:
+        partitions.update(committed[group_id].offsets)
+        for member in descriptions[group_id].members:
+            partitions.update(member.assignment)
+    ends = list_offsets(admin, dict.fromkeys(partitions, LATEST)) if partitions else {}
+    views = []
+    for group_id in sorted(descriptions):
+        description = descriptions[group_id]
+        offsets = committed.get(group_id)
+        error = description.error or (offsets.error if offsets is not None else None)
+        rows = [] if offsets is None else _rows(description.members, offsets.offsets, ends)
+        views.append(GroupView(description, rows, error))
+    return Views(views, {key: found.error for key, found in ends.items() if found.error is not None})
+
+
+def _rows(
+    members: Sequence[MemberDescription],
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    ends: Mapping[TopicPartition, PartitionOffset],
+) -> list[PartitionRow]:
+    rows: list[PartitionRow] = []
+    assigned: set[TopicPartition] = set()
+    for member in sorted(members, key=lambda member: -len(member.assignment)):
+        assigned.update(member.assignment)
+        rows += [_row(key, committed, ends, member) for key in sorted(set(member.assignment))]
+    rows += [_row(key, committed, ends, None) for key in sorted(committed.keys() - assigned)]
+    return rows
+
+
+def _row(
+    key: TopicPartition,
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    ends: Mapping[TopicPartition, PartitionOffset],
+    member: MemberDescription | None,
+) -> PartitionRow:
+    topic, partition = key
+    found = ends[key].offset
+    end = found if found >= 0 else None
+    commit = committed.get(key)
+    if commit is None:
+        return PartitionRow(topic, partition, None, None, end, None, member)
+    offset, epoch, _ = commit
+    lag = None if end is None else end - offset
+    return PartitionRow(topic, partition, offset, epoch if epoch >= 0 else None, end, lag, member)
+
+
+def group_json(view: GroupView) -> dict[str, Any]:
+    """What every JSON line of a group begins with."""
+    return {"group": view.group_id, "type": view.description.type, "state": view.description.state}
+
+
+def partition_json(row: PartitionRow) -> dict[str, Any]:
+    """A partition in JSON."""
+    member = row.member
+    return {
+        "topic": row.topic,
+        "partition": row.partition,
+        "offset": row.offset,
+        "leader_epoch": row.leader_epoch,
+        "log_end_offset": row.end,
+        "lag": row.lag,
+        "consumer_id": None if member is None else member.member_id,
+        "host": None if member is None else member.host,
+        "client_id": None if member is None else member.client_id,
+    }
+
+
+def member_json(member: MemberDescription) -> dict[str, Any]:
+    """A member in JSON."""
+    return {
+        "consumer_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "rack": member.rack_id,
+        "partitions": _partitions_json(member.assignment),
+        "target_partitions": None if member.target_assignment is None else _partitions_json(member.target_assignment),
+        "epoch": member.member_epoch,
+        "upgraded": member.is_upgraded,
+    }
+
+
+def _partitions_json(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partition": partition} for topic, partition in sorted(partitions)]

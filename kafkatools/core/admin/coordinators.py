@@ -1,0 +1,220 @@
+"""Requests about groups and transactional ids, sent to their coordinators (CoordinatorStrategy, AdminApiDriver).
+
+Keys are looked up together (FindCoordinator takes many from version 4 on, KIP-699), then each coordinator gets one
+request for all of its keys where the API takes many, else one for each key; all of them at the same time. Every key
+ends with a result or an error of its own. A key whose coordinator moved, is loading or cannot be reached is looked up
+anew and tried again until the time is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.errors import (
+    CoordinatorNotAvailable,
+    InvalidGroupId,
+    KafkaError,
+    Timeout,
+    UnsupportedVersion,
+)
+from kafkatools.core.net.requests import Answer, Question
+from kafkatools.core.protocol.api_versions import NEVER, ApiKey
+
+GROUP = 0
+TRANSACTION = 1
+
+_FIRST_VERSION_OF_MANY = 4
+_NOT_BATCHED = NEVER
+
+
+class Coordinator(NamedTuple):
+    """The broker that a key belongs to."""
+
+    node: int
+    host: str
+    port: int
+
+
+class CoordinatorRequest(NamedTuple):
+    """How the request for some keys of one coordinator is made and read.
+
+    `build(keys, version)` gives the fields; `read(answer, keys)` a result or an error for each key. Below version
+    `first_batched` a request takes one key. With `decode` False `answer.entity` is the body's bytes.
+    """
+
+    api_key: int
+    build: Callable[[list[str], int], Mapping[str, Any]]
+    read: Callable[[Answer, list[str]], Mapping[str, Any]]
+    first_batched: int = 0
+    min_version: int = 0
+    max_version: int = NEVER
+    decode: bool = True
+
+
+def one_key_each(
+    api_key: int,
+    build: Callable[[str, int], Mapping[str, Any]],
+    read: Callable[[Answer, str], Any],
+    min_version: int = 0,
+    max_version: int = NEVER,
+) -> CoordinatorRequest:
+    """A request of an API that takes a single key; `read` gives its result or error."""
+    return CoordinatorRequest(
+        api_key,
+        lambda keys, version: build(keys[0], version),
+        lambda answer, keys: {keys[0]: read(answer, keys[0])},
+        _NOT_BATCHED,
+        min_version,
+        max_version,
+    )
+
+
+def ask_coordinators(
+    admin: AdminClient,
+    keys: Iterable[str],
+    request: CoordinatorRequest,
+    kind: int = GROUP,
+    timeout_ms: int | None = None,
+) -> dict[str, Any]:
+    """A result or a KafkaError for every key. When nobody can be asked for coordinators, nothing is tried again."""
+    found: dict[str, Coordinator] = {}
+    final: set[KafkaError] = set()
+
+    def once(pending: list[str], deadline_ms: int) -> dict[str, Any]:
+        unknown = [key for key in pending if key not in found]
+        results: dict[str, Any] = {}
+        try:
+            results.update(_look_up(admin, unknown, kind, found, deadline_ms))
+        except KafkaError as error:
+            final.add(error)
+            results.update(dict.fromkeys(unknown, error))
+        nodes: dict[int, list[str]] = {}
+        for key in pending:
+            if key in found:
+                nodes.setdefault(found[key].node, []).append(key)
+        results.update(_ask(admin, nodes, request, deadline_ms))
+        for key, result in results.items():
+            if isinstance(result, KafkaError):
+                found.pop(key, None)
+        return results
+
+    return admin.retry_items(
+        keys, once, timeout_ms, lambda error: error not in final and not isinstance(error, Timeout)
+    )
+
+
+def _look_up(
+    admin: AdminClient, keys: list[str], kind: int, found: dict[str, Coordinator], deadline_ms: int
+) -> dict[str, Any]:
+    """Adds coordinators to `found`; gives the errors of the others. Raises KafkaError when nobody can be asked.
+
+    Nodes that were not known become part of the cluster's view.
+    """
+    errors: dict[str, Any] = {key: InvalidGroupId() for key in keys if kind == GROUP and not key}
+    wanted = [key for key in keys if key not in errors]
+    if not wanted:
+        return errors
+    for key, result in _find(admin, wanted, kind, deadline_ms).items():
+        if isinstance(result, KafkaError):
+            errors[key] = result
+        else:
+            found[key] = result
+    nodes = admin.client.metadata.cluster.nodes
+    if any(coordinator.node not in nodes for coordinator in found.values()):
+        admin.metadata_of((), deadline_ms)
+        nodes = admin.client.metadata.cluster.nodes
+        for key, coordinator in list(found.items()):
+            if coordinator.node not in nodes:
+                del found[key]
+                errors[key] = CoordinatorNotAvailable(f"Coordinator {coordinator.node} is not in the cluster's view")
+    return errors
+
+
+def _find(admin: AdminClient, keys: list[str], kind: int, deadline_ms: int) -> dict[str, Coordinator | KafkaError]:
+    fields = {"key_type": kind, "coordinator_keys": tuple(keys)}
+    question = Question(None, ApiKey.FIND_COORDINATOR, fields, min_version=_FIRST_VERSION_OF_MANY)
+    answer = admin.ask_all([question], deadline_ms)[0]
+    if answer.error is None:
+        return {one.key: _coordinator(one) for one in answer.entity.coordinators}
+    if not isinstance(answer.error, UnsupportedVersion):
+        raise answer.error
+    questions = [
+        Question(
+            None,
+            ApiKey.FIND_COORDINATOR,
+            partial(_single_key, key, kind),
+            max_version=_FIRST_VERSION_OF_MANY - 1,
+        )
+        for key in keys
+    ]
+    answers = admin.ask_all(questions, deadline_ms)
+    return {key: one.error or _coordinator(one.entity) for key, one in zip(keys, answers, strict=True)}
+
+
+def _single_key(key: str, kind: int, version: int) -> dict[str, Any]:
+    return {"key": key} if version == 0 else {"key": key, "key_type": kind}
+
+
+def _coordinator(found: Any) -> Coordinator | KafkaError:
+    error = error_of(found.error_code, getattr(found, "error_message", None))
+    return error or Coordinator(found.node_id, found.host, found.port)
+
+
+def _ask(
+    admin: AdminClient, nodes: Mapping[int, list[str]], request: CoordinatorRequest, deadline_ms: int
+) -> dict[str, Any]:
+    """The answers of all coordinators at the same time; those too old for many keys are asked again key by key."""
+    if request.first_batched == _NOT_BATCHED:
+        return _ask_single(admin, [(node, key) for node, keys in nodes.items() for key in keys], request, deadline_ms)
+    questions = [
+        Question(
+            node,
+            request.api_key,
+            partial(request.build, keys),
+            max(request.min_version, request.first_batched),
+            request.max_version,
+            request.decode,
+        )
+        for node, keys in nodes.items()
+    ]
+    results: dict[str, Any] = {}
+    too_old: list[tuple[int, str]] = []
+    answers = admin.ask_all(questions, deadline_ms)
+    for (node, keys), answer in zip(nodes.items(), answers, strict=True):
+        if isinstance(answer.error, UnsupportedVersion) and request.first_batched > request.min_version:
+            too_old += [(node, key) for key in keys]
+        else:
+            results.update(_read(request, answer, keys))
+    if too_old:
+        single = request._replace(max_version=request.first_batched - 1)
+        results.update(_ask_single(admin, too_old, single, deadline_ms))
+    return results
+
+
+def _ask_single(
+    admin: AdminClient, wanted: Sequence[tuple[int, str]], request: CoordinatorRequest, deadline_ms: int
+) -> dict[str, Any]:
+    questions = [
+        Question(
+            node,
+            request.api_key,
+            partial(request.build, [key]),
+            request.min_version,
+            request.max_version,
+            request.decode,
+        )
+        for node, key in wanted
+    ]
+    results: dict[str, Any] = {}
+    for (_, key), answer in zip(wanted, admin.ask_all(questions, deadline_ms), strict=True):
+        results.update(_read(request, answer, [key]))
+    return results
+
+
+def _read(request: CoordinatorRequest, answer: Answer, keys: list[str]) -> Mapping[str, Any]:
+    if answer.error is not None:
+        return dict.fromkeys(keys, answer.error)
+    return request.read(answer, keys)

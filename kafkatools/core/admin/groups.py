@@ -1,0 +1,276 @@
+"""Groups: list, describe (classic protocol, consumer protocol of KIP-848), delete (KafkaAdminClient).
+
+Every function gives a result or an error for each group (or broker) asked; nothing is dropped. Members of both
+protocols are described alike, as DescribeConsumerGroupsHandler does: a group is asked for as a consumer group first and
+as a classic one when it is none. `Stable`, `Empty` and the other states are Kafka's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.coordinators import Coordinator, CoordinatorRequest, ask_coordinators
+from kafkatools.core.errors import DecodeError, GroupIdNotFound, KafkaError, UnsupportedVersion
+from kafkatools.core.net.requests import Answer, Question
+from kafkatools.core.protocol.api_versions import ApiKey
+
+TopicPartition = tuple[str, int]
+
+CLASSIC = "Classic"
+CONSUMER = "Consumer"
+SHARE = "Share"
+STREAMS = "Streams"
+UNKNOWN = "Unknown"
+GROUP_TYPES = (CONSUMER, CLASSIC, SHARE, STREAMS)
+
+EMPTY = "Empty"
+DEAD = "Dead"
+STABLE = "Stable"
+
+CONSUMER_PROTOCOL = "consumer"
+CONSUMER_PROTOCOLS = ("", CONSUMER_PROTOCOL)
+"""Protocol types of groups of consumers: without a type are those that only commit offsets."""
+
+_FIRST_LIST_WITH_STATES = 4
+_FIRST_LIST_WITH_TYPES = 5
+_CLASSIC_MEMBER = 0
+_CONSUMER_MEMBER = 1
+
+
+class GroupListing(NamedTuple):
+    """A group in a list. `type` and `state` are "Unknown" where a broker is too old to say."""
+
+    group_id: str
+    type: str
+    protocol_type: str
+    state: str
+
+
+class GroupListings(NamedTuple):
+    """Groups in the order in which brokers told them, and the brokers that could not be asked."""
+
+    groups: list[GroupListing]
+    errors: dict[int, KafkaError]
+
+
+class MemberDescription(NamedTuple):
+    """A member. The epochs, the target and `is_upgraded` are known of the consumer protocol only (else None)."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+    target_assignment: tuple[TopicPartition, ...] | None = None
+    member_epoch: int | None = None
+    is_upgraded: bool | None = None
+    rack_id: str | None = None
+
+
+class GroupDescription(NamedTuple):
+    """A group of consumers, or the error in its place. The epochs are None for the classic protocol."""
+
+    group_id: str
+    type: str
+    state: str
+    assignor: str
+    members: tuple[MemberDescription, ...]
+    coordinator: Coordinator
+    group_epoch: int | None = None
+    target_assignment_epoch: int | None = None
+    error: KafkaError | None = None
+
+    @property
+    def is_simple(self) -> bool:
+        """Nobody ever joined it: its offsets come from consumers that choose their partitions themselves."""
+        return self.type == CLASSIC and not self.assignor and self.state == EMPTY
+
+
+class NotConsumers(KafkaError, name="NOT_A_CONSUMER_GROUP"):
+    """The members of the group are no consumers (Kafka Connect, a schema registry: IllegalArgumentException)."""
+
+
+_NO_COORDINATOR = Coordinator(-1, "", -1)
+
+
+def list_groups(
+    admin: AdminClient,
+    *,
+    states: Collection[str] = (),
+    types: Collection[str] = (),
+    protocol_types: Collection[str] | None = None,
+) -> GroupListings:
+    """Groups of all brokers; empty filters take all. Raises KafkaError when no broker can be asked for the brokers."""
+
+    def fields(version: int) -> Mapping[str, Any]:
+        wanted: dict[str, Any] = {}
+        if version >= _FIRST_LIST_WITH_STATES:
+            wanted["states_filter"] = tuple(states)
+        elif states:
+            raise UnsupportedVersion("The broker is too old to list groups by state")
+        if version >= _FIRST_LIST_WITH_TYPES:
+            wanted["types_filter"] = tuple(types)
+        return wanted
+
+    brokers = admin.brokers()
+    answers = admin.ask_all([Question(node, ApiKey.LIST_GROUPS, fields) for node in brokers], admin.deadline_ms())
+    found: dict[str, GroupListing] = {}
+    errors: dict[int, KafkaError] = {}
+    for node, answer in zip(brokers, answers, strict=True):
+        error = answer.error or error_of(answer.entity.error_code)
+        if error is not None:
+            errors[node] = error
+            continue
+        for group in answer.entity.groups:
+            listing = _listing(group)
+            is_taken = protocol_types is None or listing.protocol_type in protocol_types
+            if is_taken and _has_type(listing, types):
+                found.setdefault(listing.group_id, listing)
+    return GroupListings(list(found.values()), errors)
+
+
+def _listing(group: Any) -> GroupListing:
+    kind = getattr(group, "group_type", None)
+    return GroupListing(
+        group.group_id,
+        (kind.capitalize() if kind else UNKNOWN),
+        group.protocol_type,
+        getattr(group, "group_state", "") or UNKNOWN,
+    )
+
+
+def _has_type(listing: GroupListing, types: Collection[str]) -> bool:
+    """A broker that does not know of types has classic groups only."""
+    kind = CLASSIC if listing.type == UNKNOWN else listing.type
+    return not types or kind.lower() in {one.lower() for one in types}
+
+
+def describe_groups(
+    admin: AdminClient, group_ids: Iterable[str], timeout_ms: int | None = None
+) -> dict[str, GroupDescription]:
+    """Groups of consumers of either protocol; a group that is not there has GROUP_ID_NOT_FOUND."""
+    wanted = list(dict.fromkeys(group_ids))
+    deadline_ms = admin.deadline_ms(timeout_ms)
+    found = ask_coordinators(admin, wanted, _CONSUMER_REQUEST, timeout_ms=admin.left_ms(deadline_ms))
+    others = [key for key, one in found.items() if isinstance(one, (GroupIdNotFound, UnsupportedVersion))]
+    if others:
+        found.update(ask_coordinators(admin, others, _CLASSIC_REQUEST, timeout_ms=admin.left_ms(deadline_ms)))
+    return {key: _described(admin, key, found[key]) for key in wanted}
+
+
+def _described(admin: AdminClient, group_id: str, found: Any) -> GroupDescription:
+    if isinstance(found, KafkaError):
+        return GroupDescription(group_id, UNKNOWN, UNKNOWN, "", (), _NO_COORDINATOR, error=found)
+    description: GroupDescription = found
+    node = admin.client.metadata.cluster.nodes.get(description.coordinator.node)
+    if node is None:
+        return description
+    return description._replace(coordinator=Coordinator(node.id, node.host, node.port))
+
+
+def _read_consumer_groups(answer: Answer, keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
+    return {
+        group.group_id: error_of(group.error_code, group.error_message) or _consumer_group(group, answer.node)
+        for group in answer.entity.groups
+    }
+
+
+def _consumer_group(group: Any, node: int) -> GroupDescription:
+    return GroupDescription(
+        group.group_id,
+        CONSUMER,
+        group.group_state,
+        group.assignor_name,
+        tuple(_consumer_member(member) for member in group.members),
+        Coordinator(node, "", -1),
+        group.group_epoch,
+        group.assignment_epoch,
+    )
+
+
+def _consumer_member(member: Any) -> MemberDescription:
+    kind = getattr(member, "member_type", -1)
+    return MemberDescription(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        _partitions(member.assignment),
+        _partitions(member.target_assignment),
+        member.member_epoch,
+        {_CLASSIC_MEMBER: False, _CONSUMER_MEMBER: True}.get(kind),
+        member.rack_id,
+    )
+
+
+def _partitions(assignment: Any) -> tuple[TopicPartition, ...]:
+    return tuple((topic.topic_name, index) for topic in assignment.topic_partitions for index in topic.partitions)
+
+
+def _read_classic_groups(answer: Answer, keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
+    return {group.group_id: _classic_group(group, answer) for group in answer.entity.groups}
+
+
+def _classic_group(group: Any, answer: Answer) -> GroupDescription | KafkaError:
+    error = error_of(group.error_code, getattr(group, "error_message", None))
+    if error is not None:
+        return error
+    if group.group_state == DEAD and not group.members:
+        return GroupIdNotFound(f"Group {group.group_id} not found.")
+    if group.protocol_type not in CONSUMER_PROTOCOLS:
+        return NotConsumers(f"GroupId {group.group_id} is not a consumer group ({group.protocol_type}).")
+    try:
+        members = tuple(_classic_member(member) for member in group.members)
+    except DecodeError as damaged:
+        return damaged
+    coordinator = Coordinator(answer.node, "", -1)
+    return GroupDescription(group.group_id, CLASSIC, group.group_state, group.protocol_data, members, coordinator)
+
+
+def _classic_member(member: Any) -> MemberDescription:
+    return MemberDescription(
+        member.member_id,
+        getattr(member, "group_instance_id", None),
+        member.client_id,
+        member.client_host,
+        _assignment(member.member_assignment),
+    )
+
+
+def _assignment(data: bytes) -> tuple[TopicPartition, ...]:
+    if not data:
+        return ()
+    from kafkatools.core.group.subscription_protocol import decode_assignment
+
+    return decode_assignment(data).partitions
+
+
+def _build_ids(keys: list[str], version: int) -> dict[str, Any]:
+    return {"group_ids": tuple(keys)}
+
+
+def _build_names(keys: list[str], version: int) -> dict[str, Any]:
+    return {"groups": tuple(keys)}
+
+
+_CONSUMER_REQUEST = CoordinatorRequest(ApiKey.CONSUMER_GROUP_DESCRIBE, _build_ids, _read_consumer_groups)
+_CLASSIC_REQUEST = CoordinatorRequest(ApiKey.DESCRIBE_GROUPS, _build_names, _read_classic_groups)
+
+
+def delete_groups(
+    admin: AdminClient, group_ids: Iterable[str], timeout_ms: int | None = None
+) -> dict[str, KafkaError | None]:
+    """Delete groups without members; None is success."""
+
+    def read(answer: Answer, keys: list[str]) -> dict[str, KafkaError | Done]:
+        return {result.group_id: error_of(result.error_code) or Done() for result in answer.entity.results}
+
+    request = CoordinatorRequest(ApiKey.DELETE_GROUPS, lambda keys, version: {"groups_names": tuple(keys)}, read)
+    results = ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)
+    return {group_id: found if isinstance(found, KafkaError) else None for group_id, found in results.items()}
+
+
+class Done(NamedTuple):
+    """A deletion that succeeded."""
