@@ -55,31 +55,39 @@ APIS: dict[int, Api] = {
         Api(21, "delete_records", 0, 2, 2),
         Api(22, "init_producer_id", 0, 5, 2),
         Api(23, "offset_for_leader_epoch", 2, 4, 4),
+        Api(24, "add_partitions_to_txn", 0, 5, 3),
+        Api(25, "add_offsets_to_txn", 0, 4, 3),
+        Api(26, "end_txn", 0, 5, 3),
+        Api(27, "write_txn_markers", 1, 2, 1),
+        Api(28, "txn_offset_commit", 0, 5, 3),
         Api(29, "describe_acls", 1, 3, 2),
         Api(30, "create_acls", 1, 3, 2),
         Api(31, "delete_acls", 1, 3, 2),
         Api(32, "describe_configs", 1, 4, 4),
         Api(33, "alter_configs", 0, 2, 2),
+        Api(34, "alter_replica_log_dirs", 1, 2, 2),
         Api(35, "describe_log_dirs", 1, 5, 2),
         Api(37, "create_partitions", 0, 3, 2),
         Api(42, "delete_groups", 0, 2, 2),
-        Api(44, "incremental_alter_configs", 0, 1, 1),
-        Api(46, "list_partition_reassignments", 0, 0, 0),
-        Api(34, "alter_replica_log_dirs", 1, 2, 2),
-        Api(47, "offset_delete", 0, 0, 99),
-        Api(60, "describe_cluster", 0, 2, 0),
-        Api(75, "describe_topic_partitions", 0, 0, 0),
         Api(43, "elect_leaders", 0, 2, 2),
-    )
+        Api(44, "incremental_alter_configs", 0, 1, 1),
         Api(45, "alter_partition_reassignments", 0, 1, 0),
-}
-
+        Api(46, "list_partition_reassignments", 0, 0, 0),
+        Api(47, "offset_delete", 0, 0, 99),
         Api(48, "describe_client_quotas", 0, 1, 1),
         Api(49, "alter_client_quotas", 0, 1, 1),
         Api(50, "describe_user_scram_credentials", 0, 0, 0),
         Api(51, "alter_user_scram_credentials", 0, 0, 0),
         Api(55, "describe_quorum", 0, 2, 0),
         Api(57, "update_features", 0, 2, 0),
+        Api(60, "describe_cluster", 0, 2, 0),
+        Api(61, "describe_producers", 0, 0, 0),
+        Api(65, "describe_transactions", 0, 0, 0),
+        Api(66, "list_transactions", 0, 2, 0),
+        Api(75, "describe_topic_partitions", 0, 0, 0),
+    )
+}
+
 
 class Dispatcher:
     """Parses the request header and calls the handler."""

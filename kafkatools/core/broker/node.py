@@ -35,10 +35,13 @@ from kafkatools.core.broker.listener import Listener
 from kafkatools.core.broker.log_cleaner import LogCleaner
 from kafkatools.core.broker.node_settings import node_settings
 from kafkatools.core.broker.partition import Partition
+from kafkatools.core.broker.producer_ids import ProducerIds
 from kafkatools.core.broker.purgatory import Purgatory
 from kafkatools.core.broker.replica_manager import ReplicaManager
 from kafkatools.core.broker.requests import Request
 from kafkatools.core.broker.timer import Timer
+from kafkatools.core.broker.transaction_coordinator import service as transaction_service
+from kafkatools.core.broker.transaction_coordinator.coordinator import TransactionCoordinator
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
@@ -97,6 +100,8 @@ class Node:
         self.controller: Controller
         self.replicas: ReplicaManager
         self.groups: GroupCoordinator
+        self.producer_ids: ProducerIds
+        self.transactions: TransactionCoordinator
         self.cleaner: LogCleaner | None = None
         self.listener: Listener
 
@@ -199,12 +204,15 @@ class Node:
         if is_new:
             self._adopt_partitions()
         self.groups = open_groups(self)
+        self.producer_ids = ProducerIds(self.controller.take_producer_ids)
+        self.transactions = transaction_service.open_transactions(self)
         self.controller.apply_delta = self._apply_delta
 
     def _apply_delta(self, delta: MetadataDelta) -> None:
         self.replicas.apply_delta(delta)
         if delta.removed_topics:
             note_deleted_topics(self, delta)
+            transaction_service.note_deleted_topics(self, delta)
 
     def _bootstrap_records(self) -> list[Any]:
         path = f"{self.log_directory}/{BOOTSTRAP_CHECKPOINT}"
@@ -245,6 +253,10 @@ class Node:
             self._every(max(1, config.log_cleaner_backoff_ms), self.cleaner.check)
         interval = config.producer_id_expiration_check_interval_ms
         self._every(interval, lambda: self.logs.remove_expired_producers(self.clock.wall_ms()))
+        interval = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        self._every(interval, lambda: self.transactions.abort_timed_out())
+        interval = config.transaction_remove_expired_transaction_cleanup_interval_ms
+        self._every(interval, lambda: self.transactions.expire_ids())
         if config.log_flush_scheduler_interval_ms < LONG_MAX:
             self._every(config.log_flush_scheduler_interval_ms, lambda: self.logs.flush_due(self.clock.wall_ms()))
 

@@ -19,6 +19,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.log.log_results import LogAppendInfo, LogSlice
 from kafkatools.core.log.partition_log import PartitionLog
+from kafkatools.core.log.producer_append import NO_TRANSACTION_VERSION, AppendOrigin
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 LATEST_TIMESTAMP, EARLIEST_TIMESTAMP, MAX_TIMESTAMP = -1, -2, -3
@@ -59,15 +60,38 @@ class Partition:
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
 
-    def append(self, records: memoryview, now_ms: int) -> LogAppendInfo:
+    def append(
+        self,
+        records: memoryview,
+        now_ms: int,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = NO_TRANSACTION_VERSION,
+        is_verified: bool = True,
+    ) -> LogAppendInfo:
         """Append as the leader; a full disk or a broken file is KafkaStorageError from the log."""
         if self.is_deleted:
             raise NotLeaderOrFollower()
         log = self.log
-        info = log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        info = log.append_as_leader(
+            records,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            origin=origin,
+            transaction_version=transaction_version,
+            is_verified=is_verified,
+        )
         if not self.waits_for_disk:
             log.update_high_watermark(log.log_end_offset)
         return info
+
+    def needs_verification(self, producer: tuple[int, int], sequence: int, *, bumps_epoch: bool) -> bool:
+        """Whether a batch of a transaction begins it here, so that the coordinator must know of it
+        (maybeStartTransactionVerification)."""
+        if self.log.has_ongoing_transaction(*producer):
+            return False
+        self.log.attempts.note(*producer, sequence, bumps_epoch=bumps_epoch)
+        return True
 
     def is_replicated_to(self, required_offset: int) -> bool:
         """Whether the high watermark reached an offset (checkEnoughReplicasReachOffset)."""

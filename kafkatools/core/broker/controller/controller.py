@@ -37,8 +37,6 @@ class Controller:
         self._log = log
         self._clock = clock
         self._directory_id = directory_id
-        self._next_producer_id = 0
-        self._producer_id_end = 0
 
     @property
     def effective_config(self) -> Config:
@@ -245,6 +243,8 @@ class Controller:
         """Remove what the filters fit; gives it by filter."""
         results, records = acls.delete(self.image.acls, filters)
         self._write(records)
+        return results
+
     # -- quotas, credentials, features -----------------------------------------------------------------------------
     def alter_client_quotas(
         self, alterations: Sequence[client_quotas.Alteration], *, validate_only: bool
@@ -275,23 +275,15 @@ class Controller:
         """Leader epoch and end offset of the metadata log."""
         return self._log.epoch, self._log.end_offset
 
-        return results
-
     # -- producer ids ----------------------------------------------------------------------------------------------
-    def allocate_producer_id(self) -> int:
-        """The next producer id; blocks of 1000 are taken in the metadata log, and the rest of one is lost at a stop
-        (ProducerIdManager, ProducerIdControlManager)."""
+    def take_producer_ids(self) -> range:
+        """The next block of producer ids, noted in the metadata log (ProducerIdControlManager)."""
         from kafkatools.core.protocol.schemas.metadata import ProducerIdsRecord
 
-        if self._next_producer_id >= self._producer_id_end:
-            first = self.image.next_producer_id
-            end = first + PRODUCER_ID_BLOCK
-            self._write(
-                [ProducerIdsRecord(broker_id=self.node_id, broker_epoch=self.broker_epoch, next_producer_id=end)]
-            )
-            self._next_producer_id, self._producer_id_end = first, end
-        self._next_producer_id += 1
-        return self._next_producer_id - 1
+        first = self.image.next_producer_id
+        end = first + PRODUCER_ID_BLOCK
+        self._write([ProducerIdsRecord(broker_id=self.node_id, broker_epoch=self.broker_epoch, next_producer_id=end)])
+        return range(first, end)
 
     def close(self) -> None:
         """Close the metadata log."""

@@ -20,7 +20,7 @@ from kafkatools.core.broker.group_coordinator.keyed_timer import KeyedTimer
 from kafkatools.core.broker.group_coordinator.member import Member
 from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset
 from kafkatools.core.broker.group_coordinator.offsets import Offsets, Place
-from kafkatools.core.broker.group_coordinator.offsets_topic import Store
+from kafkatools.core.broker.group_coordinator.offsets_topic import Producer, Store
 from kafkatools.core.broker.group_coordinator.rebalance import GroupSettings, Rebalancing
 from kafkatools.core.broker.group_coordinator.requests import (
     Answer,
@@ -32,6 +32,7 @@ from kafkatools.core.broker.group_coordinator.requests import (
     sync_error,
 )
 from kafkatools.core.broker.group_coordinator.states import GroupState
+from kafkatools.core.broker.group_coordinator.transactional_offsets import write_pending
 from kafkatools.core.broker.timer import Timer
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import (
@@ -254,6 +255,37 @@ class GroupCoordinator:
             self.offsets.put(group_id, place, committed)
         return status
 
+    def commit_transactional(
+        self,
+        group_id: str,
+        identity: MemberIdentity,
+        generation_id: int,
+        producer: Producer,
+        offsets: Sequence[tuple[Place, CommittedOffset]],
+    ) -> ProduceStatus | None:
+        """Write offsets that count when their transaction is committed (KIP-447); gives what to wait for. Raises a
+        KafkaError."""
+        self.ensure_may_commit_transactional(group_id, identity, generation_id)
+        status = write_pending(self._store, self.offsets.pending, group_id, producer, offsets)
+        if group_id not in self.groups:
+            self.groups[group_id] = Group(group_id, self.clock.wall_ms())
+        return status
+
+    def ensure_may_commit_transactional(self, group_id: str, identity: MemberIdentity, generation_id: int) -> None:
+        """Whether this member may commit in a transaction. Raises a KafkaError (validateTransactionalOffsetCommit)."""
+        group = self.groups.get(group_id)
+        if group is not None:
+            group.ensure_may_commit(identity.member_id, identity.instance_id, generation_id, is_transactional=True)
+        elif generation_id >= 0:
+            raise IllegalGeneration()
+
+    def complete_transaction(self, producer_id: int, partition_index: int, *, is_commit: bool) -> None:
+        """A marker was written to a partition of `__consumer_offsets`: decide what its groups have pending."""
+        if self.offsets.pending:
+            self.offsets.complete_transaction(
+                producer_id, lambda group_id: self._store.partition_of(group_id) == partition_index, is_commit=is_commit
+            )
+
     def delete_offsets(self, group_id: str, places: Iterable[Place]) -> None:
         """Forget offsets of a group. Raises a KafkaError."""
         known = [place for place in places if self.offsets.get(group_id, place) is not None]
@@ -289,7 +321,8 @@ class GroupCoordinator:
             expired = self.offsets.expired(group, now_ms, retention_ms)
             try:
                 self.delete_offsets(group.group_id, expired)
-                if group.is_in(GroupState.EMPTY) and not self.offsets.of_group(group.group_id):
+                has_offsets = self.offsets.of_group(group.group_id) or self.offsets.pending.has_group(group.group_id)
+                if group.is_in(GroupState.EMPTY) and not has_offsets:
                     self._delete(group)
             except KafkaError as error:
                 self._store.note_failure(error)
@@ -330,17 +363,30 @@ class GroupCoordinator:
             if len(group.members) > self._settings.max_size:
                 self._course.prepare_rebalance(group)
 
+    def load_pending(self, records: Iterable[tuple[Producer, Any, Any]]) -> None:
+        """Take over the offsets of transactions that are open still, in the order of the log."""
+        for producer, key, value in records:
+            self.offsets.pending.put(
+                producer.producer_id, key.group, (key.topic, key.partition), committed_offset_of(value)
+            )
+            if key.group not in self.groups:
+                self.groups[key.group] = Group(key.group, self.clock.wall_ms())
+
     def _load_offset(self, key: Any, value: Any) -> None:
-        expire_ms = getattr(value, "expire_timestamp", offset_records.NO_TIMESTAMP)
-        committed = CommittedOffset(
-            value.offset,
-            getattr(value, "leader_epoch", -1),
-            value.metadata,
-            value.commit_timestamp,
-            None if expire_ms < 0 else expire_ms,
-            getattr(value, "topic_id", None),
-        )
-        self.offsets.put(key.group, (key.topic, key.partition), committed)
+        self.offsets.put(key.group, (key.topic, key.partition), committed_offset_of(value))
+
+
+def committed_offset_of(value: Any) -> CommittedOffset:
+    """The offset that a record describes."""
+    expire_ms = getattr(value, "expire_timestamp", offset_records.NO_TIMESTAMP)
+    return CommittedOffset(
+        value.offset,
+        getattr(value, "leader_epoch", -1),
+        value.metadata,
+        value.commit_timestamp,
+        None if expire_ms < 0 else expire_ms,
+        getattr(value, "topic_id", None),
+    )
 
 
 def group_of(group_id: str, value: Any) -> Group:

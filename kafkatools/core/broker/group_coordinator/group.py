@@ -265,8 +265,11 @@ class Group:
         return answer is not None
 
     # -- checks of offsets -----------------------------------------------------------------------------------------
-    def ensure_may_commit(self, member_id: str, instance_id: str | None, generation_id: int) -> None:
-        """validateOffsetCommit: members of this generation; anybody without a membership while the group is empty."""
+    def ensure_may_commit(
+        self, member_id: str, instance_id: str | None, generation_id: int, *, is_transactional: bool = False
+    ) -> None:
+        """validateOffsetCommit: members of this generation; anybody without a membership while the group is empty, in a
+        transaction always."""
         if self.is_in(GroupState.DEAD):
             raise CoordinatorNotAvailable()
         if generation_id < 0 and self.is_in(GroupState.EMPTY):
@@ -274,9 +277,9 @@ class Group:
         if generation_id >= 0 or member_id or instance_id is not None:
             self.ensure_member(member_id, instance_id)
             self.ensure_generation(generation_id)
-        else:
+        elif not is_transactional:
             raise UnknownMemberId()
-        if self.is_in(GroupState.COMPLETING_REBALANCE):
+        if not is_transactional and self.is_in(GroupState.COMPLETING_REBALANCE):
             raise RebalanceInProgress()
 
     def ensure_generation(self, generation_id: int) -> None:

@@ -1,11 +1,13 @@
-"""The committed offsets of all groups in memory (Kafka's OffsetMetadataManager without transactions)."""
+"""The committed offsets of all groups in memory (Kafka's OffsetMetadataManager); `pending` holds those of open
+transactions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from kafkatools.core.broker.group_coordinator.group import Group
 from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset
+from kafkatools.core.broker.group_coordinator.transactional_offsets import PendingOffsets
 
 Place = tuple[str, int]
 
@@ -15,9 +17,12 @@ class Offsets:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Place, CommittedOffset]] = {}
+        self.pending = PendingOffsets()
 
     def put(self, group_id: str, place: Place, committed: CommittedOffset) -> None:
         """Remember an offset."""
+        if self.pending:
+            self.pending.supersede(group_id, place)
         self._groups.setdefault(group_id, {})[place] = committed
 
     def get(self, group_id: str, place: Place) -> CommittedOffset | None:
@@ -30,6 +35,8 @@ class Offsets:
 
     def remove(self, group_id: str, place: Place) -> None:
         """Forget an offset."""
+        if self.pending:
+            self.pending.forget(group_id, place)
         offsets = self._groups.get(group_id)
         if offsets is not None:
             offsets.pop(place, None)
@@ -38,6 +45,7 @@ class Offsets:
 
     def remove_group(self, group_id: str) -> None:
         """Forget all of a group."""
+        self.pending.forget(group_id)
         self._groups.pop(group_id, None)
 
     def group_ids(self) -> list[str]:
@@ -54,13 +62,23 @@ class Offsets:
     def clear(self) -> None:
         """Forget everything."""
         self._groups.clear()
+        self.pending.clear()
+
+    def complete_transaction(self, producer_id: int, is_taken: Callable[[str], bool], *, is_commit: bool) -> list[str]:
+        """The marker of a transaction came: its offsets count from now on, or never. Gives the groups."""
+        decided = list(self.pending.take(producer_id, is_taken))
+        for group_id, place, found in decided:
+            if is_commit and found.committed is not None:
+                self.pending.supersede(group_id, place, found.order)
+                self._groups.setdefault(group_id, {})[place] = found.committed
+        return [group_id for group_id, _, _ in decided]
 
     def expired(self, group: Group, wall_ms: int, retention_ms: int) -> list[Place]:
         """The offsets of a group that nobody has used for so long (cleanupExpiredOffsets)."""
         found = []
         for place, committed in self.of_group(group.group_id).items():
             base_ms = group.expiration_base_ms(place[0], committed.commit_ms)
-            if base_ms is None:
+            if base_ms is None or self.pending.is_pending(group.group_id, place):
                 continue
             if committed.expire_ms is None:
                 is_expired = wall_ms - base_ms >= retention_ms

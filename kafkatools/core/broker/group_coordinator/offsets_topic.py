@@ -8,7 +8,7 @@ commit marker is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kafkatools.core.broker.controller.metadata_image import TopicState
 from kafkatools.core.broker.controller.topics import NewTopic
@@ -23,12 +23,30 @@ RECORD_OVERHEAD_BYTES = 64
 UNFRAMED_BYTES = 128
 
 
+class Producer(NamedTuple):
+    """Who has a transaction."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+NO_PRODUCER = Producer(-1, -1)
+
+
 class Store(Protocol):
     """Where the coordinator's records go."""
 
     def append(self, group_id: str, records: Sequence[Record]) -> ProduceStatus | None:
         """Write the records of a group as one batch; raises a KafkaError when they are not written. What it gives is
         to be waited for before a client is told that they are kept; None: nothing."""
+
+    def append_transactional(
+        self, group_id: str, records: Sequence[Record], producer: Producer
+    ) -> ProduceStatus | None:
+        """The same as a part of a producer's transaction."""
+
+    def partition_of(self, group_id: str) -> int:
+        """The number of the partition that holds a group."""
 
     def note_failure(self, error: Exception) -> None:
         """A write failed that no client waits for."""
@@ -54,6 +72,7 @@ class OffsetsTopic:
 
     def __init__(self, node: Any) -> None:
         self._node = node
+        self._open: list[tuple[Producer, bytes, bytes]] = []
 
     @property
     def _topic(self) -> TopicState | None:
@@ -84,6 +103,20 @@ class OffsetsTopic:
 
     def append(self, group_id: str, records: Sequence[Record]) -> ProduceStatus | None:
         """Write the records of a group as one batch; raises a KafkaError when they are not written."""
+        return self._append(group_id, records, NO_PRODUCER)
+
+    def append_transactional(
+        self, group_id: str, records: Sequence[Record], producer: Producer
+    ) -> ProduceStatus | None:
+        """The same as a part of a producer's transaction."""
+        return self._append(group_id, records, producer)
+
+    def partition_of(self, group_id: str) -> int:
+        """The number of the partition that holds a group."""
+        return partition_for(group_id, len(self.ensure_exists().partitions))
+
+    def _append(self, group_id: str, records: Sequence[Record], producer: Producer) -> ProduceStatus | None:
+        from kafkatools.core.log.producer_append import AppendOrigin
         from kafkatools.core.records.builder import BatchBuilder
 
         if not records:
@@ -92,11 +125,19 @@ class OffsetsTopic:
         partition = self._node.replicas.get(TOPIC, partition_for(group_id, len(topic.partitions)))
         now_ms = self._node.clock.wall_ms()
         size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records) + UNFRAMED_BYTES
-        builder = BatchBuilder(size, self._node.config.offsets_topic_compression_codec, base_sequence=0)
+        builder = BatchBuilder(
+            size,
+            self._node.config.offsets_topic_compression_codec,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=0,
+            is_transactional=producer is not NO_PRODUCER,
+        )
         for key, value in records:
             builder.append(now_ms, key, value)
         try:
-            info = partition.append(memoryview(bytearray(builder.close())), now_ms)
+            batch = memoryview(bytearray(builder.close()))
+            info = partition.append(batch, now_ms, origin=AppendOrigin.COORDINATOR)
         except OSError as error:
             self._node.note_failure(error)
             raise KafkaStorageError(str(error)) from error
@@ -110,20 +151,73 @@ class OffsetsTopic:
         self._node.note_failure(error)
 
     def read_back(self) -> Iterator[tuple[Any, Any]]:
-        """Key and value entities of everything that holds now; records of a kind not known here are passed over."""
+        """Key and value entities of everything that holds now; records of a kind not known here are passed over. What
+        transactions have open is kept for `read_open`."""
         partitions: dict[int, Partition] = self._node.replicas.partitions.get(TOPIC, {})
         for _, partition in sorted(partitions.items()):
             if partition.log.log_end_offset > partition.log.log_start_offset:
-                yield from decoded(last_values(partition, self._node.note_failure))
+                open_transactions = OpenTransactions()
+                yield from decoded(last_values(partition, self._node.note_failure, open_transactions))
+                self._open.extend(open_transactions.records())
+
+    def read_open(self) -> Iterator[tuple[Producer, Any, Any]]:
+        """After `read_back`: the records of transactions that have no marker yet."""
+        records, self._open = self._open, []
+        for producer, key, value in records:
+            for key_entity, value_entity in decoded({key: value}):
+                if type(key_entity).__schema__.name == "OffsetCommitKey":
+                    yield producer, key_entity, value_entity
 
 
-def last_values(partition: Partition, note_failure: Callable[[Exception], None]) -> dict[bytes, bytes]:
-    """The last value of each key, without those that were deleted."""
+class OpenTransactions:
+    """Records of transactions while a log is read: by producer, then key."""
+
+    def __init__(self) -> None:
+        self._producers: dict[Producer, dict[bytes, tuple[int, bytes | None]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._producers)
+
+    def add(self, producer: Producer, offset: int, key: bytes, value: bytes | None) -> None:
+        """A record of a transaction."""
+        self._producers.setdefault(producer, {})[key] = (offset, value)
+
+    def supersede(self, key: bytes, before: int) -> None:
+        """The key was written otherwise at an offset; what is older is void."""
+        for records in self._producers.values():
+            if key in records and records[key][0] < before:
+                del records[key]
+
+    def end(self, producer_id: int) -> dict[bytes, tuple[int, bytes | None]]:
+        """A marker came: the records it decides. Its epoch may be above that of the records."""
+        ended: dict[bytes, tuple[int, bytes | None]] = {}
+        for producer in [each for each in self._producers if each.producer_id == producer_id]:
+            ended.update(self._producers.pop(producer))
+        return ended
+
+    def records(self) -> Iterator[tuple[Producer, bytes, bytes]]:
+        """What is open at the end of the log, in its order."""
+        rows = [
+            (offset, producer, key, value)
+            for producer, records in self._producers.items()
+            for key, (offset, value) in records.items()
+            if value is not None
+        ]
+        for _, producer, key, value in sorted(rows, key=lambda row: row[0]):
+            yield producer, key, value
+
+
+def last_values(
+    partition: Partition, note_failure: Callable[[Exception], None], open_transactions: OpenTransactions | None = None
+) -> dict[bytes, bytes]:
+    """The last value of each key, without those that were deleted. `open_transactions` is filled with what has no
+    marker yet."""
     from kafkatools.core.records.batch import RecordBatch, read_batches
 
     log = partition.log
     values: dict[bytes, bytes | None] = {}
-    open_transactions: dict[int, list[tuple[bytes | None, bytes | None]]] = {}
+    if open_transactions is None:
+        open_transactions = OpenTransactions()
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         data = log.read(offset, READ_BYTES).read()
@@ -142,29 +236,33 @@ def last_values(partition: Partition, note_failure: Callable[[Exception], None])
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _take(
-    batch: Any, values: dict[bytes, bytes | None], open_transactions: dict[int, list[tuple[bytes | None, bytes | None]]]
-) -> None:
+def _take(batch: Any, values: dict[bytes, bytes | None], open_transactions: OpenTransactions) -> None:
     if batch.is_control:
         _end_transaction(batch, values, open_transactions)
         return
     columns = batch.columns()
-    records = [(columns.key(i), columns.value(i)) for i in range(columns.count)]
-    if batch.is_transactional:
-        open_transactions.setdefault(batch.producer_id, []).extend(records)
-    else:
-        values.update((key, value) for key, value in records if key is not None)
+    producer = Producer(batch.producer_id, batch.producer_epoch)
+    for i in range(columns.count):
+        key, value = columns.key(i), columns.value(i)
+        if key is None:
+            continue
+        if batch.is_transactional:
+            open_transactions.add(producer, columns.offsets[i], key, value)
+            continue
+        values[key] = value
+        if open_transactions:
+            open_transactions.supersede(key, columns.offsets[i])
 
 
-def _end_transaction(
-    batch: Any, values: dict[bytes, bytes | None], open_transactions: dict[int, list[tuple[bytes | None, bytes | None]]]
-) -> None:
+def _end_transaction(batch: Any, values: dict[bytes, bytes | None], open_transactions: OpenTransactions) -> None:
     from kafkatools.core.records.control import ControlRecordType, EndTransactionMarker
 
     marker = EndTransactionMarker.of_batch(batch)
-    records = open_transactions.pop(batch.producer_id, [])
+    records = open_transactions.end(batch.producer_id)
     if marker.type is ControlRecordType.COMMIT:
-        values.update((key, value) for key, value in records if key is not None)
+        for key, (offset, value) in records.items():
+            values[key] = value
+            open_transactions.supersede(key, offset)
 
 
 def decoded(values: dict[bytes, bytes]) -> Iterator[tuple[Any, Any]]:

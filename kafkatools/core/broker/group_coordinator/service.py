@@ -30,6 +30,7 @@ def open_groups(node: Node) -> GroupCoordinator:
     topic = OffsetsTopic(node)
     groups = GroupCoordinator(settings, topic, node.timer, node.clock)
     groups.load(topic.read_back())
+    groups.load_pending(topic.read_open())
     return groups
 
 

@@ -1,7 +1,7 @@
-"""FindCoordinator (key 10), versions 0-6: this node coordinates every group.
+"""FindCoordinator (key 10), versions 0-6: this node coordinates every group and transactional id.
 
-The topic of offsets is made when a group is first asked for.
-Not done: transactional ids and share groups have no coordinator here (COORDINATOR_NOT_AVAILABLE).
+The topic of offsets, and that of transactions, is made when it is first asked for.
+Not done: share groups have no coordinator here (COORDINATOR_NOT_AVAILABLE).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.group_coordinator.offsets_topic import OffsetsTopic
 from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.broker.transaction_coordinator.transaction_log import TransactionLog
 from kafkatools.core.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
 
 if TYPE_CHECKING:
@@ -35,9 +36,12 @@ def _find(node: Node, request: Request, kind: int, key: str) -> dict[str, Any]:
     try:
         if kind not in (GROUP, TRANSACTION, SHARE) or (kind == SHARE and request.version < FIRST_VERSION_OF_SHARE):
             raise InvalidRequest()
-        if kind != GROUP:
+        if kind == SHARE:
             raise CoordinatorNotAvailable()
-        OffsetsTopic(node).ensure_exists()
+        if kind == TRANSACTION:
+            TransactionLog(node).ensure_exists()
+        else:
+            OffsetsTopic(node).ensure_exists()
     except KafkaError as error:
         return {
             "key": key,

@@ -2,17 +2,19 @@
 
 The hot path: the frame is read by hand over the receive buffer, each batch is stamped in place and appended from
 there; nothing is copied and no record is looked at. acks 0, 1 and all; with acks=0 any error closes the connection.
-One record batch of magic 2 per partition (ProduceRequest.validateRecords).
-Not done: transactional batches are refused with INVALID_TXN_STATE as unverified (there is no transaction coordinator
-yet); quotas; current leader and node endpoints of KIP-951 (one node has no other leader).
+One record batch of magic 2 per partition (ProduceRequest.validateRecords). The first batch of a transaction in a
+partition is verified with, from version 12 on added by, the transaction coordinator (KIP-890, `transactional_produce`).
+Not done: quotas; current leader and node endpoints of KIP-951 (one node has no other leader).
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.broker.controller.metadata_image import INTERNAL_TOPICS
@@ -25,7 +27,6 @@ from kafkatools.core.errors import (
     InvalidRecord,
     InvalidRequiredAcks,
     InvalidTopic,
-    InvalidTxnState,
     UnknownTopicId,
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
@@ -40,6 +41,7 @@ ALL = -1
 NONE = 0
 ADMIN_CLIENT = "__admin_client"
 ZSTD = 4
+ATTRIBUTES_LOW_BYTE = 22
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _ACKS_AND_TIMEOUT = Struct(">hi")
@@ -76,15 +78,41 @@ class PartitionResult(NamedTuple):
     record_errors: tuple[tuple[int, str | None], ...] = ()
 
 
+NOTHING_REFUSED: Mapping[tuple[str, int], PartitionResult] = MappingProxyType({})
+
+
 def handle(node: Node, request: Request) -> Response:
     """Append, then answer at once or when replicated."""
     try:
         data = parse(request.frame, request.body_offset, request.version)
     except (StructError, DecodeError, IndexError, ValueError) as error:
         raise CloseConnection(f"malformed produce request: {error}") from error
+    if data.transactional_id is not None or has_transactional_records(data.topics):
+        from kafkatools.core.broker.handlers import transactional_produce
+
+        return transactional_produce.handle(node, request, data)
+    return append_all(node, request, data)
+
+
+def has_transactional_records(topics: list[TopicData]) -> bool:
+    """Whether any batch belongs to a transaction; a look at one byte of each."""
+    for topic in topics:
+        for _, records in topic.partitions:
+            if records is not None and len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & 0x10:
+                return True
+    return False
+
+
+def append_all(
+    node: Node,
+    request: Request,
+    data: ProduceData,
+    refused: Mapping[tuple[str, int], PartitionResult] = NOTHING_REFUSED,
+) -> Response:
+    """Append to every partition that is not refused, and answer at once or when replicated."""
     statuses: list[ProduceStatus] = []
     results = [
-        (topic, [_append(node, request, data, topic, item, statuses) for item in topic.partitions])
+        (topic, [_append(node, request, data, topic, item, statuses, refused) for item in topic.partitions])
         for topic in data.topics
     ]
     if data.acks == 0:
@@ -133,16 +161,17 @@ def _append(
     topic: TopicData,
     item: tuple[int, memoryview | None],
     statuses: list[ProduceStatus],
+    refused: Mapping[tuple[str, int], PartitionResult],
 ) -> PartitionResult:
     index, records = item
     try:
         if not -1 <= data.acks <= 1:
             raise InvalidRequiredAcks()
-        partition = _partition(node, request, topic, index)
+        partition = find_partition(node, request, topic, index)
         validate_records(request.version, records)
         assert records is not None
-        if records[22] & 0x10:
-            raise InvalidTxnState()
+        if refused and (partition.topic, index) in refused:
+            return refused[partition.topic, index]
         info = partition.append(records, node.clock.wall_ms())
     except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer, whatever it is
         node.note_failure(error)
@@ -160,7 +189,8 @@ def failed_result(index: int, error: Exception) -> PartitionResult:
     return PartitionResult(index, error_code_of(error), message=message, record_errors=record_errors)
 
 
-def _partition(node: Node, request: Request, topic: TopicData, index: int) -> Partition:
+def find_partition(node: Node, request: Request, topic: TopicData, index: int) -> Partition:
+    """The partition that is written to. Raises UnknownTopicId, UnknownTopicOrPartition, InvalidTopic."""
     partitions = node.replicas.partitions.get(topic.name) if topic.name is not None else None
     if topic.topic_id is not None:
         partitions = node.replicas.partitions_by_id.get(topic.topic_id)

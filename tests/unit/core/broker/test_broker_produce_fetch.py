@@ -89,7 +89,7 @@ def test_records_carry_the_brokers_offset_and_leader_epoch_and_a_valid_crc(clien
         (batch([b"a"], is_control=True), 87),
         (batch([b"a"], base_offset=5), 87),
         (batch([b"a" * 1_100_000]), 10),
-        (batch([b"a"], is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0), 48),
+        (batch([b"a"], is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0), 53),
         (batch([b"a"], timestamp=99_999_999_999_999), 32),
     ],
     ids=["none", "two", "magic", "crc", "control", "base offset", "too large", "transactional", "timestamp"],

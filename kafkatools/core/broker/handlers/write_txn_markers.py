@@ -1,0 +1,75 @@
+"""WriteTxnMarkers (key 27), versions 1-2: from other brokers, and from tools that end hanging transactions.
+
+Needs CLUSTER_ACTION or ALTER on the cluster. Version 2 says how strictly the marker's epoch is checked (KIP-1228).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.controller.acls import ALTER, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME
+from kafkatools.core.broker.replica_manager import error_code_of
+from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.broker.transaction_coordinator.durability import Durability
+from kafkatools.core.broker.transaction_coordinator.markers import Marker, write_marker
+from kafkatools.core.broker.transaction_coordinator.service import LaterResponse
+from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.delayed_produce import ProduceStatus
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (1, 2)
+FIRST_VERSION_OF_TRANSACTION_VERSION = 2
+
+
+def handle(node: Node, request: Request) -> Response:
+    """One error code per partition of each marker, when they are durable."""
+    entity = request.decode()
+    is_allowed = node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME) or node.authorize(
+        request, ALTER, CLUSTER, CLUSTER_NAME
+    )
+    response = LaterResponse(request)
+    statuses: list[ProduceStatus | None] = []
+    markers = [_marker_result(node, request, each, statuses, is_allowed=is_allowed) for each in entity.markers]
+
+    def done(code: int) -> None:
+        if code:
+            for partition in _partitions(markers):
+                partition["error_code"] = partition["error_code"] or code
+        response.respond({"markers": markers})
+
+    Durability(node).when_durable(statuses, done)
+    return response.returned()
+
+
+def _marker_result(
+    node: Node, request: Request, entity: Any, statuses: list[ProduceStatus | None], *, is_allowed: bool
+) -> dict[str, Any]:
+    version = entity.transaction_version if request.version >= FIRST_VERSION_OF_TRANSACTION_VERSION else 0
+    marker = Marker(
+        entity.producer_id, entity.producer_epoch, entity.coordinator_epoch, entity.transaction_result, version
+    )
+    topics = []
+    for topic in entity.topics:
+        partitions = []
+        for index in topic.partition_indexes:
+            code = ClusterAuthorizationFailed.code
+            if is_allowed:
+                code = _write(node, (topic.name, index), marker, statuses)
+            partitions.append({"partition_index": index, "error_code": code})
+        topics.append({"name": topic.name, "partitions": partitions})
+    return {"producer_id": entity.producer_id, "topics": topics}
+
+
+def _write(node: Node, place: tuple[str, int], marker: Marker, statuses: list[ProduceStatus | None]) -> int:
+    try:
+        statuses.append(write_marker(node, place, marker))
+    except (KafkaError, OSError) as error:
+        node.note_failure(error)
+        return error_code_of(error)
+    return 0
+
+
+def _partitions(markers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for marker in markers for topic in marker["topics"] for each in topic["partitions"]]

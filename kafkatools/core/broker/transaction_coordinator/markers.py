@@ -1,0 +1,85 @@
+"""Transaction markers: the control batches that end a transaction in every partition it wrote to (WriteTxnMarkers).
+
+Rules: a partition that is gone needs no marker. A marker in `__consumer_offsets` also decides the offsets that groups
+committed in the transaction. The coordinator and the API write through the same function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.core.broker.delayed_produce import ProduceStatus
+from kafkatools.core.broker.group_coordinator.offsets_topic import TOPIC as OFFSETS_TOPIC
+from kafkatools.core.broker.transaction_coordinator.transaction import TopicPartition
+from kafkatools.core.errors import KafkaError, KafkaStorageError, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+
+class Marker(NamedTuple):
+    """The end of one producer's transaction. `transaction_version`: 2 has the markers' epoch above that of the data."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+    transaction_version: int = 0
+
+
+def write_marker(node: Node, place: TopicPartition, marker: Marker) -> ProduceStatus | None:
+    """Append the marker to a partition; gives what to wait for. Raises UnknownTopicOrPartition, InvalidProducerEpoch,
+    TransactionCoordinatorFenced, KafkaStorageError."""
+    from kafkatools.core.log.producer_append import AppendOrigin
+    from kafkatools.core.records.control import ControlRecordType, EndTransactionMarker, write_end_transaction_marker
+
+    topic, index = place
+    partition = node.replicas.get(topic, index)
+    kind = ControlRecordType.COMMIT if marker.is_commit else ControlRecordType.ABORT
+    now_ms = node.clock.wall_ms()
+    batch = write_end_transaction_marker(
+        EndTransactionMarker(kind, marker.coordinator_epoch),
+        timestamp=now_ms,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+    )
+    try:
+        info = partition.append(
+            memoryview(batch), now_ms, origin=AppendOrigin.COORDINATOR, transaction_version=marker.transaction_version
+        )
+    except OSError as error:
+        raise KafkaStorageError(str(error)) from error
+    node.replicas.note_append(partition)
+    if topic == OFFSETS_TOPIC:
+        node.groups.complete_transaction(marker.producer_id, index, is_commit=marker.is_commit)
+    end = info.last_offset + 1
+    return None if partition.is_replicated_to(end) else ProduceStatus(partition, end)
+
+
+class MarkerWriter:
+    """Writes the markers of whole transactions."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def write(self, places: set[TopicPartition], marker: Marker) -> list[ProduceStatus]:
+        """Write to each partition and take it out of `places`; those that could not be written to now stay. Raises
+        InvalidProducerEpoch and TransactionCoordinatorFenced: somebody else has gone on."""
+        statuses = []
+        for place in sorted(places):
+            try:
+                status = write_marker(self._node, place, marker)
+            except UnknownTopicOrPartition:
+                places.discard(place)
+                continue
+            except KafkaStorageError as error:
+                self._node.note_failure(error)
+                continue
+            places.discard(place)
+            if status is not None:
+                statuses.append(status)
+        return statuses
+
+    def note_failure(self, error: KafkaError) -> None:
+        """Report what nobody waits for."""
+        self._node.note_failure(error)
