@@ -2,7 +2,8 @@
 
 Standard input is read in large pieces, lines are found by the kernel and go to the producer as columns; only headers,
 JSON and --sync make records one by one. Every line read is reported: the last line on stderr is `N sent, M failed`, and
-M > 0 is exit status 1.
+M > 0 is exit status 1. In transactions (an option of ours) a record counts as sent when it is committed; the first
+failure aborts the open transaction and ends the run.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from kafkatools.core.producer.line_reader import LineFormat
     from kafkatools.core.producer.producer import Producer
     from kafkatools.core.producer.producer_record import ProducerRecord
+    from kafkatools.core.producer.record_transactions import RecordTransactions
     from kafkatools.core.records.columns import RowColumns
 
 BATCH_BYTES = 262_144
@@ -46,7 +48,6 @@ _LINE_READERS = (
     "kafka.tools.ConsoleProducer$LineMessageReader",
     "LineMessageReader",
 )
-_SHOWN_FAILURES = 10
 _INTERRUPTED_CLOSE_MS = 5_000
 _PIPE_BYTES = 1 << 20
 _UNREACHABLE_MS = 5_000
@@ -114,6 +115,19 @@ OPTIONS = (
     ),
     command_config("Properties file with settings of the producer."),
     Option("--producer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
+    Option(
+        "--transactional-id",
+        "Send in transactions under this lasting name; an earlier producer of the name is fenced.",
+        value="ID",
+        ours=True,
+    ),
+    Option(
+        "--transaction-records",
+        "Commit after so many records (default 0: the whole input is one transaction).",
+        value="COUNT",
+        type=java_int,
+        ours=True,
+    ),
 )
 
 _TOGETHER = "Options --{new} and --{old} cannot be specified together."
@@ -139,6 +153,7 @@ _MERGED: tuple[tuple[str, str, str | None], ...] = (
     ("metadata.max.age.ms", "metadata_expiry_ms", "300000"),
     ("max.block.ms", "max_block_ms", "60000"),
     ("compression.type", "compression_codec", None),
+    ("transactional.id", "transactional_id", None),
 )
 """Settings, their option, and the tool's own default (Kafka's ConsoleProducer has these, not those of the producer)."""
 
@@ -159,6 +174,11 @@ def run(console: Console, args: Args) -> ExitStatus:
     except ConfigError as error:
         raise UsageError(str(error)) from None
     config = producer_config(console, args)
+    if args.transaction_records is not None:
+        if config.transactional_id is None:
+            raise UsageError("--transaction-records needs --transactional-id")
+        if args.transaction_records < 0:
+            raise UsageError(f"--transaction-records is 0 or more, not {args.transaction_records}")
     if not console.is_debug:
         _silence_log()
     return ConsoleProducer(console, args, config, line_format).run()
@@ -215,49 +235,6 @@ def producer_config(console: Console, args: Args) -> Config:
     return Config(PRODUCER, values)
 
 
-class Tally:
-    """Counts what became of every record, from whichever thread tells; keeps the first failures for the report."""
-
-    def __init__(self) -> None:
-        import threading
-
-        self._lock = threading.Lock()
-        self.sent = 0
-        self.failed = 0
-        self.unplaced: Exception | None = None
-        self._shown = 0
-        self._messages: list[tuple[str, str]] = []
-        self._told: set[int] = set()  # identities of the errors of which something was told
-
-    def succeeded(self, count: int) -> None:
-        with self._lock:
-            self.sent += count
-
-    def fail(self, count: int, error: Exception, describe: Callable[[int], str]) -> None:
-        """`describe(i)` puts the i-th of the failed records in words; asked for the first few only."""
-        with self._lock:
-            self.failed += count
-            for number in range(min(count, _SHOWN_FAILURES - self._shown)):
-                self._shown += 1
-                self._told.add(id(error))
-                self._messages.append((getattr(error, "name", "FAILED"), f"{describe(number)} with error: {error}"))
-
-    def take_messages(self) -> list[tuple[str, str]]:
-        """The failures not told yet: kind and words."""
-        with self._lock:
-            messages, self._messages = self._messages, []
-            return messages
-
-    def has_told(self, error: Exception) -> bool:
-        """Whether a failure with this very error was told."""
-        return id(error) in self._told
-
-    @property
-    def hidden(self) -> int:
-        """Failures that are counted but not told one by one."""
-        return self.failed - self._shown
-
-
 def _size(length: int) -> str:
     return "null" if length < 0 else f"{length} bytes"
 
@@ -267,6 +244,7 @@ class ConsoleProducer:
 
     def __init__(self, console: Console, args: Args, config: Config, line_format: LineFormat) -> None:
         from kafkatools.core.producer.line_reader import LineReader
+        from kafkatools.core.producer.tally import Tally
 
         self._console = console
         self._topic: str = args.topic
@@ -275,25 +253,34 @@ class ConsoleProducer:
         self._config = config
         self._format = line_format
         self._reader = LineReader(line_format, config.max_request_size)
-        self._tally = Tally()
+        self._tally = Tally(config.transactional_id is not None)
+        self._transaction_records: int = args.transaction_records or 0
+        self._transactions: RecordTransactions | None = None
         self._stopped: Exception | None = None
         self._has_prompt = console.is_input_terminal and console.is_terminal
 
     def run(self) -> ExitStatus:
         """Sends to the end of the input; waits for every acknowledgement; reports."""
+        from kafkatools.core.producer.broker_watch import BrokerWatch
         from kafkatools.core.producer.producer import Producer
 
         is_interrupted = False
         producer = Producer(self._config, self._console.clock)
+        producer.sender.watch = BrokerWatch(
+            producer.sender.client, producer.sender.metadata, lambda line: self._tell("WAITING", line)
+        )
         try:
             try:
                 self._stopped = self._reason_not_to_start(producer)
+                self._start_transactions(producer)
                 self._pump(producer)
+                self._end_transactions()
                 producer.close()
             except KeyboardInterrupt:
                 is_interrupted = True
                 if self._has_prompt:
                     self._console.write(b"\n")
+                self._break_off_transactions()
                 producer.close(_INTERRUPTED_CLOSE_MS)
         except KeyboardInterrupt:
             producer.close(0)
@@ -321,6 +308,7 @@ class ConsoleProducer:
     # -- reading --
 
     def _pump(self, producer: Producer) -> None:
+        from kafkatools.core.errors import KafkaError
         from kafkatools.core.producer.line_reader import MalformedLine
 
         read = self._input()
@@ -336,10 +324,16 @@ class ConsoleProducer:
                 send()
             except MalformedLine as error:
                 self._stopped = error
+            except KafkaError as error:
+                if self._transactions is None:
+                    raise
+                self._stopped = error
             self._tell_oversized()
             self._tell_failures()
             if self._tally.unplaced is not None:
                 self._stopped = self._tally.unplaced
+            elif self._transactions is not None and self._stopped is None:
+                self._stopped = self._tally.first_failure
         if self._has_prompt:
             self._console.write(b"\n")
 
@@ -359,7 +353,13 @@ class ConsoleProducer:
 
     def _send_rows(self, producer: Producer) -> None:
         for rows in self._reader.rows():
-            producer.send_columns(self._topic, rows, callback=self._rows_callback(rows))
+            if self._transactions is None:
+                producer.send_columns(self._topic, rows, callback=self._rows_callback(rows))
+                continue
+            self._tell_oversized()
+            self._transactions.send_rows(
+                rows, lambda part: producer.send_columns(self._topic, part, callback=self._rows_callback(part))
+            )
 
     def _rows_callback(self, rows: RowColumns) -> Callable[[RowsRun], None]:
         """Keeps the lengths of the rows only, to name those that fail."""
@@ -387,10 +387,14 @@ class ConsoleProducer:
         return f"Error when sending message to topic {self._topic} with {sizes}"
 
     def _send_records(self, producer: Producer) -> None:
+        from contextlib import nullcontext
+
         from kafkatools.core.errors import KafkaError
 
+        transactions = self._transactions
         for record in self._json_records(producer) if self._is_json else self._line_records():
-            future = producer.send(record, self._record_callback(record))
+            with nullcontext() if transactions is None else transactions.sending():
+                future = producer.send(record, self._record_callback(record))
             if self._is_sync:
                 try:
                     future.get()
@@ -399,6 +403,9 @@ class ConsoleProducer:
                     return
             if self._tally.unplaced is not None:
                 return
+            if transactions is not None:
+                self._tell_oversized()
+                transactions.commit_if_full()
 
     def _line_records(self) -> Iterator[ProducerRecord]:
         from kafkatools.core.producer.producer_record import ProducerRecord
@@ -446,6 +453,47 @@ class ConsoleProducer:
 
         return told
 
+    # -- transactions --
+
+    def _start_transactions(self, producer: Producer) -> None:
+        """Takes over the transactional id, where one was given."""
+        if self._config.transactional_id is None or self._stopped is not None:
+            return
+        from kafkatools.core.errors import KafkaError
+        from kafkatools.core.producer.record_transactions import RecordTransactions
+
+        self._transactions = RecordTransactions(producer, self._transaction_records, self._tally)
+        try:
+            self._transactions.start()
+        except KafkaError as error:
+            self._stopped = error
+
+    def _end_transactions(self) -> None:
+        """The end of the input, or of the run: what is open is committed, or aborted when anything went wrong."""
+        from kafkatools.core.errors import KafkaError
+
+        if self._transactions is None:
+            return
+        if self._stopped is None:
+            try:
+                self._transactions.commit()
+            except KafkaError as error:
+                self._stopped = error
+        if self._stopped is not None:
+            self._break_off_transactions()
+
+    def _break_off_transactions(self) -> None:
+        """Nothing stays open behind us, if a broker answers within some seconds."""
+        from kafkatools.core.errors import KafkaError
+
+        if self._transactions is None:
+            return
+        try:
+            self._transactions.break_off(_INTERRUPTED_CLOSE_MS)
+        except KafkaError as error:
+            self._tell_failures()
+            self._tell(error.name, f"The open transaction could not be ended: {error}")
+
     # -- reporting --
 
     def _tell_oversized(self) -> None:
@@ -478,16 +526,23 @@ class ConsoleProducer:
     def _report(self) -> None:
         """The end of every run: what failed, and the two counts."""
         tally = self._tally
+        tally.abort()
         self._tell_failures()
         if tally.hidden > 0:
             self._tell("FAILED", f"{tally.hidden} more records failed")
         if self._stopped is not None and not tally.has_told(self._stopped):
             self._tell(getattr(self._stopped, "name", "FAILED"), str(self._stopped))
+        counts = {"sent": tally.sent, "failed": tally.failed}
+        if self._transactions is not None:
+            outcome = self._transactions.outcome()
+            if outcome is not None:
+                self._tell(*outcome)
+            counts["aborted"] = tally.aborted
         if self._is_json:
             from kafkatools.output import json_line
 
-            self._console.print(json_line({"sent": tally.sent, "failed": tally.failed}))
-        self._console.error(f"{tally.sent} sent, {tally.failed} failed")
+            self._console.print(json_line(counts))
+        self._console.error(", ".join(f"{count} {what}" for what, count in counts.items()))
 
 
 def _is_hopeless(error: Exception) -> bool:
@@ -520,5 +575,6 @@ COMMAND = Command(
     examples=(
         "kt console-producer --topic first < lines.txt",
         "kt console-producer --topic first --reader-property parse.key=true < pairs.tsv",
+        "kt console-producer --topic first --transactional-id loader --transaction-records 1000 < lines.txt",
     ),
 )

@@ -740,6 +740,10 @@ class CommitFailed(KafkaError, name="COMMIT_FAILED"):
     """Offsets could not be committed because the group has moved on (CommitFailedException)."""
 
 
+class TransactionAborted(KafkaError, name="TRANSACTION_ABORTED"):
+    """The record was not sent because its transaction was aborted (TransactionAbortedException)."""
+
+
 class WakeupError(KafkaError, name="WAKEUP"):
     """A blocking call was woken from another thread (WakeupException)."""
 

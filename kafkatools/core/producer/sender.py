@@ -41,6 +41,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
     from kafkatools.core.net.network_client import NetworkClient
+    from kafkatools.core.producer.broker_watch import BrokerWatch
     from kafkatools.core.producer.producer_metadata import ProducerMetadata
 
 _log = logging.getLogger(__name__)
@@ -81,6 +82,7 @@ class Sender:
         self.metrics = metrics if metrics is not None else ProducerMetrics(clock.now_ms())
         self._clock = clock
         self._transactional = transactions if isinstance(transactions, TransactionalManager) else None
+        self.watch: BrokerWatch | None = None
         self._driver: TransactionDriver | None = None
         if self._transactional is not None:
             self._driver = TransactionDriver(
@@ -105,9 +107,18 @@ class Sender:
         if self.transactions is not None and self.transactions.has_fatal_error:
             self._abort_after_fatal_error(self.transactions)
         poll_ms = min(poll_ms, self._send_producer_data(now_ms))
+        if self.watch is not None:
+            wait_ms = self.watch.look(now_ms, self._is_waiting)
+            poll_ms = poll_ms if wait_ms is None else min(poll_ms, wait_ms)
         self._is_polling = True
         self.client.poll(0 if self._is_signalled else poll_ms, now_ms)
         self._is_polling = False
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether somebody waits for what a broker has to do."""
+        has_requests = self._transactional is not None and self._transactional.has_pending_requests
+        return has_requests or self.accumulator.has_incomplete
 
     @property
     def has_inflight(self) -> bool:

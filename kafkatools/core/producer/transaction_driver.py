@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.clock import Clock
-from kafkatools.core.errors import Disconnected, KafkaError, TransactionAbortable
+from kafkatools.core.errors import Disconnected, KafkaError, TransactionAborted
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
 from kafkatools.core.net.network_client import ClientRequest, ClientResponse
 from kafkatools.core.producer.transaction_requests import (
@@ -63,10 +63,8 @@ class TransactionDriver:
         manager.maybe_resolve_sequences()
         if manager.has_fatal_error or self._in_flight is not None:
             return FOREVER_MS
-        if manager.has_abortable_error:
-            self._accumulator.abort_unsequenced(manager.last_error or KafkaError())
-        elif manager.is_aborting:
-            self._accumulator.abort_unsequenced(TransactionAbortable("Failing batch since transaction was aborted"))
+        if manager.has_abortable_error or manager.is_aborting:
+            self._abort_unsent(manager.last_error)
         was_completing = manager.is_completing
         request = manager.next_request(is_flushed)
         if request is None:
@@ -78,6 +76,15 @@ class TransactionDriver:
         if not request.result.is_completed:
             manager.enqueue(request)
         return max(0, wait_ms)
+
+    def _abort_unsent(self, reason: Exception | None) -> None:
+        """Records that were not sent yet never will be; what made the transaction fail is their error's cause."""
+        if not self._accumulator.has_incomplete:
+            return
+        why = "Failing batch since transaction was aborted"
+        error = TransactionAborted(why if reason is None else f"{why}: {reason}")
+        error.__cause__ = reason
+        self._accumulator.abort_unsequenced(error)
 
     def _send_or_wait(self, request: TxnRequest, now_ms: int) -> int | None:
         """None when it is on its way, else how long until it makes sense to try again."""

@@ -59,8 +59,9 @@ LAST_ADD_PARTITIONS_OF_CLIENTS = 3
 FIRST_OFFSET_COMMIT_WITH_GROUP_METADATA = 3
 FIRST_INIT_PRODUCER_ID_WITH_BUMP = 3
 
-FIRST_PARTITIONS_BACKOFF_MS = 20
-"""The pause when the first partitions of a transaction meet the end of the one before (CONCURRENT_TRANSACTIONS)."""
+COMPLETING_BACKOFF_MS = 20
+"""The pause while the transaction before is still being completed (CONCURRENT_TRANSACTIONS): for the first partitions
+of a transaction, as in Kafka, and for EndTxn, which meets it when one is aborted right after the one before."""
 
 
 class Priority(IntEnum):
@@ -309,7 +310,7 @@ class AddPartitionsToTxn(TxnRequest):
     def backoff_ms(self, error: KafkaError | None) -> int:
         """Short while the transaction before is still being completed."""
         if isinstance(error, ConcurrentTransactions) and not self.manager.partitions_in_transaction:
-            return min(FIRST_PARTITIONS_BACKOFF_MS, self.manager.retry_backoff_ms)
+            return min(COMPLETING_BACKOFF_MS, self.manager.retry_backoff_ms)
         return self.manager.retry_backoff_ms
 
     def handle(self, response: Any, now_ms: int) -> None:
@@ -493,6 +494,12 @@ class EndTxn(TxnRequest):
             "producer_epoch": self.manager.identity.epoch,
             "committed": self.is_commit,
         }
+
+    def backoff_ms(self, error: KafkaError | None) -> int:
+        """Short while the transaction before is still being completed."""
+        if isinstance(error, ConcurrentTransactions):
+            return min(COMPLETING_BACKOFF_MS, self.manager.retry_backoff_ms)
+        return self.manager.retry_backoff_ms
 
     def succeeded(self, response: Any, now_ms: int) -> None:
         producer_id = int(getattr(response, "producer_id", -1))
