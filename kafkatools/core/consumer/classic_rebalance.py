@@ -19,10 +19,11 @@ from kafkatools.core.consumer.assignors import (
     RebalanceProtocol,
     partitions_of,
 )
+from kafkatools.core.consumer.commit_before import CommitBeforeRebalance
 from kafkatools.core.consumer.coordinator_channel import CoordinatorChannel
 from kafkatools.core.consumer.group_subscription import GroupSubscription, ListenerCalls, SubscriptionType
 from kafkatools.core.consumer.network import ConsumerNetworkClient
-from kafkatools.core.consumer.offset_commits import Attempt, OffsetCommits
+from kafkatools.core.consumer.offset_commits import OffsetCommits
 from kafkatools.core.consumer.offset_requests import (
     COMMIT_FAILED,
     EXECUTING_REBALANCE,
@@ -90,8 +91,8 @@ class ClassicRebalance:
         self._snapshot: dict[str, list[PartitionInfo]] | None = None
         self._seen_metadata = -1
         self._awaited_metadata: int | None = None
-        self._commit: Attempt | None = None
-        self._prepare_deadline_ms: int | None = None
+        settings = membership.settings
+        self._commit = CommitBeforeRebalance(parts.commits, settings.max_poll_interval_ms, settings.retry_backoff_ms)
         self._steps = {
             Step.PREPARE: self._prepare,
             Step.JOIN: self._join,
@@ -162,7 +163,8 @@ class ClassicRebalance:
             if request is not None:
                 self._parts.channel.send(request)
         self._group_topics, self._snapshot, self._joined_topics = frozenset(), None, frozenset()
-        self._commit = self._prepare_deadline_ms = self._awaited_metadata = None
+        self._commit.forget()
+        self._awaited_metadata = None
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Who we are."""
@@ -225,7 +227,7 @@ class ClassicRebalance:
         owned = self._parts.subscriptions.assigned_partitions()
         if is_member and not self._is_committed(owned, now_ms):
             return False
-        self._commit = self._prepare_deadline_ms = None
+        self._commit.forget()
         self._give_up(owned, is_member)
         with self._parts.channel.lock:
             if self.membership.generation == generation:
@@ -233,21 +235,13 @@ class ClassicRebalance:
         return True
 
     def _is_committed(self, owned: Sequence[TopicPartition], now_ms: int) -> bool:
-        """Commits what was consumed before it may go; True when that is done, or took too long."""
-        if not self._parts.commits.is_auto or not owned:
+        """Commits before anything goes; what is about to go is not handed out meanwhile."""
+        is_first = not self._commit.is_begun
+        if self._commit.is_settled(now_ms):
             return True
-        if self._prepare_deadline_ms is None:
-            if self._protocol is RebalanceProtocol.EAGER:
-                self._parts.subscriptions.mark_pending_revocation(owned)
-            self._prepare_deadline_ms = now_ms + self.membership.settings.max_poll_interval_ms
-            self._commit = self._parts.commits.start_auto_commit()
-        if now_ms >= self._prepare_deadline_ms or self._commit is None or not self._commit.is_done:
-            return self._commit is None or now_ms >= self._prepare_deadline_ms
-        error = self._commit.error
-        if error is not None and error.retriable and not isinstance(error, RebalanceInProgress):
-            self._commit = self._parts.commits.start_auto_commit()
-            return self._commit is None
-        return True
+        if is_first and self._protocol is RebalanceProtocol.EAGER:
+            self._parts.subscriptions.mark_pending_revocation(owned)
+        return False
 
     def _give_up(self, owned: Sequence[TopicPartition], is_member: bool) -> None:
         subscriptions, listener = self._parts.subscriptions, self._parts.listener
@@ -385,7 +379,8 @@ class ClassicRebalance:
                 listener.revoked(revoked)
                 self.request_rejoin("need to revoke partitions and re-join")
         if self._parts.subscription.type is SubscriptionType.AUTO_PATTERN:
-            self._joined_topics |= {part.topic for part in assigned}
+            self._parts.subscription.topics |= {part.topic for part in assigned}
+            self._joined_topics = self._parts.subscription.topics
         assignor = self._assignors.get(generation.protocol_name or "")
         if assignor is not None:
             assignor.on_assignment(assigned, generation.generation_id)

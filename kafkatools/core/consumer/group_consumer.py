@@ -155,11 +155,16 @@ class GroupConsumer:
             self._client.replace_topics(self._rebalance.metadata_topics())
 
     def _new_rebalance(self) -> Rebalance:
-        from kafkatools.core.consumer.assignors import assignor_for_name
-
         parts = GroupParts(
             self._client, self.channel, self.subscription, self._subscriptions, self.commits, self._listener
         )
+        if self._config.group_protocol.lower() == "consumer":
+            from kafkatools.core.consumer.consumer_rebalance import ConsumerRebalance
+            from kafkatools.core.group.consumer_membership import ConsumerMembership
+
+            return ConsumerRebalance(ConsumerMembership(self._settings, self._lookup, self._heartbeat), parts)
+        from kafkatools.core.consumer.assignors import assignor_for_name
+
         assignors = [assignor_for_name(name) for name in self._config.partition_assignment_strategy]
         return ClassicRebalance(ClassicMembership(self._settings, self._lookup, self._heartbeat), parts, assignors)
 

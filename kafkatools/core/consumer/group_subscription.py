@@ -76,8 +76,8 @@ class GroupSubscription:
 
     @property
     def needs_all_topics(self) -> bool:
-        """Whether metadata has to cover every topic."""
-        return self.type is SubscriptionType.AUTO_PATTERN
+        """Whether metadata has to cover every topic: a pattern's topics are known by their ids or names only then."""
+        return self.type in (SubscriptionType.AUTO_PATTERN, SubscriptionType.AUTO_PATTERN_RE2J)
 
     def become(self, kind: SubscriptionType) -> None:
         """Takes a kind of subscription. Raises IllegalState when there is another."""

@@ -22,6 +22,7 @@ from kafkatools.core.errors import (
     RequestTimedOut,
     StaleMemberEpoch,
     TopicAuthorizationFailed,
+    UnknownMemberId,
     UnknownTopicOrPartition,
     UnstableOffsetCommit,
     error_for_code,
@@ -175,7 +176,7 @@ def _partition_error(part: TopicPartition, code: int) -> KafkaError:
 
 def is_retriable_fetch(error: KafkaError) -> bool:
     """Whether to ask again."""
-    return error.retriable or isinstance(error, (CoordinatorLoadInProgress, StaleMemberEpoch))
+    return error.retriable or isinstance(error, (CoordinatorLoadInProgress, StaleMemberEpoch, UnknownMemberId))
 
 
 def _listed(names: Iterable[str]) -> str:

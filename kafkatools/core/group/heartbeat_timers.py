@@ -60,6 +60,17 @@ class Heartbeat:
         """How long until one is."""
         return max(0, self._next_ms - now_ms)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last heartbeat came to nothing, so that the next one backs off."""
+        return self._failures > 0
+
+    def change_interval(self, interval_ms: int, now_ms: int) -> None:
+        """The coordinator says how often it wants to hear of us (KIP-848)."""
+        if interval_ms > 0 and interval_ms != self.interval_ms:
+            self.interval_ms = interval_ms
+            self._next_ms = now_ms + interval_ms
+
     def send_now(self) -> None:
         """The next heartbeat does not wait for the interval."""
         self._next_ms = 0

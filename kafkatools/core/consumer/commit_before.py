@@ -1,0 +1,52 @@
+"""The background commit that goes before partitions are given up: one for each rebalance, tried until it is settled.
+
+Settled means: committed, refused for good, or max.poll.interval.ms over. Nothing waits here; ask `is_settled` again.
+"""
+
+from __future__ import annotations
+
+from kafkatools.core.consumer.offset_commits import Attempt, OffsetCommits
+
+
+class CommitBeforeRebalance:
+    """See the module."""
+
+    def __init__(self, commits: OffsetCommits, limit_ms: int, retry_backoff_ms: int) -> None:
+        self._commits = commits
+        self._limit_ms = limit_ms
+        self._retry_backoff_ms = retry_backoff_ms
+        self._attempt: Attempt | None = None
+        self._deadline_ms: int | None = None
+        self._retry_ms = 0
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it was asked for since the last rebalance."""
+        return self._deadline_ms is not None
+
+    def is_settled(self, now_ms: int) -> bool:
+        """Commits what was consumed, the first time; whether there is nothing left to wait for."""
+        if not self._commits.is_auto or not self._commits.all_consumed():
+            return True
+        if self._deadline_ms is None:
+            self._deadline_ms = now_ms + self._limit_ms
+        if now_ms >= self._deadline_ms:
+            return True
+        if self._attempt is None:
+            if now_ms < self._retry_ms:
+                return False
+            self._attempt = self._commits.start_auto_commit()
+            if self._attempt is None:  # no coordinator to be found now
+                self._retry_ms = now_ms + self._retry_backoff_ms
+                return False
+        if not self._attempt.is_done:
+            return False
+        error, self._attempt = self._attempt.error, None
+        if error is None or not error.retriable:
+            return True
+        self._retry_ms = now_ms + self._retry_backoff_ms
+        return False
+
+    def forget(self) -> None:
+        """The rebalance goes on, or is over."""
+        self._attempt, self._deadline_ms, self._retry_ms = None, None, 0

@@ -1,0 +1,301 @@
+"""A member of a group under the protocol of KIP-848, without I/O (ConsumerMembershipManager, HeartbeatState).
+
+Rules:
+
+- Everything is said in heartbeats. The broker answers with a member epoch and, when it changed, the target assignment;
+  the owner reconciles it on the application's thread and calls `acknowledge`, which the next heartbeat reports.
+- A field is sent when it changed since it was last taken in; all of them when joining, and after any failure.
+- Only one heartbeat is in flight. JOINING, ACKNOWLEDGING and LEAVING do not wait for the interval.
+- A fenced member has lost its partitions: the owner reports them as lost, then `rejoin` starts over with epoch 0.
+- A member that does not poll leaves, stays STALE, and joins again with the next poll.
+- Answers to heartbeats of an earlier life (before a leave or a rejoin) mean nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import uuid
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from kafkatools.core.errors import (
+    NONE,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    FencedMemberEpoch,
+    GroupAuthorizationFailed,
+    KafkaError,
+    NotCoordinator,
+    RetriableError,
+    TopicAuthorizationFailed,
+    UnknownMemberId,
+    UnsupportedVersion,
+    error_for_code,
+)
+from kafkatools.core.group.coordinator import CoordinatorLookup
+from kafkatools.core.group.heartbeat_timers import Heartbeat
+from kafkatools.core.group.metadata import ConsumerGroupMetadata
+from kafkatools.core.group.requests import GroupRequest, GroupSettings
+from kafkatools.core.net.connection_states import ExponentialBackoff
+from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.uuids import random_uuid, uuid_text
+
+_log = logging.getLogger(__name__)
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+FIRST_VERSION_WITH_REGEX = 1
+NOT_SUPPORTED = (
+    "The cluster does not support the new CONSUMER group protocol. Set group.protocol=classic on the consumer configs "
+    "to revert to the CLASSIC protocol until the cluster is upgraded."
+)
+
+Assigned = Mapping[uuid.UUID, tuple[int, ...]]
+
+
+class MemberState(enum.Enum):
+    """Kafka's MemberState of the asynchronous consumer."""
+
+    UNSUBSCRIBED = "UNSUBSCRIBED"
+    JOINING = "JOINING"
+    RECONCILING = "RECONCILING"
+    ACKNOWLEDGING = "ACKNOWLEDGING"
+    STABLE = "STABLE"
+    FENCED = "FENCED"
+    LEAVING = "LEAVING"
+    STALE = "STALE"
+    FATAL = "FATAL"
+
+
+_IN_GROUP = (MemberState.JOINING, MemberState.RECONCILING, MemberState.ACKNOWLEDGING, MemberState.STABLE)
+_AT_ONCE = (MemberState.JOINING, MemberState.ACKNOWLEDGING)
+
+
+class ConsumerMembership:
+    """See the module."""
+
+    def __init__(self, settings: GroupSettings, lookup: CoordinatorLookup, heartbeat: Heartbeat) -> None:
+        self.settings = settings
+        self.lookup = lookup
+        self.heartbeat = heartbeat
+        self.state = MemberState.UNSUBSCRIBED
+        self.member_id = uuid_text(random_uuid())
+        self.member_epoch = JOIN_EPOCH
+        self.failure: KafkaError | None = None
+        self.target: Assigned | None = None
+        self.current: Assigned | None = None
+        self.life = 0
+        self._topics: frozenset[str] = frozenset()
+        self._pattern: str | None = None
+        self._sent: dict[str, Any] = {}
+        heartbeat.use_backoff(ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms))
+
+    # --- what is known
+
+    @property
+    def is_in_group(self) -> bool:
+        """Whether heartbeats are sent."""
+        return self.state in _IN_GROUP
+
+    @property
+    def has_epoch(self) -> bool:
+        """Whether the broker counts us as a member, as far as we know."""
+        return self.is_in_group and self.member_epoch > JOIN_EPOCH
+
+    @property
+    def is_reconciled(self) -> bool:
+        """Whether we have what the broker wants us to have."""
+        return self.target == self.current
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who we are; the generation is the member epoch."""
+        if not self.has_epoch:
+            return ConsumerGroupMetadata(self.settings.group_id, group_instance_id=self.settings.group_instance_id)
+        return ConsumerGroupMetadata(
+            self.settings.group_id, self.member_epoch, self.member_id, self.settings.group_instance_id
+        )
+
+    def take_failure(self) -> KafkaError | None:
+        """The error to raise, once."""
+        failure, self.failure = self.failure, None
+        return failure
+
+    # --- what the owner does
+
+    def subscribe(self, topics: frozenset[str], pattern: str | None) -> None:
+        """What the group is to give us; the broker hears of a change at once."""
+        if (topics, pattern) != (self._topics, self._pattern):
+            self._topics, self._pattern = topics, pattern
+            self.heartbeat.send_now()
+
+    def rejoin(self) -> None:
+        """Starts (over) with epoch 0 and without partitions."""
+        self.life += 1
+        self.state = MemberState.JOINING
+        self.member_epoch = JOIN_EPOCH
+        self.target = self.current = None
+        self._sent = {}
+        self.heartbeat.forget_request()
+        self.heartbeat.send_now()
+
+    def acknowledge(self, assigned: Assigned) -> None:
+        """The owner has taken these partitions over, and given all others up."""
+        self.current = dict(assigned)
+        self.state = MemberState.ACKNOWLEDGING
+
+    # --- heartbeats
+
+    def heartbeat_request(self, now_ms: int) -> GroupRequest | None:
+        """A heartbeat when one is due."""
+        if not self.is_in_group or not self.lookup.is_known or self.heartbeat.is_in_flight:
+            return None
+        is_retry = self.heartbeat.has_failed
+        if not self.heartbeat.is_due(now_ms) and (is_retry or self.state not in _AT_ONCE):
+            return None
+        fields = self._changed_fields()
+        self.heartbeat.sent(now_ms)
+        if self.state is MemberState.ACKNOWLEDGING:
+            self.state = MemberState.STABLE if self.is_reconciled else MemberState.RECONCILING
+        return GroupRequest(
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
+            fields,
+            partial(self._handle_heartbeat, self.life),
+            partial(self._handle_failure, self.life),
+            min_version=FIRST_VERSION_WITH_REGEX if self._pattern is not None else 0,
+            is_background=True,
+        )
+
+    def _changed_fields(self) -> dict[str, Any]:
+        """What always goes, and what the broker does not know yet."""
+        settings = self.settings
+        wanted: dict[str, Any] = {
+            "rebalance_timeout": settings.max_poll_interval_ms,
+            "rack_id": settings.rack_id,
+            "server_assignor": settings.remote_assignor,
+            "topic_partitions": _topic_partitions(self.current or {}),
+        }
+        if self._pattern is None:
+            wanted["subscribed_topic_names"] = sorted(self._topics)
+        if self._pattern is not None or "subscribed_topic_regex" in self._sent:
+            wanted["subscribed_topic_regex"] = self._pattern or ""
+        is_joining = self.state is MemberState.JOINING
+        fields = {
+            name: value
+            for name, value in wanted.items()
+            if is_joining or name not in self._sent or self._sent[name] != value
+        }
+        self._sent |= wanted
+        return {
+            "group_id": settings.group_id,
+            "member_id": self.member_id,
+            "member_epoch": self.member_epoch,
+            "instance_id": settings.group_instance_id,
+            **fields,
+        }
+
+    def _handle_heartbeat(self, life: int, entity: Any, now_ms: int) -> None:
+        if life != self.life:
+            return
+        code = int(entity.error_code)
+        if code != NONE:
+            self._handle_error(error_for_code(code)(entity.error_message or None), now_ms)
+            return
+        interval_ms = round(entity.heartbeat_interval.total_seconds() * 1000)
+        self.heartbeat.received(now_ms)
+        self.heartbeat.change_interval(interval_ms, now_ms)
+        if not self.is_in_group:
+            return
+        if entity.member_id:
+            self.member_id = entity.member_id
+        self.member_epoch = int(entity.member_epoch)
+        if entity.assignment is not None:
+            self._take_target(entity.assignment)
+        elif self.state is MemberState.JOINING:
+            self.target = {}
+            self.state = MemberState.RECONCILING
+
+    def _take_target(self, assignment: Any) -> None:
+        self.target = {
+            topic.topic_id: tuple(sorted(int(index) for index in topic.partitions))
+            for topic in assignment.topic_partitions
+        }
+        if not self.is_reconciled:
+            self.state = MemberState.RECONCILING
+        elif self.state in (MemberState.RECONCILING, MemberState.JOINING):
+            self.state = MemberState.STABLE
+
+    def _handle_error(self, error: KafkaError, now_ms: int) -> None:
+        self._sent = {}
+        self.heartbeat.failed(now_ms)
+        if isinstance(error, (NotCoordinator, CoordinatorNotAvailable)):
+            self.lookup.mark_unknown()
+            self.heartbeat.send_now()
+        elif isinstance(error, (FencedMemberEpoch, UnknownMemberId)):
+            _log.info("The member %s of %s is fenced: %s", self.member_id, self.settings.group_id, error)
+            if self.is_in_group:
+                self.state = MemberState.FENCED
+                self.life += 1
+        elif isinstance(error, TopicAuthorizationFailed):
+            self.failure = error
+        elif not isinstance(error, (CoordinatorLoadInProgress, RetriableError)):
+            self._fail(error)
+
+    def _fail(self, error: KafkaError) -> None:
+        if isinstance(error, GroupAuthorizationFailed):
+            error = GroupAuthorizationFailed(f"Not authorized to access group: {self.settings.group_id}")
+        self.state = MemberState.FATAL
+        self.failure = error
+
+    def _handle_failure(self, life: int, error: KafkaError, now_ms: int) -> None:
+        if life != self.life:
+            return
+        self._sent = {}
+        self.heartbeat.failed(now_ms)
+        if error.retriable:
+            self.lookup.mark_unknown()
+        elif isinstance(error, UnsupportedVersion):
+            self._fail(UnsupportedVersion(NOT_SUPPORTED if self._pattern is None else str(error)))
+        else:
+            self._fail(error)
+
+    # --- leaving
+
+    def leave_request(self) -> GroupRequest | None:
+        """The last heartbeat; None when the broker does not know us. Static members only go for a while."""
+        was_member = self.is_in_group and self.lookup.is_known
+        static = self.settings.group_instance_id
+        fields = {
+            "group_id": self.settings.group_id,
+            "member_id": self.member_id,
+            "member_epoch": LEAVE_EPOCH if static is None else LEAVE_STATIC_EPOCH,
+            "instance_id": static,
+        }
+        self.life += 1
+        self.state = MemberState.UNSUBSCRIBED
+        self.member_epoch = LEAVE_EPOCH
+        self.target = self.current = None
+        self._sent = {}
+        self.heartbeat.forget_request()
+        if not was_member:
+            return None
+        return GroupRequest(ApiKey.CONSUMER_GROUP_HEARTBEAT, fields, _ignore, _ignore, is_background=True)
+
+    def poll_expired(self) -> GroupRequest | None:
+        """The application stopped polling: we leave until it polls again."""
+        _log.warning(
+            "The consumer of %s did not poll for max.poll.interval.ms and leaves its group", self.settings.group_id
+        )
+        request = self.leave_request()
+        self.state = MemberState.STALE
+        return request
+
+
+def _topic_partitions(assigned: Assigned) -> list[dict[str, Any]]:
+    return [{"topic_id": topic, "partitions": list(indexes)} for topic, indexes in sorted(assigned.items())]
+
+
+def _ignore(*_: object) -> None:
+    """Nobody waits for the answer."""
