@@ -30,7 +30,7 @@ from kafkatools.core.broker.formatter import (
 )
 from kafkatools.core.broker.group_commit import GroupCommit
 from kafkatools.core.broker.group_coordinator.coordinator import GroupCoordinator
-from kafkatools.core.broker.group_coordinator.service import expire_offsets, note_deleted_topics, open_groups
+from kafkatools.core.broker.group_coordinator.service import expire_offsets, note_deleted_topics, note_topics, open_groups
 from kafkatools.core.broker.listener import Listener
 from kafkatools.core.broker.log_cleaner import LogCleaner
 from kafkatools.core.broker.node_settings import node_settings
@@ -100,9 +100,9 @@ class Node:
         self.controller: Controller
         self.replicas: ReplicaManager
         self.groups: GroupCoordinator
+        self.cleaner: LogCleaner | None = None
         self.producer_ids: ProducerIds
         self.transactions: TransactionCoordinator
-        self.cleaner: LogCleaner | None = None
         self.listener: Listener
 
     # -- start -----------------------------------------------------------------------------------------------------
@@ -210,6 +210,7 @@ class Node:
 
     def _apply_delta(self, delta: MetadataDelta) -> None:
         self.replicas.apply_delta(delta)
+        note_topics(self, delta)
         if delta.removed_topics:
             note_deleted_topics(self, delta)
             transaction_service.note_deleted_topics(self, delta)

@@ -12,10 +12,17 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+from kafkatools.core.broker.controller.metadata_image import MetadataImage
 from kafkatools.core.broker.delayed_produce import ProduceStatus
 from kafkatools.core.broker.group_coordinator import offset_records
+from kafkatools.core.broker.group_coordinator.any_group import AnyGroup
+from kafkatools.core.broker.group_coordinator.consumer_group import CommitCheck, ConsumerGroup
+from kafkatools.core.broker.group_coordinator.consumer_groups import ConsumerGroups
+from kafkatools.core.broker.group_coordinator.consumer_heartbeats import HeartbeatRequest
+from kafkatools.core.broker.group_coordinator.consumer_settings import ConsumerGroupSettings
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
 from kafkatools.core.broker.group_coordinator.group import Group
+from kafkatools.core.broker.group_coordinator.group_topics import GroupTopics
 from kafkatools.core.broker.group_coordinator.keyed_timer import KeyedTimer
 from kafkatools.core.broker.group_coordinator.member import Member
 from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset
@@ -25,6 +32,7 @@ from kafkatools.core.broker.group_coordinator.rebalance import GroupSettings, Re
 from kafkatools.core.broker.group_coordinator.requests import (
     Answer,
     Client,
+    Fields,
     JoinRequest,
     MemberIdentity,
     SyncRequest,
@@ -48,7 +56,9 @@ from kafkatools.core.errors import (
     MessageTooLarge,
     RebalanceInProgress,
     RecordListTooLarge,
+    StaleMemberEpoch,
     UnknownMemberId,
+    UnsupportedVersion,
 )
 
 GROUP_ID_NOT_FOUND_SINCE = 9
@@ -57,16 +67,26 @@ GROUP_ID_NOT_FOUND_SINCE = 9
 class GroupCoordinator:
     """All groups of this broker."""
 
-    def __init__(self, settings: GroupSettings, store: Store, timer: Timer, clock: Clock) -> None:
+    def __init__(  # noqa: PLR0913 - wired in one place
+        self,
+        settings: GroupSettings,
+        store: Store,
+        timer: Timer,
+        clock: Clock,
+        *,
+        consumer_settings: ConsumerGroupSettings | None = None,
+        image: Callable[[], MetadataImage] = MetadataImage,
+    ) -> None:
         self.clock = clock
         self.offsets = Offsets()
         self._store = store
         self._pending_answers: list[Callable[[], None]] = []
         self._course = Rebalancing(settings, store, KeyedTimer(timer, clock, self.send_answers), clock)
         self._settings = settings
+        self.consumer = ConsumerGroups(self._course, consumer_settings or ConsumerGroupSettings(), GroupTopics(image))
 
     @property
-    def groups(self) -> dict[str, Group]:
+    def groups(self) -> dict[str, AnyGroup]:
         return self._course.groups
 
     # -- answers ---------------------------------------------------------------------------------------------------
@@ -85,6 +105,10 @@ class GroupCoordinator:
         """JoinGroup."""
         try:
             self._check_join(request)
+            known = self.groups.get(request.group_id)
+            if isinstance(known, ConsumerGroup) and not known.is_empty:
+                answer(self.consumer.join(known, request))
+                return
             group = self._group_to_join(request)
             self._ensure_room(group, request.member_id)
             if not group.supports(request.protocol_type, request.protocols):
@@ -106,11 +130,15 @@ class GroupCoordinator:
             raise InvalidSessionTimeout()
 
     def _group_to_join(self, request: JoinRequest) -> Group:
-        group = self.groups.get(request.group_id)
-        if group is not None:
-            return group
+        known = self.groups.get(request.group_id)
+        if isinstance(known, Group):
+            return known
+        if known is not None and not isinstance(known, ConsumerGroup):
+            raise InconsistentGroupProtocol()
         if request.member_id:
             raise UnknownMemberId()
+        if known is not None:
+            self.consumer.give_way(known)
         group = Group(request.group_id, self.clock.wall_ms())
         self._store.append(group.group_id, [offset_records.new_group(group)])
         self.groups[group.group_id] = group
@@ -162,7 +190,11 @@ class GroupCoordinator:
     # -- syncing, living, leaving ----------------------------------------------------------------------------------
     def sync(self, request: SyncRequest, answer: Answer) -> None:
         """SyncGroup."""
+        known = self.groups.get(request.group_id)
         try:
+            if isinstance(known, ConsumerGroup):
+                answer(self.consumer.sync(known, request))
+                return
             group, member = self._member(request.group_id, request.member_id, request.instance_id)
             group.ensure_generation(request.generation_id)
             if _differ(request.protocol_type, group.protocol_type) or _differ(
@@ -186,7 +218,11 @@ class GroupCoordinator:
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, instance_id: str | None) -> int:
         """Heartbeat; the error code."""
+        known = self.groups.get(group_id)
         try:
+            if isinstance(known, ConsumerGroup):
+                self.consumer.classic_heartbeat(known, generation_id, member_id, instance_id)
+                return 0
             group, member = self._member(group_id, member_id, instance_id)
             group.ensure_generation(generation_id)
         except KafkaError as error:
@@ -199,7 +235,12 @@ class GroupCoordinator:
         if not group_id:
             return InvalidGroupId.code, []
         group = self.groups.get(group_id)
-        if group is None:
+        if isinstance(group, ConsumerGroup):
+            try:
+                return 0, self.consumer.leave(group, members)
+            except KafkaError as error:
+                return coordinator_error_code(error), []
+        if not isinstance(group, Group):
             return 0, [UnknownMemberId.code] * len(members)
         codes = [self._leave_one(group, identity) for identity in members]
         if 0 in codes:
@@ -224,23 +265,38 @@ class GroupCoordinator:
         if not group_id:
             raise InvalidGroupId()
         group = self.groups.get(group_id)
-        if group is None:
+        if not isinstance(group, Group):
             raise UnknownMemberId()
         return group, group.ensure_member(member_id, instance_id)
 
+    # -- the consumer protocol ---------------------------------------------------------------------------------------
+    def consumer_heartbeat(self, request: HeartbeatRequest) -> Fields:
+        """ConsumerGroupHeartbeat; raises a KafkaError."""
+        return self.consumer.heartbeat(request)
+
     # -- offsets ---------------------------------------------------------------------------------------------------
-    def ensure_may_commit(self, group_id: str, identity: MemberIdentity, generation_id: int, version: int) -> None:
-        """Whether this member may commit now; a commit counts as a heartbeat. A group nobody joined is made by the
-        first commit. Raises a KafkaError."""
+    def ensure_may_commit(
+        self, group_id: str, identity: MemberIdentity, generation_id: int, version: int
+    ) -> CommitCheck | None:
+        """Whether this member may commit now; a classic member's commit counts as a heartbeat. A group nobody joined is
+        made by the first commit. Gives a check to be made of each partition. Raises a KafkaError."""
         group = self.groups.get(group_id)
         if group is None:
             if generation_id < 0:
-                return
+                return None
+            raise GroupIdNotFound() if version >= GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration()
+        if isinstance(group, ConsumerGroup):
+            try:
+                return group.ensure_may_commit(*identity, generation_id, version=version)
+            except StaleMemberEpoch as error:
+                raise (error if version >= GROUP_ID_NOT_FOUND_SINCE else UnsupportedVersion()) from error
+        if not isinstance(group, Group):
             raise GroupIdNotFound() if version >= GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration()
         group.ensure_may_commit(identity.member_id, identity.instance_id, generation_id)
         member = group.members.get(identity.member_id)
         if member is not None:
             self._course.reschedule_session(group, member)
+        return None
 
     def commit(self, group_id: str, offsets: Sequence[tuple[Place, CommittedOffset]]) -> ProduceStatus | None:
         """Write the offsets, then remember them; gives what to wait for. Raises a KafkaError."""
@@ -274,7 +330,7 @@ class GroupCoordinator:
     def ensure_may_commit_transactional(self, group_id: str, identity: MemberIdentity, generation_id: int) -> None:
         """Whether this member may commit in a transaction. Raises a KafkaError (validateTransactionalOffsetCommit)."""
         group = self.groups.get(group_id)
-        if group is not None:
+        if isinstance(group, (Group, ConsumerGroup)):
             group.ensure_may_commit(identity.member_id, identity.instance_id, generation_id, is_transactional=True)
         elif generation_id >= 0:
             raise IllegalGeneration()
@@ -293,7 +349,7 @@ class GroupCoordinator:
         for place in known:
             self.offsets.remove(group_id, place)
 
-    def group(self, group_id: str) -> Group:
+    def group(self, group_id: str) -> AnyGroup:
         """The group; GroupIdNotFound."""
         group = self.groups.get(group_id)
         if group is None:
@@ -306,12 +362,20 @@ class GroupCoordinator:
         group.ensure_may_delete()
         self._delete(group)
 
-    def _delete(self, group: Group) -> None:
+    def _delete(self, group: AnyGroup) -> None:
         places = list(self.offsets.of_group(group.group_id))
         records = [offset_records.offset_tombstone(group.group_id, *place) for place in places]
-        self._store.append(group.group_id, [*records, offset_records.group_tombstone(group.group_id)])
+        self._store.append(group.group_id, [*records, *group.tombstones()])
         self.offsets.remove_group(group.group_id)
-        self._course.forget(group)
+        self._forget(group)
+
+    def _forget(self, group: AnyGroup) -> None:
+        if isinstance(group, Group):
+            self._course.forget(group)
+        elif isinstance(group, ConsumerGroup):
+            self.consumer.course.forget(group)
+        else:
+            self.groups.pop(group.group_id, None)
 
     # -- upkeep ----------------------------------------------------------------------------------------------------
     def expire_offsets(self, retention_ms: int) -> None:
@@ -322,7 +386,7 @@ class GroupCoordinator:
             try:
                 self.delete_offsets(group.group_id, expired)
                 has_offsets = self.offsets.of_group(group.group_id) or self.offsets.pending.has_group(group.group_id)
-                if group.is_in(GroupState.EMPTY) and not has_offsets:
+                if group.is_empty and not has_offsets:
                     self._delete(group)
             except KafkaError as error:
                 self._store.note_failure(error)
@@ -342,7 +406,7 @@ class GroupCoordinator:
     def unload(self) -> None:
         """`__consumer_offsets` itself is gone, and every group with it."""
         for group in list(self.groups.values()):
-            self._course.forget(group)
+            self._forget(group)
         self.offsets.clear()
         self.send_answers()
 
@@ -355,13 +419,16 @@ class GroupCoordinator:
                 self._load_offset(key, value)
             elif kind == "GroupMetadataKey":
                 self.groups[key.group] = group_of(key.group, value)
+            else:
+                self.consumer.load(key, value)
         for group_id in {group_id for group_id in self.offsets.group_ids() if group_id not in self.groups}:
             self.groups[group_id] = Group(group_id, self.clock.wall_ms())
-        for group in self.groups.values():
+        for group in [each for each in self.groups.values() if isinstance(each, Group)]:
             for member in group.members.values():
                 self._course.reschedule_session(group, member)
             if len(group.members) > self._settings.max_size:
                 self._course.prepare_rebalance(group)
+        self.consumer.resume()
 
     def load_pending(self, records: Iterable[tuple[Producer, Any, Any]]) -> None:
         """Take over the offsets of transactions that are open still, in the order of the log."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kafkatools.core.broker.group_coordinator.member import Member
+from kafkatools.core.broker.group_coordinator.offset_records import Record, group_tombstone
 from kafkatools.core.broker.group_coordinator.requests import (
     Answer,
     Fields,
@@ -33,6 +34,8 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 class Group:
     """One group."""
 
+    group_type = "classic"
+
     def __init__(self, group_id: str, wall_ms: int) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
@@ -50,6 +53,18 @@ class Group:
         self.subscribed_topics: frozenset[str] | None = None
 
     # -- state -----------------------------------------------------------------------------------------------------
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def protocol_name_of_type(self) -> str:
+        return self.protocol_type or ""
+
+    @property
+    def is_empty(self) -> bool:
+        return self.is_in(GroupState.EMPTY)
+
     def is_in(self, *states: GroupState) -> bool:
         """Whether the group is in one of these states."""
         return self.state in states
@@ -293,6 +308,10 @@ class Group:
             raise GroupIdNotFound(f"Group {self.group_id} not found.")
         if not self.is_in(GroupState.EMPTY):
             raise NonEmptyGroup()
+
+    def tombstones(self) -> list[Record]:
+        """What deletes the group from the log."""
+        return [group_tombstone(self.group_id)]
 
     def ensure_may_delete_offsets(self) -> None:
         """validateOffsetDelete: an empty group, or one of consumers (whose subscriptions are looked at)."""

@@ -8,15 +8,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.core.broker.group_coordinator.group import Group
 from kafkatools.core.protocol.schemas.offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
     encode_record,
 )
 from kafkatools.core.protocol.varints import unsigned_varint
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.group_coordinator.group import Group
 
 Record = tuple[bytes, bytes | None]
 NO_TIMESTAMP = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from kafkatools.core.broker.group_coordinator.group import Group
+from kafkatools.core.broker.group_coordinator.any_group import AnyGroup
 from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset
 from kafkatools.core.broker.group_coordinator.transactional_offsets import PendingOffsets
 
@@ -73,7 +73,7 @@ class Offsets:
                 self._groups.setdefault(group_id, {})[place] = found.committed
         return [group_id for group_id, _, _ in decided]
 
-    def expired(self, group: Group, wall_ms: int, retention_ms: int) -> list[Place]:
+    def expired(self, group: AnyGroup, wall_ms: int, retention_ms: int) -> list[Place]:
         """The offsets of a group that nobody has used for so long (cleanupExpiredOffsets)."""
         found = []
         for place, committed in self.of_group(group.group_id).items():

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkatools.core.broker.group_coordinator import offset_records
+from kafkatools.core.broker.group_coordinator.any_group import AnyGroup
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
 from kafkatools.core.broker.group_coordinator.group import Group
 from kafkatools.core.broker.group_coordinator.keyed_timer import KeyedTimer
@@ -48,7 +49,7 @@ class Rebalancing:
         self.store = store
         self.timer = timer
         self.clock = clock
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, AnyGroup] = {}
 
     # -- members ---------------------------------------------------------------------------------------------------
     def schedule_session(self, group: Group, member_id: str, timeout_ms: int) -> None:
@@ -266,12 +267,16 @@ class Rebalancing:
         """Drop a group from memory with all its timers; whoever waits joins anew."""
         for member in list(group.members.values()):
             self.remove_member(group, member)
-        for member_id in list(group.pending_join):
+        self.cancel_timers(group)
+        group.transition_to(GroupState.DEAD, self.clock.wall_ms())
+        self.groups.pop(group.group_id, None)
+
+    def cancel_timers(self, group: Group) -> None:
+        """Nothing more happens to the group by itself."""
+        for member_id in (*group.members, *group.pending_join):
             self.cancel_session(group, member_id)
         self.timer.cancel(("join", group.group_id))
         self.timer.cancel(("sync", group.group_id))
-        group.transition_to(GroupState.DEAD, self.clock.wall_ms())
-        self.groups.pop(group.group_id, None)
 
 
 def assignments_of(group: Group) -> dict[str, bytes]:

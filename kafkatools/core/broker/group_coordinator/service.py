@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.controller.metadata_image import GROUP_RESOURCE
+from kafkatools.core.broker.group_coordinator.consumer_settings import (
+    ConsumerGroupSettings,
+    IntervalSetting,
+    MigrationPolicy,
+)
 from kafkatools.core.broker.group_coordinator.coordinator import GroupCoordinator
 from kafkatools.core.broker.group_coordinator.offsets_topic import TOPIC, OffsetsTopic
 from kafkatools.core.broker.group_coordinator.rebalance import GroupSettings
@@ -28,7 +34,14 @@ def open_groups(node: Node) -> GroupCoordinator:
         config.group_max_size,
     )
     topic = OffsetsTopic(node)
-    groups = GroupCoordinator(settings, topic, node.timer, node.clock)
+    groups = GroupCoordinator(
+        settings,
+        topic,
+        node.timer,
+        node.clock,
+        consumer_settings=consumer_settings(node),
+        image=lambda: node.controller.image,
+    )
     groups.load(topic.read_back())
     groups.load_pending(topic.read_open())
     return groups
@@ -37,6 +50,43 @@ def open_groups(node: Node) -> GroupCoordinator:
 def expire_offsets(node: Node) -> None:
     """The periodic search for offsets that nobody uses (offsets.retention.minutes)."""
     node.groups.expire_offsets(node.config.offsets_retention_minutes * MINUTE_MS)
+
+
+def consumer_settings(node: Node) -> ConsumerGroupSettings:
+    """The broker's settings about consumer groups, and those that groups have of their own."""
+    config = node.config
+    return ConsumerGroupSettings(
+        IntervalSetting(
+            "consumer.session.timeout.ms",
+            config.group_consumer_session_timeout_ms,
+            config.group_consumer_min_session_timeout_ms,
+            config.group_consumer_max_session_timeout_ms,
+        ),
+        IntervalSetting(
+            "consumer.heartbeat.interval.ms",
+            config.group_consumer_heartbeat_interval_ms,
+            config.group_consumer_min_heartbeat_interval_ms,
+            config.group_consumer_max_heartbeat_interval_ms,
+        ),
+        IntervalSetting(
+            "consumer.assignment.interval.ms",
+            config.group_consumer_assignment_interval_ms,
+            config.group_consumer_min_assignment_interval_ms,
+            config.group_consumer_max_assignment_interval_ms,
+        ),
+        config.group_consumer_max_size,
+        tuple(config.group_consumer_assignors),
+        MigrationPolicy(config.group_consumer_migration_policy.lower()),
+        config.group_consumer_regex_refresh_interval_ms,
+        lambda group_id: node.controller.image.configs.get((GROUP_RESOURCE, group_id), {}),
+    )
+
+
+def note_topics(node: Node, delta: MetadataDelta) -> None:
+    """Consumer groups look at topics that were made, changed or deleted."""
+    topics = (*delta.changed_topics.values(), *delta.removed_topics.values())
+    if topics:
+        node.groups.consumer.note_topics({topic.name for topic in topics}, has_new=bool(delta.changed_topics))
 
 
 def note_deleted_topics(node: Node, delta: MetadataDelta) -> None:

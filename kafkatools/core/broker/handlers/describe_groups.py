@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.group_coordinator.any_group import AnyGroup
 from kafkatools.core.broker.group_coordinator.group import Group
 from kafkatools.core.broker.group_coordinator.states import GroupState
 from kafkatools.core.broker.requests import Request, Response
@@ -36,11 +37,11 @@ def handle(node: Node, request: Request) -> Response:
 
 def _describe(node: Node, version: int, group_id: str) -> dict[str, Any]:
     group = node.groups.groups.get(group_id)
-    if group is None:
+    if not isinstance(group, Group):
         is_error = version >= FIRST_VERSION_OF_NOT_FOUND
         return {
             "error_code": GroupIdNotFound.code if is_error else 0,
-            "error_message": f"Group {group_id} not found." if is_error else None,
+            "error_message": f"Group {group_id} {_what_is_wrong(group)}." if is_error else None,
             "group_id": group_id,
             "group_state": GroupState.DEAD.value,
             "protocol_type": "",
@@ -57,6 +58,10 @@ def _describe(node: Node, version: int, group_id: str) -> dict[str, Any]:
         "protocol_data": (group.protocol_name or "") if is_stable else "",
         "members": _members(group, is_stable=is_stable),
     }
+
+
+def _what_is_wrong(group: AnyGroup | None) -> str:
+    return "not found" if group is None else "is not a classic group"
 
 
 def _members(group: Group, *, is_stable: bool) -> list[dict[str, Any]]:

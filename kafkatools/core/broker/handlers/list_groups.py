@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 VERSIONS = (0, 5)
 FIRST_VERSION_OF_STATES = 4
 FIRST_VERSION_OF_TYPES = 5
-CLASSIC = "classic"
 
 
 def handle(node: Node, request: Request) -> Response:
@@ -23,11 +22,11 @@ def handle(node: Node, request: Request) -> Response:
     groups = [
         {
             "group_id": group.group_id,
-            "protocol_type": group.protocol_type or "",
-            "group_state": group.state.value,
-            "group_type": CLASSIC,
+            "protocol_type": group.protocol_name_of_type,
+            "group_state": group.state_name,
+            "group_type": group.group_type,
         }
         for group in node.groups.groups.values()
-        if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
+        if (not states or group.state_name.lower() in states) and (not types or group.group_type in types)
     ]
     return request.respond({"error_code": 0, "groups": groups})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.group_coordinator.any_group import AnyGroup
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
-from kafkatools.core.broker.group_coordinator.group import Group
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import GroupSubscribedToTopic, KafkaError, UnknownTopicOrPartition
 
@@ -29,7 +29,7 @@ def handle(node: Node, request: Request) -> Response:
     return request.respond({"error_code": 0, "topics": [_answer(topic, code) for topic, code in topics]})
 
 
-def _refusal(node: Node, group: Group, topic: str) -> int:
+def _refusal(node: Node, group: AnyGroup, topic: str) -> int:
     if topic not in node.controller.image.topics:
         return UnknownTopicOrPartition.code
     return GroupSubscribedToTopic.code if group.is_subscribed_to(topic) else 0

@@ -1,0 +1,146 @@
+"""Topics by pattern in a consumer group (subscribed_topic_regex, KIP-848): checked when it comes, resolved a moment
+later, and again when topics are made or the last look is old.
+
+Kafka takes RE2's syntax. Python's `re` knows nearly all of it; what only backtracking can do (groups that look around,
+references) RE2 refuses, and so does this. A pattern must match the whole name. Source: GroupMetadataManager and
+TopicRegexResolver.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from kafkatools.core.broker.group_coordinator.consumer_changes import (
+    Change,
+    GroupEpochChange,
+    RegexChange,
+    ResolvedRegex,
+)
+from kafkatools.core.broker.group_coordinator.consumer_course import (
+    METADATA_REFRESH_INTERVAL_MS,
+    ConsumerCourse,
+    Draft,
+)
+from kafkatools.core.broker.group_coordinator.consumer_group import ConsumerGroup
+from kafkatools.core.broker.group_coordinator.consumer_member import ConsumerMember
+from kafkatools.core.errors import InvalidRegularExpression, KafkaError
+
+LEAST_REFRESH_INTERVAL_MS = 10_000
+_NEVER = -(1 << 63)
+_ONLY_BACKTRACKING = re.compile(r"(?:^|[^\\])(?:\\\\)*(?:\(\?(?:[=!>(]|<[=!]|P[=>])|\\[1-9]|[*+?}]\+)")
+_POSIX_CLASSES = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "ascii": r"\x00-\x7F",
+    "blank": r"\t ",
+    "cntrl": r"\x00-\x1F\x7F",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r"\t\n\v\f\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+
+
+@lru_cache(maxsize=256)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern; raises InvalidRegularExpression."""
+    refused = _ONLY_BACKTRACKING.search(pattern)
+    try:
+        if refused is not None:
+            raise re.error(f"invalid or unsupported Perl syntax: `{refused.group().lstrip()}`")
+        text = re.sub(r"\[:(\w+):\]", lambda found: _POSIX_CLASSES.get(found[1], found[0]), pattern)
+        text = re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", text).replace(r"\z", r"\Z")
+        return re.compile(text, re.ASCII)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InvalidRegularExpression(
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
+        ) from error
+
+
+class TopicRegexes:
+    """Resolves the patterns of groups."""
+
+    def __init__(self, course: ConsumerCourse) -> None:
+        self._course = course
+
+    def update(self, draft: Draft, known: ConsumerMember, updated: ConsumerMember) -> tuple[bool, bool]:
+        """Note a changed pattern of a member, and have patterns resolved where that is due; whether the pattern
+        changed, and whether what it now matches is known."""
+        group = draft.group
+        old, new = known.subscribed_topic_regex, updated.subscribed_topic_regex
+        counts = group.regex_counts(group.members.values())
+        is_resolved = needs_refresh = False
+        if old != new:
+            if old and counts[old] == 1:
+                draft.changes.append(RegexChange(old, None))
+            if new and not counts[new]:
+                compiled(new)
+                needs_refresh = True
+            else:
+                is_resolved = not new or new in group.regexes
+        if needs_refresh or counts:
+            wanted = set(group.regex_counts(group.members_with(updated)))
+            self._maybe_refresh(draft, wanted, is_needed=needs_refresh)
+        return old != new, is_resolved
+
+    def _maybe_refresh(self, draft: Draft, wanted: set[str], *, is_needed: bool) -> None:
+        group, now_ms = draft.group, self._course.clock.wall_ms()
+        if self._course.timer.is_scheduled(("regex", group.group_id)):
+            return
+        last = next(iter(group.regexes.values()), ResolvedRegex(frozenset(), 0, _NEVER))
+        if now_ms <= last.timestamp_ms + LEAST_REFRESH_INTERVAL_MS:
+            return
+        is_due = (
+            is_needed
+            or len(wanted) != len(group.regexes)
+            or last.version < self._course.topics.version_with_new_topics
+            or now_ms > last.timestamp_ms + self._course.settings.regex_refresh_interval_ms
+        )
+        if is_due and wanted:
+            draft.after.append(lambda: self._schedule(group.group_id, wanted))
+
+    def _schedule(self, group_id: str, wanted: Iterable[str]) -> None:
+        """As soon as the present request is answered: Kafka does it on another thread."""
+        self._course.timer.schedule(("regex", group_id), 0, lambda: self._resolve(group_id, wanted))
+
+    def _resolve(self, group_id: str, wanted: Iterable[str]) -> None:
+        group = self._course.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return
+        topics = self._course.topics
+        names, now_ms, version = list(topics.names()), self._course.clock.wall_ms(), topics.version
+        found = {
+            regex: ResolvedRegex(frozenset(filter(compiled(regex).fullmatch, names)), version, now_ms)
+            for regex in wanted
+        }
+        try:
+            self._keep(group, found, now_ms)
+        except KafkaError as error:
+            self._course.store.note_failure(error)
+
+    def _keep(self, group: ConsumerGroup, found: dict[str, ResolvedRegex], now_ms: int) -> None:
+        used = group.regex_counts(group.members.values())
+        changes: list[Change] = [RegexChange(regex, resolved) for regex, resolved in found.items() if used[regex]]
+        before = group.topics_of(group.members.values())
+        known = dict(group.regexes)
+        has_changed = any(
+            (known[regex].topics if regex in known else frozenset()) != resolved.topics
+            for regex, resolved in found.items()
+            if used[regex]
+        )
+        group.regexes = {**known, **{regex: resolved for regex, resolved in found.items() if used[regex]}}
+        after = group.topics_of(group.members.values())
+        group.regexes = known
+        metadata_hash = self._course.topics.group_hash(after if has_changed else before)
+        if has_changed or metadata_hash != group.metadata_hash:
+            epoch = group.group_epoch + 1
+            changes.append(GroupEpochChange(epoch, metadata_hash))
+            group.set_refresh_deadline(now_ms + METADATA_REFRESH_INTERVAL_MS, epoch)
+        self._course.write(Draft(group, changes))

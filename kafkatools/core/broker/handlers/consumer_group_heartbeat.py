@@ -1,0 +1,65 @@
+"""ConsumerGroupHeartbeat (key 68), versions 0-1: members of consumer groups join, live and leave (KIP-848).
+
+A refusal says why in its message. Answered at once; what changes is written before.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.group_coordinator.consumer_heartbeats import HeartbeatRequest
+from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
+from kafkatools.core.broker.group_coordinator.requests import Fields
+from kafkatools.core.broker.group_coordinator.service import client_of
+from kafkatools.core.broker.handlers.join_group import to_ms
+from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (0, 1)
+FIRST_VERSION_OF_REGEX = 1
+NOTHING: Fields = {"member_id": None, "member_epoch": 0, "heartbeat_interval": 0, "assignment": None}
+
+
+def handle(node: Node, request: Request) -> Response:
+    """The member's epoch, and its assignment when that changed."""
+    entity = request.decode()
+    names = entity.subscribed_topic_names
+    wanted = HeartbeatRequest(
+        group_id=entity.group_id,
+        member_id=entity.member_id,
+        member_epoch=entity.member_epoch,
+        client=client_of(request),
+        version=request.version,
+        instance_id=entity.instance_id,
+        rack_id=entity.rack_id,
+        rebalance_timeout_ms=to_ms(entity.rebalance_timeout),
+        subscribed_topic_names=None if names is None else frozenset(names),
+        subscribed_topic_regex=entity.subscribed_topic_regex if request.version >= FIRST_VERSION_OF_REGEX else None,
+        server_assignor=entity.server_assignor,
+        owned=_owned(entity.topic_partitions),
+    )
+    try:
+        fields = node.groups.consumer_heartbeat(wanted)
+    except KafkaError as error:
+        fields = {**NOTHING, "error_code": coordinator_error_code(error), "error_message": message_of(error)}
+    node.groups.send_answers()
+    return request.respond(fields)
+
+
+def _owned(topics: Any) -> dict[uuid.UUID, list[int]] | None:
+    if topics is None:
+        return None
+    owned: dict[uuid.UUID, list[int]] = {}
+    for topic in topics:
+        owned.setdefault(topic.topic_id, []).extend(topic.partitions)
+    return owned
+
+
+def message_of(error: KafkaError) -> str | None:
+    """What to say beside the code: nothing when it is only the code's own text (ApiError)."""
+    text = str(error)
+    return text if text and text != str(type(error)()) else None
