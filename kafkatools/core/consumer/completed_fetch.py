@@ -3,13 +3,15 @@
 Rules: batches are taken in order and each is checked (CRC unless check.crcs=false) before a record of it is handed out.
 Records below the fetch offset are dropped (a broker answers with the whole batch that holds the offset). Control
 batches and, under read_committed, batches of aborted transactions are passed over, but `next_fetch_offset` moves past
-them, as it moves over the holes that compaction left. Damage ends the fetch where it is: what was sound before it is
-handed out first, then every try raises the same error, and the position stays.
+them, as it moves over the holes that compaction left. Damage ends the fetch where it is: what was sound before it (in
+a batch whose checksum holds: the records in front of the damage) is handed out first, then every try raises the same
+error, and the position stays.
 """
 
 from __future__ import annotations
 
 import heapq
+import logging
 from array import array
 from collections.abc import Callable
 from functools import cached_property
@@ -37,6 +39,8 @@ from kafkatools.core.records.batch import (
 from kafkatools.core.records.columns import RecordColumns
 from kafkatools.core.records.crc import crc32c
 from kafkatools.core.records.kernel import STATUS_ROW, STATUS_START
+
+_log = logging.getLogger(__name__)
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -92,6 +96,7 @@ class CompletedFetch:
         self._column_start = 0
         self._columns_next_offset = fetch_offset
         self._error: KafkaError | None = None
+        self._damage: tuple[Any, KafkaError] | None = None  # inside a batch, behind the records in `_columns`
         self._aborted = [(item.first_offset, item.producer_id) for item in data.aborted_transactions or ()]
         heapq.heapify(self._aborted)
         self._aborted_producers: set[int] = set()
@@ -104,7 +109,7 @@ class CompletedFetch:
     def drain(self) -> None:
         """Gives up what is left."""
         self.is_consumed = True
-        self._columns = None
+        self._columns = self._damage = None
         self._end = len(self._records)
 
     def fetch_columns(self, max_records: int) -> list[RecordColumns]:
@@ -144,6 +149,13 @@ class CompletedFetch:
         if self._error is not None:
             raise self._error
         while self._columns is None:
+            if self._damage is not None:
+                batch, error = self._damage
+                self._damage = None
+                if self.next_fetch_offset < batch.next_offset:
+                    self._damaged(batch, error, is_inside=True)
+                else:
+                    _log.warning("%s has bytes behind the last record of its batch: %s", self.partition, error)
             if self._can_join and self._load_run():
                 continue
             batch = self._next_batch()
@@ -220,14 +232,20 @@ class CompletedFetch:
             if self._options.check_crcs:
                 batch.ensure_valid()
             self.last_epoch = batch.partition_leader_epoch
-            columns = None if self._is_passed_over(batch) else self._decode(batch)
+            columns, damage = (None, None) if self._is_passed_over(batch) else self._decode(batch)
+            if damage is not None and (columns is None or not columns.count):
+                raise damage
         except KafkaError as error:
             self._damaged(batch, error)
             return
         if columns is None:
             self.next_fetch_offset = max(self.next_fetch_offset, batch.next_offset)
-        else:
+        elif damage is None:
             self._show(columns, batch.next_offset)
+        else:
+            # The checksum holds, so it was written like this: what lies before the damage is handed out.
+            self._damage = batch, damage
+            self._show(columns, columns.offsets[-1] + 1)
 
     def _show(self, columns: RecordColumns, next_offset: int) -> None:
         """Columns whose records end in front of `next_offset`: those from the position on are next to be handed out."""
@@ -237,10 +255,12 @@ class CompletedFetch:
         else:
             self._columns, self._column_start, self._columns_next_offset = columns, start, next_offset
 
-    def _decode(self, batch: Any) -> RecordColumns:
+    def _decode(self, batch: Any) -> tuple[RecordColumns, KafkaError | None]:
+        """The records in front of the first that cannot be read, and what is wrong with that one."""
         limit = self._options.max_decompressed_bytes
-        columns: RecordColumns = batch.columns() if limit is None else batch.columns(max_output_bytes=limit)
-        return columns
+        if isinstance(batch, RecordBatch):
+            return batch.try_columns() if limit is None else batch.try_columns(max_output_bytes=limit)
+        return (batch.columns() if limit is None else batch.columns(max_output_bytes=limit)), None
 
     def _is_passed_over(self, batch: Any) -> bool:
         """Whether no record of the batch is for the user: control batches, and aborted ones under read_committed."""
@@ -258,9 +278,14 @@ class CompletedFetch:
         while self._aborted and self._aborted[0][0] <= offset:
             self._aborted_producers.add(heapq.heappop(self._aborted)[1])
 
-    def _damaged(self, batch: Any, error: KafkaError) -> None:
-        """Keeps the damage as this fetch's error, or reports it and moves past when that is the policy."""
+    def _damaged(self, batch: Any, error: KafkaError, is_inside: bool = False) -> None:
+        """Keeps the damage as this fetch's error, or reports it and moves past when that is the policy.
+
+        `is_inside`: the records of the batch in front of the position are sound and were handed out.
+        """
         offsets = (self.next_fetch_offset, self.next_fetch_offset) if batch is None else self._stated_offsets(batch)
+        if is_inside:
+            offsets = self.next_fetch_offset, offsets[1]
         corrupt = CorruptBatch(*self.partition, offsets, self.next_fetch_offset, str(error))
         corrupt.__cause__ = error
         if self._options.skip_corrupt is None:

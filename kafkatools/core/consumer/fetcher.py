@@ -62,8 +62,8 @@ class Leaders(Protocol):
     def topic_id(self, topic: str) -> uuid.UUID:
         """The topic's id, zero when there is none."""
 
-    def has_node(self, node: int) -> bool:
-        """Whether the node is part of the cluster."""
+    def has_replica(self, partition: TopicPartition, node: int) -> bool:
+        """Whether the node is part of the cluster and holds the partition, and is not known to be offline."""
 
     def request_update(self) -> None:
         """Asks for fresh metadata."""
@@ -142,7 +142,7 @@ class Fetcher:
         replica = self._subscriptions.preferred_read_replica(part, now_ms)
         if replica is None:
             return leader.leader
-        if self._leaders.has_node(replica):
+        if self._leaders.has_replica(part, replica):
             return replica
         self._subscriptions.clear_preferred_read_replica(part)
         self._leaders.request_update()
@@ -308,6 +308,7 @@ class Fetcher:
             self._retry_ms[part] = self._now_ms + self._settings.retry_backoff_ms
         if code in _STALE_METADATA:
             self._leaders.request_update()
+            self._subscriptions.clear_preferred_read_replica(part)
         elif code == OFFSET_OUT_OF_RANGE:
             self._handle_out_of_range(part, fetch.fetch_offset, position)
         elif code == CORRUPT_MESSAGE:

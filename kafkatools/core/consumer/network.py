@@ -69,9 +69,13 @@ class MetadataLeaders:
         """The topic's id, zero when there is none."""
         return self._metadata.cluster.topic_id(topic) or fetch_messages.ZERO_UUID
 
-    def has_node(self, node: int) -> bool:
-        """Whether the node is part of the cluster."""
-        return self._metadata.cluster.node(node) is not None
+    def has_replica(self, partition: TopicPartition, node: int) -> bool:
+        """Whether the node is part of the cluster and holds the partition, and is not known to be offline."""
+        cluster = self._metadata.cluster
+        found = cluster.partition(partition.topic, partition.partition)
+        if found is None or cluster.node(node) is None:
+            return False
+        return node in found.replicas and node not in found.offline_replicas
 
     def request_update(self) -> None:
         """Asks for fresh metadata."""

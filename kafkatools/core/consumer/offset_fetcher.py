@@ -19,7 +19,7 @@ from kafkatools.core.consumer.subscription import (
     SubscriptionState,
     TopicPartition,
 )
-from kafkatools.core.errors import error_for_code
+from kafkatools.core.errors import KafkaError, error_for_code
 
 LIST_OFFSETS = 2
 OFFSET_FOR_LEADER_EPOCH = 23
@@ -179,8 +179,12 @@ class OffsetFetcher:
         """Compares every position with the leaders of now, after a change of metadata."""
         for part in self._subscriptions.assigned_partitions():
             leader = self._leaders.leader(part)
-            if leader is not None:
-                self._subscriptions.maybe_validate_position_for_current_leader(part, leader)
+            if leader is None or leader.leader < 0:
+                continue
+            position = self._subscriptions.position(part)
+            if position is not None and position.leader != leader:
+                self._subscriptions.clear_preferred_read_replica(part)  # the new leader may prefer another one
+            self._subscriptions.maybe_validate_position_for_current_leader(part, leader)
 
     def validation_requests(self, now_ms: int) -> list[NodeRequest]:
         """Requests for the partitions whose position has to be validated."""
@@ -211,22 +215,35 @@ class OffsetFetcher:
         return requests
 
     def handle_validation_response(self, request: NodeRequest, entity: Any, now_ms: int) -> None:
-        """Compares positions with the ends of their epochs; raises LogTruncation when nobody says what to do then."""
-        answered: set[TopicPartition] = set()
+        """Compares positions with the ends of their epochs.
+
+        Raises LogTruncation when nobody says what to do then, and TopicAuthorizationFailed; the first of them, after
+        all partitions of the answer were looked at. Those without an answer are asked again after the back-off.
+        """
+        missed = set(request.partitions)
+        failure: KafkaError | None = None
         for topic in entity.topics:
             for data in topic.partitions:
-                part, code = TopicPartition(topic.topic, data.partition), int(data.error_code)
-                asked = self._validations.get(part)
-                if code == _TOPIC_AUTHORIZATION_FAILED:
-                    raise error_for_code(code)(f"Not authorized to access topics: [{topic.topic}]")
-                if code == 0 and asked is not None:
-                    answered.add(part)
-                    del self._validations[part]
-                    self._subscriptions.maybe_complete_validation(part, asked, data.leader_epoch, data.end_offset)
-        missed = set(request.partitions) - answered
+                part = TopicPartition(topic.topic, data.partition)
+                if int(data.error_code) == 0:
+                    missed.discard(part)
+                try:
+                    self._complete_validation(part, data)
+                except KafkaError as error:
+                    failure = failure or error
         if missed:
             self._subscriptions.set_next_retry(missed, now_ms + self._retry_backoff_ms)
             self._leaders.request_update()
+        if failure is not None:
+            raise failure
+
+    def _complete_validation(self, part: TopicPartition, data: Any) -> None:
+        code = int(data.error_code)
+        if code == _TOPIC_AUTHORIZATION_FAILED:
+            raise error_for_code(code)(f"Not authorized to access topics: [{part.topic}]")
+        if code == 0 and part in self._validations:
+            asked = self._validations.pop(part)
+            self._subscriptions.maybe_complete_validation(part, asked, data.leader_epoch, data.end_offset)
 
     def skip_validation(self, request: NodeRequest) -> None:
         """The broker is too old to tell where an epoch ends."""

@@ -53,7 +53,7 @@ class Cluster:
     def topic_id(self, topic: str) -> uuid.UUID:
         return ID
 
-    def has_node(self, node: int) -> bool:
+    def has_replica(self, partition: TopicPartition, node: int) -> bool:
         return node in self.nodes
 
     def request_update(self) -> None:
