@@ -454,7 +454,7 @@ class TxnOffsetCommit(TxnRequest):
                 if error is None:
                     self.pending.pop(TopicPartition(topic.name, int(each.partition_index)), None)
                 elif reaction_to(self.api_key, error) not in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
-                    super().react(_named(error, self.group.group_id), now_ms)
+                    self.react(_named(error, self.group.group_id), now_ms)
                     return
                 elif first is None or reaction_to(self.api_key, error) is Reaction.FIND_COORDINATOR:
                     first = error
@@ -500,6 +500,15 @@ class EndTxn(TxnRequest):
         if isinstance(error, ConcurrentTransactions):
             return min(COMPLETING_BACKOFF_MS, self.manager.retry_backoff_ms)
         return self.manager.retry_backoff_ms
+
+    def react(self, error: KafkaError, now_ms: int) -> None:
+        """An abort that cannot be done leaves nothing to do but to close (Kafka's would wait for ever in ABORTING)."""
+        reaction = reaction_to(self.api_key, error)
+        is_abortable = reaction in (Reaction.ABORTABLE, Reaction.ABORTABLE_IF_EPOCH_CAN_BE_BUMPED)
+        if is_abortable and not self.is_commit:
+            self.fatal(error)
+        else:
+            super().react(error, now_ms)
 
     def succeeded(self, response: Any, now_ms: int) -> None:
         producer_id = int(getattr(response, "producer_id", -1))

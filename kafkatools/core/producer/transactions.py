@@ -33,8 +33,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkatools.core.errors import (
     IllegalState,
     InvalidProducerEpoch,
+    InvalidTxnState,
     KafkaError,
     ProducerFenced,
+    RetriableError,
     TransactionAbortable,
     UnknownProducerId,
 )
@@ -277,7 +279,7 @@ class TransactionalManager(TransactionManager):
                 problem = IllegalState(self._illegal(target))
                 self.fail(problem)
                 raise problem
-            if error is not None and getattr(error, "retriable", False):
+            if isinstance(error, (RetriableError, InvalidTxnState)):
                 # What can be retried was retried until its time was over: the application must not try once more
                 # inside the same transaction.
                 cause, error = (
