@@ -66,6 +66,8 @@ def read_plan(path: str, group_ids: Collection[str] | None) -> PlanFile:
             text = file.read()
     except UnicodeDecodeError as error:
         raise CommandError(f"{path} is not UTF-8 (byte {error.start})") from None
+    except FileNotFoundError:
+        raise CommandError(f"Unable to read file {path}") from None
     except OSError as error:
         raise CommandError(f"Unable to read file {path}: {error.strerror}") from None
     reader = _json_lines if text.lstrip().startswith("{") else _csv_lines
