@@ -2,9 +2,9 @@
 
 A trace is a file in tests/golden/broker: settings for a fresh broker, and steps that are asked one after the other on
 one connection, each with the answer of Apache Kafka 4.3.1. In requests the text `$id:topic` stands for that topic's id,
-`$dir` for the broker's log directory, `hex:...` for bytes. In answers topic ids, directories, addresses, times and
-sizes are replaced by words, and lists that Kafka gives in the order of a hash map are sorted, so that two brokers can
-agree.
+`$dir` for the broker's log directory, `hex:...` for bytes, `uuid:...` for an id. In answers topic ids, directories,
+addresses, times and sizes are replaced by words; where Kafka gives a list in the order of a hash map, order does not
+count.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ MASKED = (
     "client_instance_id",
     "subscription_id",
 )
+ABOUT = ("name", "topic", "topic_name", "topic_id", "partition_index", "user", "resource_name", "entity")
 # In the order of Kafka's hash maps:
 UNORDERED = (
     "resources",
@@ -52,6 +53,7 @@ UNORDERED = (
     "topics",
     "finalized_features",
     "supported_features",
+    "responses",
 )
 
 
@@ -96,6 +98,8 @@ class Tracer:
             return self.topic_id(value[4:])
         if isinstance(value, str) and value.startswith("hex:"):
             return bytes.fromhex(value[4:])
+        if isinstance(value, str) and value.startswith("uuid:"):
+            return uuid.UUID(value[5:])
         return self.directory if value == "$dir" else value
 
     def topic_id(self, name: str) -> uuid.UUID:
@@ -132,11 +136,28 @@ class Tracer:
         if name in MASKED or (is_node and name in ("host", "port")):
             return f"${name}"
         text = self.plain(value)
-        if name in UNORDERED and isinstance(text, list):
-            text.sort(key=lambda each: json.dumps(each, sort_keys=True))
         if isinstance(text, str) and self.directory in text:
             text = text.replace(self.directory, "$dir")
         return text
+
+
+def _ordered(value: Any) -> Any:
+    """Lists that come in the order of a hash map, sorted."""
+    if isinstance(value, list):
+        return [_ordered(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    inner = {name: _ordered(each) for name, each in value.items()}
+    return {
+        name: sorted(each, key=_order) if name in UNORDERED and isinstance(each, list) else each
+        for name, each in inner.items()
+    }
+
+
+def _order(item: Any) -> list[str]:
+    """Items by what they are about, whatever is said of them."""
+    about = [item.get(name) for name in ABOUT] if isinstance(item, dict) else []
+    return [json.dumps(about), json.dumps(item, sort_keys=True)]
 
 
 class Trace(NamedTuple):
@@ -173,7 +194,7 @@ def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]
     """What differs, a line each."""
     lines = []
     for label in theirs:
-        _compare(label, ours.get(label), theirs[label], lines)
+        _compare(label, _ordered(ours.get(label)), _ordered(theirs[label]), lines)
     return lines
 
 

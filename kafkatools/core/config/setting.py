@@ -303,8 +303,9 @@ def parse_iso_duration_ms(text: str) -> int | None:
     return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + fraction_ms
 
 
-def throttled_replicas() -> Validator:
-    """`*`, nothing, or partition:broker pairs (ThrottledReplicaListValidator)."""
+def throttled_replicas(name: str) -> Validator:
+    """`*`, nothing, or partition:broker pairs (ThrottledReplicaListValidator); Kafka's message names the setting."""
+    form = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
     def check(value: Value) -> str | None:
         words = value if isinstance(value, tuple) else ()
@@ -313,10 +314,8 @@ def throttled_replicas() -> Validator:
         for word in words:
             partition, colon, broker = word.partition(":")
             if not (colon and partition.isdigit() and broker.isdigit()):
-                return (
-                    "Must be the literal '*' or a list of replicas in the following format: "
-                    "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-                )
+                problem = f"{name} must be the literal '*' or a list of replicas in the following format: {form}"
+                return ItemProblem.of(f"[{', '.join(words)}]", problem)
         return None
 
-    return Validator("[partitionId]:[brokerId],[partitionId]:[brokerId],...", check)
+    return Validator(form, check)

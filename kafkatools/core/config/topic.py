@@ -52,7 +52,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         LIST,
         (),
         "Replicas (partition:broker) whose fetching is throttled, or * for all.",
-        throttled_replicas(),
+        throttled_replicas("follower.replication.throttled.replicas"),
     ),
     Setting("index.interval.bytes", INT, 4096, "Bytes of log between two entries of the offset index.", at_least(0)),
     Setting(
@@ -63,7 +63,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         LIST,
         (),
         "Replicas (partition:broker) to which the leader's traffic is throttled, or * for all.",
-        throttled_replicas(),
+        throttled_replicas("leader.replication.throttled.replicas"),
     ),
     Setting(
         "local.retention.bytes",

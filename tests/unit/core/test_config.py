@@ -86,7 +86,7 @@ def test_values_are_read_from_text() -> None:
         ("TOPIC", "min.cleanable.dirty.ratio", "1.5", "Value must be no more than 1"),
         ("TOPIC", "compression.gzip.level", "0", "Value must be between 1 and 9 or equal to -1"),
         ("TOPIC", "retention.ms", None, "Not a number of type LONG"),
-        ("TOPIC", "leader.replication.throttled.replicas", "1-2", "Must be the literal"),
+        ("TOPIC", "leader.replication.throttled.replicas", "1-2", "must be the literal"),
     ],
 )
 def test_bad_value_is_an_error_that_names_the_setting(label: str, name: str, raw: object, message: str) -> None:

@@ -115,9 +115,25 @@ def validate_topic_configs(values: Mapping[str, str | None], broker: Config) -> 
         for name in values:
             if name not in tables.TOPIC:
                 raise InvalidConfig(f"Unknown topic config name: {name}")
-        return topic_config(broker, values)
+        config = topic_config(broker, values)
     except ConfigError as error:
         raise InvalidConfig(str(error)) from None
+    _check_together(config)
+    return config
+
+
+def _check_together(config: Config) -> None:
+    """LogConfig.validateTopicLogConfigValues: values that contradict each other or this broker."""
+    lowest, highest = config.min_compaction_lag_ms, config.max_compaction_lag_ms
+    if lowest > highest:
+        raise InvalidConfig(
+            f"conflict topic config setting min.compaction.lag.ms ({lowest}) > max.compaction.lag.ms ({highest})"
+        )
+    if config.remote_storage_enable:
+        raise InvalidConfig(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
 
 
 def alter_configs(
@@ -221,7 +237,13 @@ def describe_topic(
     """The entries of a topic as DescribeConfigs gives them; raises a KafkaError."""
     if name not in image.topics:
         raise UnknownTopicOrPartition()
-    overrides = image.topic_configs(name)
+    return describe_values(image.topic_configs(name), settings, keys)
+
+
+def describe_values(
+    overrides: Mapping[str, str], settings: BrokerSettings, keys: Sequence[str] | None
+) -> list[dict[str, Any]]:
+    """The entries of a topic with these settings of its own."""
     effective = topic_config(settings.effective(), overrides)
     return [
         _topic_entry(setting, overrides, effective, settings)

@@ -18,7 +18,7 @@ from kafkatools.core.broker.controller.metadata_image import BROKER_RESOURCE, Me
 from kafkatools.core.broker.controller.metadata_log import MetadataLog
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
-from kafkatools.core.errors import InvalidRequest, KafkaError
+from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.uuids import random_uuid
 
 PRODUCER_ID_BLOCK = 1000
@@ -153,13 +153,16 @@ class Controller:
     def create_topics(
         self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False
     ) -> dict[str, TopicState | KafkaError]:
-        """Create each; the result is the topic, or why it was not made."""
+        """Create each (no name twice); the result is the topic, or why it was not made."""
         results: dict[str, TopicState | KafkaError] = {}
-        names = [topic.name for topic in wanted]
         placement = self._placement()
         for topic in wanted:
-            if names.count(topic.name) > 1:
-                results[topic.name] = InvalidRequest("Duplicate topic name.")
+            try:
+                topics.check_collision(self.image, topic.name)
+            except KafkaError as error:
+                results[topic.name] = error
+        for topic in wanted:
+            if topic.name in results:
                 continue
             try:
                 topics.check_new_topic(self.image, topic.name)

@@ -18,6 +18,7 @@ from kafkatools.core.errors import (
     InvalidReplicationFactor,
     InvalidRequest,
     InvalidTopic,
+    PolicyViolation,
     TopicAlreadyExists,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -77,14 +78,19 @@ def _collision(image: MetadataImage, name: str) -> str | None:
 
 
 def check_new_topic(image: MetadataImage, name: str) -> None:
-    """A name that may be created: valid, not the metadata log, not there, no collision."""
+    """A name that may be created: valid, not the metadata log, not there."""
     if name == METADATA_TOPIC:
         raise InvalidRequest(f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     validate_name(name)
     if name in image.topics:
         raise TopicAlreadyExists(f"Topic '{name}' already exists.")
+
+
+def check_collision(image: MetadataImage, name: str) -> None:
+    """No other topic has the same name but for dots and underscores. Kafka looks at the topics that were there before
+    the request; those of one request may collide."""
     other = _collision(image, name)
-    if other is not None:
+    if other is not None and name not in image.topics:
         raise InvalidTopic(f"Topic '{name}' collides with existing topic: {other}")
 
 
@@ -144,9 +150,7 @@ def _placed(topic: NewTopic, placement: Placement) -> list[tuple[int, ...]]:
     factor = placement.replication_factor if topic.replication_factor == -1 else topic.replication_factor
     check_replication_factor(factor)
     if count > MAX_PARTITIONS_PER_BATCH:
-        raise InvalidRequest(
-            f"Excessively large number of partitions per request. Maximum is {MAX_PARTITIONS_PER_BATCH}."
-        )
+        raise PolicyViolation("Excessively large number of partitions per request.")
     return [(placement.broker_id,)] * count
 
 
@@ -206,9 +210,7 @@ def create_partitions(
         for replicas in replica_lists:
             check_assignment(replicas, placement.broker_id)
     if added > MAX_PARTITIONS_PER_BATCH:
-        raise InvalidRequest(
-            f"Excessively large number of partitions per request. Maximum is {MAX_PARTITIONS_PER_BATCH}."
-        )
+        raise PolicyViolation("Excessively large number of partitions per request.")
     return _partition_records(topic.topic_id, current, replica_lists, placement)
 
 

@@ -1,4 +1,5 @@
-"""CreatePartitions (key 37), versions 0-3: growing topics, with or without manual assignments, validate only.
+"""CreatePartitions (key 37), versions 0-3: growing topics, with or without manual assignments, validate only. Needs
+ALTER on the topic.
 
 Not done: controller mutation quotas.
 """
@@ -7,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.controller.acls import ALTER, TOPIC
 from kafkatools.core.broker.controller.configs import error_fields
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import InvalidRequest, KafkaError
+from kafkatools.core.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -18,19 +20,25 @@ VERSIONS = (0, 3)
 
 
 def handle(node: Node, request: Request) -> Response:
-    """Grow each."""
+    """Grow each; one answer per name."""
     entity = request.decode()
     names = [topic.name for topic in entity.topics]
-    results = [_grow(node, topic, names.count(topic.name) > 1, entity.validate_only) for topic in entity.topics]
-    return request.respond({"results": results})
+    results: dict[str, dict[str, Any]] = {}
+    for topic in entity.topics:
+        answer = {"name": topic.name, "error_code": 0, "error_message": None}
+        try:
+            if names.count(topic.name) > 1:
+                raise InvalidRequest("Duplicate topic name.")
+            node.authorize_or_raise(request, ALTER, TOPIC, topic.name)
+            _grow(node, topic, validate_only=entity.validate_only)
+        except (UnknownTopicOrPartition, TopicAuthorizationFailed) as error:
+            answer["error_code"] = error.code
+        except KafkaError as error:
+            answer.update(error_fields(error))
+        results[topic.name] = answer
+    return request.respond({"results": list(results.values())})
 
 
-def _grow(node: Node, topic: Any, is_duplicate: bool, validate_only: bool) -> dict[str, Any]:
+def _grow(node: Node, topic: Any, *, validate_only: bool) -> None:
     assignments = None if topic.assignments is None else [tuple(each.broker_ids) for each in topic.assignments]
-    try:
-        if is_duplicate:
-            raise InvalidRequest("Duplicate topic name.")
-        node.controller.create_partitions(topic.name, topic.count, assignments, validate_only=validate_only)
-    except KafkaError as error:
-        return {"name": topic.name, **error_fields(error)}
-    return {"name": topic.name, "error_code": 0, "error_message": None}
+    node.controller.create_partitions(topic.name, topic.count, assignments, validate_only=validate_only)

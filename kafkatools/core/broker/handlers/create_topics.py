@@ -1,33 +1,48 @@
 """CreateTopics (key 19), versions 2-7.
 
-Manual assignments, defaults (-1), settings, validate only; the settings of the new topic from version 5 on.
+Manual assignments, defaults (-1), settings, validate only; the settings of the new topic from version 5 on. Needs
+CREATE on the cluster or on the topic; without DESCRIBE_CONFIGS the answer says nothing about the new topic.
 Not done: CreateTopicPolicy, controller mutation quotas.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.controller.configs import TOPIC_CONFIG, describe_topic, error_fields
+from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, CREATE, DESCRIBE_CONFIGS, TOPIC
+from kafkatools.core.broker.controller.configs import describe_values, error_fields
 from kafkatools.core.broker.controller.metadata_image import TopicState
-from kafkatools.core.broker.controller.topics import NewTopic
+from kafkatools.core.broker.controller.topics import METADATA_TOPIC, NewTopic
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.config import Config, to_text
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
 VERSIONS = (2, 7)
+_NOTHING = {"num_partitions": -1, "replication_factor": -1}
 
 
 def handle(node: Node, request: Request) -> Response:
     """Create, and say of each topic how it went."""
     entity = request.decode()
-    wanted = [_new_topic(topic) for topic in entity.topics]
+    names = [topic.name for topic in entity.topics]
+    may_create = node.authorize(request, CREATE, CLUSTER, CLUSTER_NAME)
+    answers: dict[str, dict[str, Any]] = {}
+    wanted = []
+    for topic in entity.topics:
+        if names.count(topic.name) > 1:
+            answers[topic.name] = _refused(topic.name, InvalidRequest("Duplicate topic name."))
+        elif topic.name != METADATA_TOPIC and not (may_create or node.authorize(request, CREATE, TOPIC, topic.name)):
+            answers[topic.name] = {**_refused(topic.name, TopicAuthorizationFailed()), "error_message": None}
+        else:
+            wanted.append(_new_topic(topic))
     results = node.controller.create_topics(wanted, validate_only=entity.validate_only)
-    configs = {topic.name: topic.configs for topic in wanted}
-    return request.respond({"topics": [_result(node, name, result, configs[name]) for name, result in results.items()]})
+    overrides = {topic.name: topic.configs for topic in wanted}
+    for name, result in results.items():
+        answers[name] = _result(node, request, result, overrides[name], name)
+    return request.respond({"topics": list(answers.values())})
 
 
 def _new_topic(topic: Any) -> NewTopic:
@@ -40,38 +55,22 @@ def _new_topic(topic: Any) -> NewTopic:
     )
 
 
-def _result(node: Node, name: str, result: TopicState | KafkaError, overrides: Any) -> dict[str, Any]:
+def _refused(name: str, error: KafkaError) -> dict[str, Any]:
+    return {"name": name, **error_fields(error), "configs": [], **_NOTHING}
+
+
+def _result(
+    node: Node, request: Request, result: TopicState | KafkaError, overrides: Mapping[str, str | None], name: str
+) -> dict[str, Any]:
     if isinstance(result, KafkaError):
-        return {"name": name, **error_fields(result), "configs": None, "num_partitions": -1, "replication_factor": -1}
+        return _refused(name, result)
+    answer: dict[str, Any] = {"name": name, "topic_id": result.topic_id, "error_code": 0, "error_message": None}
+    if not node.authorize(request, DESCRIBE_CONFIGS, TOPIC, name):
+        return {**answer, **_NOTHING, "configs": None, "topic_config_error_code": TopicAuthorizationFailed.code}
+    given = {key: value for key, value in overrides.items() if value is not None}
     return {
-        "name": name,
-        "topic_id": result.topic_id,
-        "error_code": 0,
-        "error_message": None,
+        **answer,
         "num_partitions": len(result.partitions),
         "replication_factor": len(result.partitions[0].replicas),
-        "configs": _configs(node, name, overrides),
+        "configs": describe_values(given, node.controller.settings, None),
     }
-
-
-def _configs(node: Node, name: str, overrides: Any) -> list[dict[str, Any]]:
-    """The new topic's settings; of a topic that was only validated what they would be."""
-    controller = node.controller
-    if name in controller.image.topics:
-        entries = describe_topic(controller.image, controller.settings, name, None)
-    else:
-        from kafkatools.core.config.topic import topic_config
-
-        config: Config = topic_config(controller.effective_config, overrides)
-        entries = [
-            {
-                "name": setting.name,
-                "value": to_text(config[setting.name]),
-                "read_only": False,
-                "config_source": TOPIC_CONFIG if setting.name in overrides else 5,
-                "is_sensitive": False,
-            }
-            for setting in config.table
-            if not setting.internal
-        ]
-    return entries

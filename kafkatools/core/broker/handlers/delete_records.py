@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.controller.acls import DELETE, TOPIC
 from kafkatools.core.broker.controller.metadata_image import INTERNAL_TOPICS
 from kafkatools.core.broker.replica_manager import error_code_of
 from kafkatools.core.broker.requests import Request, Response
@@ -22,14 +23,15 @@ def handle(node: Node, request: Request) -> Response:
     """One answer per partition: the new low watermark."""
     entity = request.decode()
     topics = [
-        {"name": topic.name, "partitions": [_delete(node, topic.name, each) for each in topic.partitions]}
+        {"name": topic.name, "partitions": [_delete(node, request, topic.name, each) for each in topic.partitions]}
         for topic in entity.topics
     ]
     return request.respond({"topics": topics})
 
 
-def _delete(node: Node, topic: str, wanted: Any) -> dict[str, Any]:
+def _delete(node: Node, request: Request, topic: str, wanted: Any) -> dict[str, Any]:
     try:
+        node.authorize_or_raise(request, DELETE, TOPIC, topic)
         partition = node.replicas.get(topic, wanted.partition_index)
         if topic in INTERNAL_TOPICS:
             raise InvalidTopic(f"Cannot delete records of internal topic {topic}")

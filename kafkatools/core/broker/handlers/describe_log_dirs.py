@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE
 from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.errors import ClusterAuthorizationFailed
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -19,6 +21,8 @@ VERSIONS = (1, 5)
 def handle(node: Node, request: Request) -> Response:
     """The directory and what lies in it."""
     entity = request.decode()
+    if not node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME):
+        return request.respond({"error_code": ClusterAuthorizationFailed.code, "results": []})
     wanted = None if entity.topics is None else {topic.topic: set(topic.partitions) for topic in entity.topics}
     topics = []
     for name, partitions in sorted(node.replicas.partitions.items()):

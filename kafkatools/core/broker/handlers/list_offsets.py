@@ -8,11 +8,13 @@ Not done: requests of followers are answered as a consumer's.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.controller.acls import DESCRIBE, TOPIC
 from kafkatools.core.broker.replica_manager import error_code_of
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import UnsupportedVersion
+from kafkatools.core.errors import InvalidRequest, TopicAuthorizationFailed, UnsupportedVersion
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -25,24 +27,34 @@ def handle(node: Node, request: Request) -> Response:
     """One answer per partition."""
     entity = request.decode()
     isolation_level = entity.isolation_level if request.version >= 2 else 0
-    topics = [
-        {
-            "name": topic.name,
-            "partitions": [_partition(node, request, topic.name, each, isolation_level) for each in topic.partitions],
-        }
-        for topic in entity.topics
-    ]
+    topics = []
+    for topic in entity.topics:
+        is_allowed = node.authorize(request, DESCRIBE, TOPIC, topic.name)
+        counts = Counter(each.partition_index for each in topic.partitions)
+        partitions = {}
+        for each in topic.partitions:
+            if not is_allowed:
+                answer = _unknown(each, TopicAuthorizationFailed.code)
+            elif counts[each.partition_index] > 1:
+                answer = _unknown(each, InvalidRequest.code)
+            else:
+                answer = _partition(node, request, topic.name, each, isolation_level)
+            partitions[each.partition_index] = answer
+        topics.append({"name": topic.name, "partitions": list(partitions.values())})
     return request.respond({"topics": topics})
 
 
-def _partition(node: Node, request: Request, topic: str, wanted: Any, isolation_level: int) -> dict[str, Any]:
-    answer = {
+def _unknown(wanted: Any, error_code: int) -> dict[str, Any]:
+    return {
         "partition_index": wanted.partition_index,
-        "error_code": 0,
+        "error_code": error_code,
         "timestamp": -1,
         "offset": -1,
         "leader_epoch": -1,
     }
+
+
+def _partition(node: Node, request: Request, topic: str, wanted: Any, isolation_level: int) -> dict[str, Any]:
     try:
         if wanted.timestamp < -6 or request.version < NEEDED_VERSION.get(wanted.timestamp, 0):
             raise UnsupportedVersion()
@@ -52,5 +64,6 @@ def _partition(node: Node, request: Request, topic: str, wanted: Any, isolation_
         found = partition.offset_for_timestamp(wanted.timestamp, isolation_level)
     except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer
         node.note_failure(error)
-        return {**answer, "error_code": error_code_of(error)}
+        return _unknown(wanted, error_code_of(error))
+    answer = _unknown(wanted, 0)
     return {**answer, "timestamp": found.timestamp, "offset": found.offset, "leader_epoch": found.leader_epoch}

@@ -1,24 +1,30 @@
 """Metadata (key 3), versions 0-13.
 
-Topics by name, by id (from version 10), or all. A missing topic is created when the request and
-auto.create.topics.enable allow it: the answer is then LEADER_NOT_AVAILABLE or the reason, as in Kafka's
-AutoTopicCreationManager; the client asks again.
-Not done: authorized operations (no authorizer here: the field keeps its default), listeners other than the one asked
-on.
+Topics by name, by id (from version 10; when a request has an id, only ids count), or all. A missing topic is created
+when the request and auto.create.topics.enable allow it: the answer is then UNKNOWN_TOPIC_OR_PARTITION or the reason, as
+in Kafka's AutoTopicCreationManager; the client asks again. What the client may not describe is left out of all topics,
+and TOPIC_AUTHORIZATION_FAILED when it was named, whether it exists or not.
+Not done: listeners other than the one asked on.
 """
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller import topics
+from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, CREATE, DESCRIBE, TOPIC
 from kafkatools.core.broker.controller.metadata_image import INTERNAL_TOPICS, TopicState
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import (
-    InvalidReplicationFactor,
+    InvalidRequest,
     InvalidTopic,
     KafkaError,
     LeaderNotAvailable,
+    TopicAlreadyExists,
+    TopicAuthorizationFailed,
+    UnknownServerError,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -28,54 +34,112 @@ if TYPE_CHECKING:
 
 VERSIONS = (0, 13)
 NONE = 0
+NOT_ASKED = -(2**31)
 
 
 def handle(node: Node, request: Request) -> Response:
     """Brokers and topics."""
     entity = request.decode()
     version = request.version
-    image = node.controller.image
     wanted = entity.topics
     if wanted is None or (version == 0 and not wanted):
-        found = [topic_fields(topic, NONE) for topic in image.topics.values()]
+        image = node.controller.image
+        found = [
+            topic_fields(topic, NONE)
+            for topic in image.topics.values()
+            if node.authorize(request, DESCRIBE, TOPIC, topic.name)
+        ]
     else:
-        allow = version < 4 or entity.allow_auto_topic_creation
-        found = [_topic(node, each, allow) for each in wanted]
+        error = _invalid(wanted, version)
+        if error is not None:
+            return _refused(request, wanted, error)
+        found = _named(node, request, wanted, allow_creation=version < 4 or entity.allow_auto_topic_creation)
+    if version >= 8 and entity.include_topic_authorized_operations:
+        for topic in found:
+            if topic["error_code"] != TopicAuthorizationFailed.code:
+                topic["topic_authorized_operations"] = node.authorized_operations(request, TOPIC, topic["name"] or "")
     broker = {"node_id": node.node_id, "host": node.advertised_host, "port": node.advertised_port, "rack": None}
-    if version < 12:
-        found = [{**each, "name": each["name"] or ""} for each in found]
+    fields: dict[str, Any] = {
+        "brokers": [broker],
+        "topics": _with_names(found, version),
+        "controller_id": node.node_id,
+        "cluster_id": node.cluster_id,
+    }
+    if 8 <= version <= 10 and entity.include_cluster_authorized_operations:
+        is_allowed = node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
+        operations = node.authorized_operations(request, CLUSTER, CLUSTER_NAME) if is_allowed else 0
+        fields["cluster_authorized_operations"] = operations
+    return request.respond(fields)
+
+
+def _with_names(found: list[dict[str, Any]], version: int) -> list[dict[str, Any]]:
+    return found if version >= 12 else [{**each, "name": each["name"] or ""} for each in found]
+
+
+def _invalid(wanted: Sequence[Any], version: int) -> KafkaError | None:
+    """A request that Kafka does not answer topic by topic."""
+    for each in wanted:
+        topic_id = getattr(each, "topic_id", None)
+        if version < 12 and (each.name is None or topic_id is not None):
+            return InvalidRequest()
+        if each.name is None and topic_id is None:
+            return UnknownServerError()
+    return None
+
+
+def _refused(request: Request, wanted: Sequence[Any], error: KafkaError) -> Response:
+    topics = [
+        {**_missing(each.name, error.code), "name": each.name or "", "topic_id": getattr(each, "topic_id", None)}
+        for each in wanted
+    ]
     return request.respond(
-        {"brokers": [broker], "topics": found, "controller_id": node.node_id, "cluster_id": node.cluster_id}
+        {"brokers": [], "topics": topics, "controller_id": -1, "cluster_id": None, "error_code": error.code}
     )
 
 
-def _topic(node: Node, wanted: Any, allow_creation: bool) -> dict[str, Any]:
-    image = node.controller.image
-    topic_id = getattr(wanted, "topic_id", None)
-    if wanted.name is None or (topic_id is not None and not wanted.name):
-        found = image.topics_by_id.get(topic_id) if topic_id is not None else None
-        return topic_fields(found, NONE) if found else _missing(None, topic_id, UnknownTopicId.code)
-    name = wanted.name
-    topic = image.topics.get(name)
+def _named(node: Node, request: Request, wanted: Sequence[Any], *, allow_creation: bool) -> list[dict[str, Any]]:
+    ids = dict.fromkeys(topic_id for each in wanted if (topic_id := getattr(each, "topic_id", None)) is not None)
+    if ids:
+        return [_by_id(node, request, topic_id) for topic_id in ids]
+    names = dict.fromkeys(each.name for each in wanted)
+    return [_by_name(node, request, name, allow_creation=allow_creation) for name in names]
+
+
+def _by_id(node: Node, request: Request, topic_id: uuid.UUID) -> dict[str, Any]:
+    topic = node.controller.image.topics_by_id.get(topic_id)
+    if topic is None:
+        return {**_missing(None, UnknownTopicId.code), "topic_id": topic_id}
+    if not node.authorize(request, DESCRIBE, TOPIC, topic.name):
+        return {**_missing(None, TopicAuthorizationFailed.code), "topic_id": topic_id}
+    return topic_fields(topic, NONE)
+
+
+def _by_name(node: Node, request: Request, name: str, *, allow_creation: bool) -> dict[str, Any]:
+    if not node.authorize(request, DESCRIBE, TOPIC, name):
+        return {**_missing(name, TopicAuthorizationFailed.code), "is_internal": False}
+    topic = node.controller.image.topics.get(name)
     if topic is not None:
         return topic_fields(topic, NONE)
     if allow_creation and node.controller.effective_config.auto_create_topics_enable:
-        return _missing(name, None, auto_create(node, name))
+        may_create = node.authorize(request, CREATE, CLUSTER, CLUSTER_NAME)
+        if not may_create and not node.authorize(request, CREATE, TOPIC, name):
+            return {**_missing(name, TopicAuthorizationFailed.code), "is_internal": False}
+        return _missing(name, auto_create(node, name))
     try:
         topics.validate_name(name)
     except InvalidTopic as error:
-        return _missing(name, None, error.code)
-    return _missing(name, None, UnknownTopicOrPartition.code)
+        return _missing(name, error.code)
+    return _missing(name, UnknownTopicOrPartition.code)
 
 
 def auto_create(node: Node, name: str) -> int:
     """Create a topic a client asked for; the error code to answer now."""
-    if name in INTERNAL_TOPICS:
+    if name in INTERNAL_TOPICS or name == topics.METADATA_TOPIC:
         return UnknownTopicOrPartition.code
     result = node.controller.create_topics([topics.NewTopic(name)])[name]
-    if isinstance(result, InvalidReplicationFactor):
-        return InvalidReplicationFactor.code
-    return result.code if isinstance(result, KafkaError) else LeaderNotAvailable.code
+    if isinstance(result, KafkaError) and not isinstance(result, TopicAlreadyExists):
+        return result.code
+    return UnknownTopicOrPartition.code
 
 
 def topic_fields(topic: TopicState, error_code: int) -> dict[str, Any]:
@@ -100,11 +164,11 @@ def topic_fields(topic: TopicState, error_code: int) -> dict[str, Any]:
     }
 
 
-def _missing(name: str | None, topic_id: Any, error_code: int) -> dict[str, Any]:
+def _missing(name: str | None, error_code: int) -> dict[str, Any]:
     return {
         "error_code": error_code,
         "name": name,
-        "topic_id": topic_id,
+        "topic_id": None,
         "is_internal": name in INTERNAL_TOPICS,
         "partitions": [],
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.controller.acls import DESCRIBE, TOPIC
 from kafkatools.core.broker.replica_manager import error_code_of
 from kafkatools.core.broker.requests import Request, Response
 
@@ -21,15 +22,19 @@ def handle(node: Node, request: Request) -> Response:
     """One answer per partition."""
     entity = request.decode()
     topics = [
-        {"topic": topic.topic, "partitions": [_partition(node, topic.topic, each) for each in topic.partitions]}
+        {
+            "topic": topic.topic,
+            "partitions": [_partition(node, request, topic.topic, each) for each in topic.partitions],
+        }
         for topic in entity.topics
     ]
     return request.respond({"topics": topics})
 
 
-def _partition(node: Node, topic: str, wanted: Any) -> dict[str, Any]:
+def _partition(node: Node, request: Request, topic: str, wanted: Any) -> dict[str, Any]:
     answer = {"partition": wanted.partition, "error_code": 0, "leader_epoch": -1, "end_offset": -1}
     try:
+        node.authorize_or_raise(request, DESCRIBE, TOPIC, topic)
         partition = node.replicas.get(topic, wanted.partition)
         partition.check_leader_epoch(wanted.current_leader_epoch)
         end = partition.epoch_end(wanted.leader_epoch)
