@@ -298,6 +298,13 @@ class GroupCoordinator:
             self._course.reschedule_session(group, member)
         return None
 
+    def ensure_may_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
+        """Whether a client may read a group's offsets: a member of a consumer group in its epoch only. Raises a
+        KafkaError."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            group.ensure_may_fetch(member_id, member_epoch)
+
     def commit(self, group_id: str, offsets: Sequence[tuple[Place, CommittedOffset]]) -> ProduceStatus | None:
         """Write the offsets, then remember them; gives what to wait for. Raises a KafkaError."""
         records = [offset_records.committed_offset(group_id, *place, committed) for place, committed in offsets]

@@ -6,12 +6,13 @@ import uuid
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.controller.acls import DESCRIBE, GROUP, TOPIC
 from kafkatools.core.broker.group_coordinator.consumer_group import NOTHING, ConsumerGroup
 from kafkatools.core.broker.group_coordinator.consumer_member import ConsumerMember
 from kafkatools.core.broker.group_coordinator.java_order import topic_order
-from kafkatools.core.broker.handlers.describe_groups import ALL_OPERATIONS, NOT_ASKED
+from kafkatools.core.broker.handlers.describe_groups import operations_of
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import GroupIdNotFound, InvalidGroupId
+from kafkatools.core.errors import GroupAuthorizationFailed, GroupIdNotFound, InvalidGroupId, TopicAuthorizationFailed
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -23,9 +24,25 @@ CLASSIC_MEMBER, CONSUMER_MEMBER, UNKNOWN_MEMBER_TYPE = 0, 1, -1
 def handle(node: Node, request: Request) -> Response:
     """One answer for each group."""
     entity = request.decode()
-    operations = ALL_OPERATIONS if entity.include_authorized_operations else NOT_ASKED
-    groups = [{**_describe(node, group_id), "authorized_operations": operations} for group_id in entity.group_ids]
+    is_asked = entity.include_authorized_operations
+    groups = [
+        {**_answer(node, request, group_id), "authorized_operations": operations_of(node, request, group_id, is_asked)}
+        for group_id in entity.group_ids
+    ]
     return request.respond({"groups": groups})
+
+
+def _answer(node: Node, request: Request, group_id: str) -> dict[str, Any]:
+    if not node.authorize(request, DESCRIBE, GROUP, group_id):
+        return _refusal(group_id, GroupAuthorizationFailed.code, None)
+    described = _describe(node, group_id)
+    group = node.groups.groups.get(group_id)
+    if isinstance(group, ConsumerGroup) and node.authorizer is not None:
+        names = group.topics_of(group.members.values())
+        if not all(node.authorize(request, DESCRIBE, TOPIC, name) for name in names):
+            what = "The group has described topic(s) that the client is not authorized to describe."
+            return _refusal(group_id, TopicAuthorizationFailed.code, what)
+    return described
 
 
 def _describe(node: Node, group_id: str) -> dict[str, Any]:

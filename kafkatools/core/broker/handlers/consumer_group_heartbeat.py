@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.controller.acls import DESCRIBE, GROUP, READ, TOPIC
 from kafkatools.core.broker.group_coordinator.consumer_heartbeats import HeartbeatRequest
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
 from kafkatools.core.broker.group_coordinator.requests import Fields
@@ -43,11 +44,19 @@ def handle(node: Node, request: Request) -> Response:
         owned=_owned(entity.topic_partitions),
     )
     try:
+        _ensure_allowed(node, request, wanted)
         fields = node.groups.consumer_heartbeat(wanted)
     except KafkaError as error:
         fields = {**NOTHING, "error_code": coordinator_error_code(error), "error_message": message_of(error)}
     node.groups.send_answers()
     return request.respond(fields)
+
+
+def _ensure_allowed(node: Node, request: Request, wanted: HeartbeatRequest) -> None:
+    """GroupAuthorizationFailed, TopicAuthorizationFailed."""
+    node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
+    for name in wanted.subscribed_topic_names or ():
+        node.authorize_or_raise(request, DESCRIBE, TOPIC, name)
 
 
 def _owned(topics: Any) -> dict[uuid.UUID, list[int]] | None:

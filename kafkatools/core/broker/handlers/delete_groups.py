@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.controller.acls import DELETE, GROUP
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import KafkaError
@@ -18,13 +19,14 @@ def handle(node: Node, request: Request) -> Response:
     """One answer per group; a group named twice is deleted once."""
     entity = request.decode()
     names = list(dict.fromkeys(entity.groups_names))
-    results = [{"group_id": name, "error_code": _delete(node, name)} for name in names]
+    results = [{"group_id": name, "error_code": _delete(node, request, name)} for name in names]
     node.groups.send_answers()
     return request.respond({"results": results})
 
 
-def _delete(node: Node, group_id: str) -> int:
+def _delete(node: Node, request: Request, group_id: str) -> int:
     try:
+        node.authorize_or_raise(request, DELETE, GROUP, group_id)
         node.groups.delete_group(group_id)
     except KafkaError as error:
         return coordinator_error_code(error)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.controller.acls import DESCRIBE, GROUP
 from kafkatools.core.broker.group_coordinator.any_group import AnyGroup
 from kafkatools.core.broker.group_coordinator.group import Group
 from kafkatools.core.broker.group_coordinator.states import GroupState
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import GroupIdNotFound
+from kafkatools.core.errors import GroupAuthorizationFailed, GroupIdNotFound
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -20,19 +21,36 @@ VERSIONS = (0, 6)
 FIRST_VERSION_OF_OPERATIONS = 3
 FIRST_VERSION_OF_NOT_FOUND = 6
 NOT_ASKED = -(1 << 31)
-ALL_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))  # READ, DELETE, DESCRIBE, DESCRIBE_ and ALTER_CONFIGS
 
 
 def handle(node: Node, request: Request) -> Response:
     """State and members of each."""
     entity = request.decode()
     is_asked = request.version >= FIRST_VERSION_OF_OPERATIONS and entity.include_authorized_operations
-    operations = ALL_OPERATIONS if is_asked else NOT_ASKED
     groups = [
-        {**_describe(node, request.version, group_id), "authorized_operations": operations}
+        {**_answer(node, request, group_id), "authorized_operations": operations_of(node, request, group_id, is_asked)}
         for group_id in entity.groups
     ]
     return request.respond({"groups": groups})
+
+
+def operations_of(node: Node, request: Request, group_id: str, is_asked: bool) -> int:
+    """What the client may do with a group, when it asks."""
+    return node.authorized_operations(request, GROUP, group_id) if is_asked else NOT_ASKED
+
+
+def _answer(node: Node, request: Request, group_id: str) -> dict[str, Any]:
+    if node.authorize(request, DESCRIBE, GROUP, group_id):
+        return _describe(node, request.version, group_id)
+    return {
+        "error_code": GroupAuthorizationFailed.code,
+        "error_message": None,
+        "group_id": group_id,
+        "group_state": "",
+        "protocol_type": "",
+        "protocol_data": "",
+        "members": [],
+    }
 
 
 def _describe(node: Node, version: int, group_id: str) -> dict[str, Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.controller.acls import GROUP, READ
 from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.errors import GroupAuthorizationFailed
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -17,5 +19,7 @@ def handle(node: Node, request: Request) -> Response:
     """The member lives; it may hear that a rebalance goes on."""
     entity = request.decode()
     instance_id = entity.group_instance_id if request.version >= FIRST_VERSION_OF_INSTANCE_ID else None
+    if not node.authorize(request, READ, GROUP, entity.group_id):
+        return request.respond({"error_code": GroupAuthorizationFailed.code})
     code = node.groups.heartbeat(entity.group_id, entity.generation_id, entity.member_id, instance_id)
     return request.respond({"error_code": code})

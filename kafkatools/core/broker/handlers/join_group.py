@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from kafkatools.core.broker.group_coordinator.requests import Answer, Fields, JoinRequest
+from kafkatools.core.broker.controller.acls import GROUP, READ
+from kafkatools.core.broker.group_coordinator.requests import Answer, Fields, JoinRequest, join_error
 from kafkatools.core.broker.group_coordinator.service import answered, client_of
 from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.errors import GroupAuthorizationFailed
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -40,6 +42,9 @@ def handle(node: Node, request: Request) -> Response:
         needs_member_id=version >= FIRST_VERSION_OF_MEMBER_ID_REQUIRED and instance_id is None,
         may_skip_assignment=version >= FIRST_VERSION_OF_SKIPPED_ASSIGNMENT,
     )
+
+    if not node.authorize(request, READ, GROUP, wanted.group_id):
+        return request.respond(join_error(wanted.member_id, GroupAuthorizationFailed.code))
 
     def ask(answer: Answer) -> None:
         def answer_this_version(fields: Fields) -> None:

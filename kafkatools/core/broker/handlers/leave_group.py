@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.controller.acls import GROUP, READ
 from kafkatools.core.broker.group_coordinator.requests import MemberIdentity
 from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.errors import GroupAuthorizationFailed
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -21,7 +23,10 @@ def handle(node: Node, request: Request) -> Response:
         members = [MemberIdentity(each.member_id, each.group_instance_id) for each in entity.members]
     else:
         members = [MemberIdentity(entity.member_id)]
-    code, codes = node.groups.leave(entity.group_id, members)
+    if node.authorize(request, READ, GROUP, entity.group_id):
+        code, codes = node.groups.leave(entity.group_id, members)
+    else:
+        code, codes = GroupAuthorizationFailed.code, []
     node.groups.send_answers()
     if request.version < FIRST_VERSION_OF_BATCHES:
         return request.respond({"error_code": code or codes[0]})

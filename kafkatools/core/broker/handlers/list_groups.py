@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE, GROUP
 from kafkatools.core.broker.requests import Request, Response
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def handle(node: Node, request: Request) -> Response:
     entity = request.decode()
     states = {state.lower() for state in entity.states_filter} if request.version >= FIRST_VERSION_OF_STATES else None
     types = {kind.lower() for kind in entity.types_filter} if request.version >= FIRST_VERSION_OF_TYPES else None
+    is_shown = _Shown(node, request)
     groups = [
         {
             "group_id": group.group_id,
@@ -27,6 +29,20 @@ def handle(node: Node, request: Request) -> Response:
             "group_type": group.group_type,
         }
         for group in node.groups.groups.values()
-        if (not states or group.state_name.lower() in states) and (not types or group.group_type in types)
+        if (not states or group.state_name.lower() in states)
+        and (not types or group.group_type in types)
+        and is_shown(group.group_id)
     ]
     return request.respond({"error_code": 0, "groups": groups})
+
+
+class _Shown:
+    """Who may describe the cluster sees every group, else only those it may describe."""
+
+    def __init__(self, node: Node, request: Request) -> None:
+        self._node = node
+        self._request = request
+        self._all = node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
+
+    def __call__(self, group_id: str) -> bool:
+        return self._all or self._node.authorize(self._request, DESCRIBE, GROUP, group_id)

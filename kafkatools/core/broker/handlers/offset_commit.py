@@ -10,15 +10,19 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.controller.acls import GROUP, READ, TOPIC
 from kafkatools.core.broker.delayed_produce import DelayedProduce, ProduceStatus
+from kafkatools.core.broker.group_coordinator.consumer_group import CommitCheck
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
 from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset
 from kafkatools.core.broker.group_coordinator.offsets import Place
 from kafkatools.core.broker.group_coordinator.requests import MemberIdentity
 from kafkatools.core.broker.requests import DELAYED, Request, Response
 from kafkatools.core.errors import (
+    InvalidGroupId,
     KafkaError,
     OffsetMetadataTooLarge,
+    TopicAuthorizationFailed,
     UnknownTopicId,
     UnknownTopicOrPartition,
     error_for_code,
@@ -44,9 +48,13 @@ def handle(node: Node, request: Request) -> Response:
     identity = MemberIdentity(entity.member_id, instance_id)
     offsets: list[tuple[Place, CommittedOffset]] = []
     try:
-        node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
+        node.authorize_or_raise(request, READ, GROUP, entity.group_id)
+        if not entity.group_id:
+            raise InvalidGroupId()
+        check = node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
         expire_ms = _expiry(node, entity, version)
-        answers = [(topic, _take_topic(node, version, topic, expire_ms, offsets)) for topic in entity.topics]
+        taking = _Taking(node, request, expire_ms, check, offsets)
+        answers = [(topic, taking.topic(topic)) for topic in entity.topics]
         status = node.groups.commit(entity.group_id, offsets) if offsets else None
     except KafkaError as error:
         return _respond(request, _failed(node, version, entity, error))
@@ -91,33 +99,60 @@ def _failed(node: Node, version: int, entity: Any, error: KafkaError) -> Answers
     return answers
 
 
-def _take_topic(
-    node: Node, version: int, topic: Any, expire_ms: int | None, offsets: list[tuple[Place, CommittedOffset]]
-) -> list[dict[str, int]]:
-    """Collect what can be committed; the answers of the topic's partitions should that work."""
-    found, missing_code = _topic(node, version, topic)
-    answers = []
-    for each in topic.partitions:
+class _Taking:
+    """Collects what can be committed, topic by topic."""
+
+    def __init__(
+        self,
+        node: Node,
+        request: Request,
+        expire_ms: int | None,
+        check: CommitCheck | None,
+        offsets: list[tuple[Place, CommittedOffset]],
+    ) -> None:
+        self._node = node
+        self._request = request
+        self._expire_ms = expire_ms
+        self._check = check
+        self._offsets = offsets
+        self._now_ms = node.clock.wall_ms()
+        self._max_bytes = node.config.offset_metadata_max_bytes
+
+    def topic(self, topic: Any) -> list[dict[str, int]]:
+        """The answers of the topic's partitions should the commit work."""
+        found, missing_code = _topic(self._node, self._request.version, topic)
+        if found is not None and not self._node.authorize(self._request, READ, TOPIC, found.name):
+            found, missing_code = None, TopicAuthorizationFailed.code
+        return [
+            {
+                "partition_index": each.partition_index,
+                "error_code": missing_code if found is None else self._partition(found, each),
+            }
+            for each in topic.partitions
+        ]
+
+    def _partition(self, topic: TopicState, each: Any) -> int:
         metadata = each.committed_metadata or ""
-        code = 0
-        if found is None:
-            code = missing_code
-        elif each.partition_index not in found.partitions:
-            code = UnknownTopicOrPartition.code
-        elif len(metadata) > node.config.offset_metadata_max_bytes:
-            code = OffsetMetadataTooLarge.code
-        else:
-            committed = CommittedOffset(
-                each.committed_offset,
-                each.committed_leader_epoch if version >= FIRST_VERSION_OF_LEADER_EPOCH else -1,
-                metadata,
-                node.clock.wall_ms(),
-                expire_ms,
-                found.topic_id,
-            )
-            offsets.append(((found.name, each.partition_index), committed))
-        answers.append({"partition_index": each.partition_index, "error_code": code})
-    return answers
+        if each.partition_index not in topic.partitions:
+            return UnknownTopicOrPartition.code
+        if len(metadata) > self._max_bytes:
+            return OffsetMetadataTooLarge.code
+        if self._check is not None:
+            try:
+                self._check(topic.topic_id, each.partition_index)
+            except KafkaError as error:
+                return error.code
+        has_epoch = self._request.version >= FIRST_VERSION_OF_LEADER_EPOCH
+        committed = CommittedOffset(
+            each.committed_offset,
+            each.committed_leader_epoch if has_epoch else -1,
+            metadata,
+            self._now_ms,
+            self._expire_ms,
+            topic.topic_id,
+        )
+        self._offsets.append(((topic.name, each.partition_index), committed))
+        return 0
 
 
 def _expiry(node: Node, entity: Any, version: int) -> int | None:

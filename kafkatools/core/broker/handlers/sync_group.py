@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.controller.acls import GROUP, READ
 from kafkatools.core.broker.group_coordinator.requests import SyncRequest, sync_error
 from kafkatools.core.broker.group_coordinator.service import answered
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import InconsistentGroupProtocol
+from kafkatools.core.errors import GroupAuthorizationFailed, InconsistentGroupProtocol
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -35,4 +36,6 @@ def handle(node: Node, request: Request) -> Response:
         protocol_name,
         [(each.member_id, bytes(each.assignment)) for each in entity.assignments],
     )
+    if not node.authorize(request, READ, GROUP, wanted.group_id):
+        return request.respond(sync_error(GroupAuthorizationFailed.code))
     return answered(node, request, lambda answer: node.groups.sync(wanted, answer))
