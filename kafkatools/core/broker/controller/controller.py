@@ -288,6 +288,10 @@ class Controller:
         self._write([ProducerIdsRecord(broker_id=self.node_id, broker_epoch=self.broker_epoch, next_producer_id=end)])
         return range(first, end)
 
+    def maybe_snapshot(self) -> bool:
+        """Write a metadata snapshot when it is time for one."""
+        return self._log.maybe_snapshot(self.image.records, self._clock.now_ms(), self._clock.wall_ms())
+
     def close(self) -> None:
         """Close the metadata log."""
         self._log.close()
