@@ -18,7 +18,7 @@ from kafkatools.core.broker.authorizer import SUPPORTED_OPERATIONS as OPERATIONS
 from kafkatools.core.broker.controller import acls
 from kafkatools.core.broker.controller.controller import Controller
 from kafkatools.core.broker.controller.metadata_image import MetadataDelta
-from kafkatools.core.broker.controller.metadata_log import MetadataLog, data_records
+from kafkatools.core.broker.controller.metadata_log import MetadataLog, SnapshotRules, data_records
 from kafkatools.core.broker.dispatch import Dispatcher
 from kafkatools.core.broker.fetch_session import FetchSessionCache
 from kafkatools.core.broker.formatter import (
@@ -184,7 +184,7 @@ class Node:
     def _open_logs(self, directory_id: uuid.UUID) -> None:
         self.logs.start()
         is_clean = self.logs.is_clean_start
-        metadata_log = MetadataLog(self.files, self.log_directory, self.node_id)
+        metadata_log = MetadataLog(self.files, self.log_directory, self.node_id, SnapshotRules.of(self.config))
         is_new = metadata_log.open(self.clock.now_ms(), self.clock.wall_ms(), is_clean=is_clean)
         is_durable = self.config.log_durability == "fsync"
         if is_durable:
@@ -244,6 +244,7 @@ class Node:
     def _schedule_housekeeping(self) -> None:
         config = self.config
         self._every(HOUSEKEEPING_MS, lambda: self.logs.tasks.run_due(self.clock.wall_ms()))
+        self._every(HOUSEKEEPING_MS, self.controller.maybe_snapshot)
         interval = config.log_retention_check_interval_ms
         self._every(interval, self._retention, min(interval, FIRST_RETENTION_MS))
         self._every(config.offsets_retention_check_interval_ms, lambda: expire_offsets(self))
