@@ -86,10 +86,13 @@ class Partition:
         return info
 
     def needs_verification(self, producer: tuple[int, int], sequence: int, *, bumps_epoch: bool) -> bool:
-        """Whether a batch of a transaction begins it here, so that the coordinator must know of it
-        (maybeStartTransactionVerification)."""
-        if self.log.has_ongoing_transaction(*producer):
-            return False
+        """Whether a batch of a transaction begins it here, so that the coordinator must know of it; the log refuses one
+        of an epoch that is over (maybeStartTransactionVerification)."""
+        entry = self.log.producer_state.producers.get(producer[0])
+        if entry is not None:
+            is_ongoing = entry.current_txn_first_offset >= 0 and entry.producer_epoch == producer[1]
+            if is_ongoing or entry.producer_epoch > producer[1]:
+                return False
         self.log.attempts.note(*producer, sequence, bumps_epoch=bumps_epoch)
         return True
 
