@@ -106,6 +106,9 @@ complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l execute -d 'D
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l export -d 'Show it as CSV, for --from-file.'
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l timeout -d 'How long each request may take, in ms.' -x
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l lag-time -d 'With --describe: the lag in time too. LAG-TIME is now minus the timestamp of the first record that was not consumed, BEHIND-NEWEST the newest timestamp of the partition minus that one; both 0 when all was consumed.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l watch -d 'With --describe: show it again every so many seconds (5), until Ctrl-C; without a terminal as lines of JSON.' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l fail-if -d 'With --describe: exit status 3 when this holds anywhere, and say where. lag>1000 (records), lag>5m (how old the first record is that was not consumed; ms, s, m, h, d), behind>1h (than the newest), total>100000, members<2, state!=Stable; > >= < <= = !=. May be repeated. With --watch: ends when it holds.' -x
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l undo-file -d 'Where --execute notes the offsets from before, for --from-file. Default: a new file in this directory, named after the group and the time.' -r -F
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l no-undo-file -d 'With --execute: note nothing.'
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l json -d 'Write JSON, one object a line; errors too.'

@@ -173,7 +173,9 @@ class _Replay:
         if self.groups is not None:
             out = out.replace(self.groups.live.member_id, _MEMBER)
         if case.number in _WITH_EPOCHS and self.groups is not None:
-            out = re.sub(rf"(?<= ){self.groups.live_new.epoch}(?=  )", "2", out)
+            epoch = self.groups.live_new.epoch
+            out = re.sub(rf"\b{epoch}(?= +pay:0)", "2", out)
+            out = re.sub(rf"(Stable +){epoch}( +){epoch}(?= )", r"\g<1>2\g<2>2", out)
         err = _sorted_names(ran.err.split("\n")[0])
         if "--execute" in case.args and err.startswith("The offsets from before are in "):
             err = ""

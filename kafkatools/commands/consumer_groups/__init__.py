@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.consumer_groups.session import FAILED, TYPES, Session, chosen_groups, consumer_groups
+from kafkatools.commands.consumer_groups.session import (
+    FAILED,
+    STATES,
+    TYPES,
+    Session,
+    chosen_groups,
+    consumer_groups,
+    positive_seconds,
+)
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import (
     BOOTSTRAP_SERVER,
@@ -46,7 +54,6 @@ _SCENARIOS = (
 _SCENARIOS_IN_MESSAGE = (
     "[[from-file], [shift-by], [to-offset], [to-earliest], [to-current], [to-latest], [by-duration], [to-datetime]]"
 )
-STATES = ("Dead", "CompletingRebalance", "Stable", "Assigning", "Empty", "PreparingRebalance", "Reconciling")
 
 OPTIONS = (
     Option("--list", "Print the names of groups."),
@@ -98,6 +105,30 @@ OPTIONS = (
     Option("--export", "Show it as CSV, for --from-file."),
     Option("--timeout", "How long each request may take, in ms.", value="MS", type=java_long, default=30000),
     command_config(),
+    Option(
+        "--lag-time",
+        "With --describe: the lag in time too. LAG-TIME is now minus the timestamp of the first record that was not "
+        "consumed, BEHIND-NEWEST the newest timestamp of the partition minus that one; both 0 when all was consumed.",
+        ours=True,
+    ),
+    Option(
+        "--watch",
+        "With --describe: show it again every so many seconds (5), until Ctrl-C; without a terminal as lines of JSON.",
+        value="SECONDS",
+        type=positive_seconds,
+        optional_value=True,
+        implied=5.0,
+        ours=True,
+    ),
+    Option(
+        "--fail-if",
+        "With --describe: exit status 3 when this holds anywhere, and say where. lag>1000 (records), lag>5m (how old "
+        "the first record is that was not consumed; ms, s, m, h, d), behind>1h (than the newest), total>100000, "
+        "members<2, state!=Stable; > >= < <= = !=. May be repeated. With --watch: ends when it holds.",
+        value="CONDITION",
+        repeatable=True,
+        ours=True,
+    ),
     Option(
         "--undo-file",
         "Where --execute notes the offsets from before, for --from-file. Default: a new file in this directory, named "
@@ -155,6 +186,8 @@ RULES: tuple[Rule, ...] = (
     Refusal("all-topics", ("from-file",)),
     *(_needs(option, "reset-offsets") for option in ("all-topics", *_SCENARIOS, "dry-run", "execute", "export")),
     _needs("all-groups", "describe", "delete", "reset-offsets"),
+    *(_needs(option, "describe") for option in ("lag-time", "watch", "fail-if")),
+    *(Refusal(option, ("members", "state")) for option in ("lag-time", "watch", "fail-if")),
     _needs("undo-file", "execute"),
     _needs("no-undo-file", "execute"),
     Refusal("undo-file", ("no-undo-file",)),

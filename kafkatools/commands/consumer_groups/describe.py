@@ -6,12 +6,13 @@ shown. A partition of a topic that is gone keeps its row without an end, and doe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.exit_status import ExitStatus
 
 if TYPE_CHECKING:
+    from kafkatools.commands.consumer_groups.conditions import Condition
     from kafkatools.commands.consumer_groups.session import Session
     from kafkatools.commands.consumer_groups.view import GroupView, Views
     from kafkatools.core.admin.groups import GroupDescription
@@ -20,11 +21,27 @@ if TYPE_CHECKING:
 _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 
+class Wanted(NamedTuple):
+    """What --describe is to show of offsets."""
+
+    conditions: list[Condition]
+    has_times: bool
+
+
 def prepare_describe(args: Args) -> Callable[[Session], ExitStatus]:
-    """What --describe does with these options."""
+    """What --describe does with these options. Raises UsageError."""
     if args.members or args.state is not None:
         return _describe_members_or_state
-    return _describe_offsets
+    from kafkatools.commands.consumer_groups.conditions import needs_times, parse_condition
+    from kafkatools.commands.consumer_groups.session import STATES
+
+    conditions = [parse_condition(text, STATES) for text in args.fail_if]
+    wanted = Wanted(conditions, bool(args.lag_time) or needs_times(conditions))
+    if args.given("watch"):
+        from kafkatools.commands.consumer_groups.watch import prepare_watch
+
+        return prepare_watch(args, wanted)
+    return lambda session: _describe_offsets(session, wanted)
 
 
 def _describe_members_or_state(session: Session) -> ExitStatus:
@@ -83,17 +100,49 @@ def say_state(session: Session, description: GroupDescription) -> None:
         session.console.error(f"Error: Consumer group '{name}' does not exist.")
 
 
-def _describe_offsets(session: Session) -> ExitStatus:
+def _describe_offsets(session: Session, wanted: Wanted) -> ExitStatus:
+    views, status = collect_views(session, wanted)
+    for view in views:
+        _show_offsets(session, view, wanted)
+    return complain_of_findings(session, views, wanted.conditions) or status
+
+
+def collect_views(session: Session, wanted: Wanted) -> tuple[list[GroupView], ExitStatus]:
+    """The groups that can be shown, and FAILED when something could not be told; that is named."""
     from kafkatools.commands.consumer_groups.session import chosen_groups
     from kafkatools.commands.consumer_groups.view import collect
 
     names, is_complete = chosen_groups(session, "")
-    views = collect(session.admin, names)
-    status = complain_of_views(session, views)
-    for view in views.groups:
-        if view.error is None:
-            _show_offsets(session, view)
-    return status if is_complete else ExitStatus.FAILED
+    found = collect(session.admin, names)
+    status = complain_of_views(session, found)
+    views = [view for view in found.groups if view.error is None]
+    if wanted.has_times:
+        from kafkatools.commands.consumer_groups.lag_times import with_times
+
+        views, has_all_times = with_times(session, views)
+        is_complete = is_complete and has_all_times
+    return views, status if is_complete else ExitStatus.FAILED
+
+
+def complain_of_findings(session: Session, views: Sequence[GroupView], conditions: list[Condition]) -> ExitStatus:
+    """Names every place where a condition of --fail-if holds; FINDINGS when there is one, else OK."""
+    from kafkatools.commands.consumer_groups.conditions import findings
+
+    status = ExitStatus.OK
+    for view in views:
+        for finding in findings(conditions, view):
+            status = ExitStatus.FINDINGS
+            session.complain(
+                finding.message,
+                "FINDING",
+                condition=finding.condition.text,
+                group=finding.group_id,
+                topic=finding.topic,
+                partition=finding.partition,
+                value=finding.value,
+                exit=int(status),
+            )
+    return status
 
 
 def complain_of_views(session: Session, views: Views) -> ExitStatus:
@@ -119,14 +168,25 @@ def _is_gone(error: Any) -> bool:
     return bool(error.name == "UNKNOWN_TOPIC_OR_PARTITION")
 
 
-def _show_offsets(session: Session, view: GroupView) -> None:
-    from kafkatools.commands.consumer_groups.tables import offsets_table
-    from kafkatools.commands.consumer_groups.view import group_json, partition_json
-
+def _show_offsets(session: Session, view: GroupView, wanted: Wanted) -> None:
     if session.args.json:
-        session.print_json({**group_json(view), "partitions": [partition_json(row) for row in view.rows]})
+        session.print_json(offsets_json(view))
         return
     say_state(session, view.description)
     if view.rows and view.description.state != "Dead":
-        lines: Sequence[str] = list(offsets_table(view, verbose=session.args.verbose))
-        session.console.print("\n".join(lines))
+        session.console.print("\n".join(offsets_lines(session.args, view, wanted)))
+
+
+def offsets_json(view: GroupView) -> dict[str, Any]:
+    """A group with its partitions in JSON."""
+    from kafkatools.commands.consumer_groups.view import group_json, partition_json
+
+    return {**group_json(view), "partitions": [partition_json(row) for row in view.rows]}
+
+
+def offsets_lines(args: Args, view: GroupView, wanted: Wanted) -> Iterator[str]:
+    """The table of a group's partitions."""
+    from kafkatools.commands.consumer_groups.tables import offsets_table
+
+    extra = ("LAG-TIME", "BEHIND-NEWEST") if wanted.has_times else ()
+    return offsets_table(view, verbose=args.verbose, extra=extra)

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 
 FAILED = "Error: Executing consumer group command failed due to "
 TYPES = ("Consumer", "Classic")
+STATES = ("Dead", "CompletingRebalance", "Stable", "Assigning", "Empty", "PreparingRebalance", "Reconciling")
+_MAX_SECONDS = 1e9
+
+
+def positive_seconds(text: str) -> float:
+    """A number of seconds greater than 0. Raises ValueError."""
+    seconds = float(text)
+    if not 0 < seconds < _MAX_SECONDS:
+        raise ValueError(text)
+    return seconds
 
 
 class Session(NamedTuple):

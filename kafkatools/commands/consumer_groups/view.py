@@ -124,6 +124,8 @@ def partition_json(row: PartitionRow) -> dict[str, Any]:
         "leader_epoch": row.leader_epoch,
         "log_end_offset": row.end,
         "lag": row.lag,
+        "lag_ms": row.lag_ms,
+        "behind_newest_ms": row.behind_newest_ms,
         "consumer_id": None if member is None else member.member_id,
         "host": None if member is None else member.host,
         "client_id": None if member is None else member.client_id,

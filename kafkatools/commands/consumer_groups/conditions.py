@@ -1,0 +1,132 @@
+"""Conditions of --fail-if: `MEASURE OP AMOUNT`, for example `lag>1000`, `lag>5m`, `members<2`, `state!=Stable`.
+
+| measure | of | amount |
+|---|---|---|
+| lag | each partition | records, or a time: how old the first record is that was not consumed (--lag-time) |
+| behind | each partition | a time: how much older that record is than the newest one |
+| total | the group | records, over its partitions |
+| members | the group | a number |
+| state | the group | a state, with = or != only |
+
+OP is one of > >= < <= = == !=. A time is a number with ms, s, m, h or d. A partition whose lag is not known (nothing
+was committed, or its topic is gone) makes no condition hold.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkatools.exit_status import UsageError
+
+if TYPE_CHECKING:
+    from kafkatools.commands.consumer_groups.view import GroupView, PartitionRow
+
+_GRAMMAR = re.compile(r"\s*([a-z]+)\s*(>=|<=|==|!=|>|<|=)\s*(\S+)\s*", re.ASCII)
+_TIME = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)", re.ASCII)
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_EXPECTED = "it takes MEASURE OP AMOUNT, such as lag>1000, lag>5m, behind>=1h, total>100000, members<2, state!=Stable"
+
+
+class Condition(NamedTuple):
+    """One condition. `amount` is a number of records or members, ms when `is_time`, or a state."""
+
+    text: str
+    measure: str
+    comparison: str
+    amount: Any
+    is_time: bool
+
+    def holds(self, value: Any) -> bool:
+        """For a value that is known."""
+        return value is not None and _COMPARISONS[self.comparison](value, self.amount)
+
+
+class Finding(NamedTuple):
+    """Where a condition holds; topic and partition are None for one about the whole group."""
+
+    condition: Condition
+    group_id: str
+    topic: str | None
+    partition: int | None
+    value: Any
+
+    @property
+    def message(self) -> str:
+        """It in words."""
+        from kafkatools.commands.consumer_groups.tables import duration_text
+
+        where = f"group {self.group_id}" + (f", {self.topic}-{self.partition}" if self.topic is not None else "")
+        value = duration_text(self.value) if self.condition.is_time else self.value
+        return f"{self.condition.text} holds for {where}: {self.condition.measure} is {value}"
+
+
+def parse_condition(text: str, states: tuple[str, ...]) -> Condition:
+    """Reads one; `states` are the words of the measure `state`. Raises UsageError."""
+    match = _GRAMMAR.fullmatch(text)
+    if match is None:
+        raise UsageError(f"--fail-if '{text}' is no condition: {_EXPECTED}")
+    measure, comparison, amount = match.groups()
+    if measure == "state":
+        return _state_condition(text, comparison, amount, states)
+    time = _TIME.fullmatch(amount)
+    is_number = amount.isascii() and amount.isdigit()
+    allowed = {"lag": is_number or time is not None, "behind": time is not None}
+    if measure not in ("lag", "behind", "total", "members"):
+        raise UsageError(f"--fail-if '{text}': there is no measure '{measure}'; {_EXPECTED}")
+    if not allowed.get(measure, is_number):
+        what = {"lag": "a number or a time such as 90s", "behind": "a time such as 90s"}.get(measure, "a number")
+        raise UsageError(f"--fail-if '{text}': '{amount}' is not {what}")
+    value = int(time[1]) * _UNIT_MS[time[2]] if time is not None else int(amount)
+    return Condition(text.strip(), measure, comparison, value, time is not None)
+
+
+def _state_condition(text: str, comparison: str, amount: str, states: tuple[str, ...]) -> Condition:
+    known = {state.lower(): state for state in states}
+    if amount.lower() not in known:
+        raise UsageError(f"--fail-if '{text}': '{amount}' is no state; those are {', '.join(states)}")
+    if comparison not in ("=", "==", "!="):
+        raise UsageError(f"--fail-if '{text}': a state is compared with = or != only")
+    return Condition(text.strip(), "state", comparison, known[amount.lower()], False)
+
+
+def needs_times(conditions: list[Condition]) -> bool:
+    """Is any of them about time?"""
+    return any(condition.is_time for condition in conditions)
+
+
+def findings(conditions: list[Condition], view: GroupView) -> Iterator[Finding]:
+    """Where conditions hold in one group."""
+    for condition in conditions:
+        if condition.measure in ("lag", "behind"):
+            for row in view.rows:
+                value = _of_partition(condition, row)
+                if condition.holds(value):
+                    yield Finding(condition, view.group_id, row.topic, row.partition, value)
+        else:
+            value = _of_group(condition, view)
+            if condition.holds(value):
+                yield Finding(condition, view.group_id, None, None, value)
+
+
+def _of_partition(condition: Condition, row: PartitionRow) -> int | None:
+    if condition.measure == "behind":
+        return row.behind_newest_ms
+    return row.lag_ms if condition.is_time else row.lag
+
+
+def _of_group(condition: Condition, view: GroupView) -> Any:
+    if condition.measure == "total":
+        return sum(row.lag for row in view.rows if row.lag is not None)
+    return len(view.description.members) if condition.measure == "members" else view.description.state

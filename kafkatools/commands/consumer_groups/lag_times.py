@@ -1,0 +1,59 @@
+"""The lag of groups in time (--lag-time).
+
+How late a group is with a partition: now minus the timestamp of the first record that it has not consumed, 0 when it
+has consumed all. How far it is behind the newest record: the newest timestamp in the partition minus that one. The
+record is read from the log, so both are known for groups without members too; a record without a timestamp gives none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafkatools.commands.consumer_groups.session import Session
+    from kafkatools.commands.consumer_groups.view import GroupView, PartitionRow
+    from kafkatools.core.admin.offsets import PartitionOffset
+
+TopicPartition = tuple[str, int]
+
+
+def with_times(session: Session, views: Sequence[GroupView]) -> tuple[list[GroupView], bool]:
+    """The groups with the times of their partitions, and whether all could be told; the others are named."""
+    from kafkatools.core.admin.offsets import MAX_TIMESTAMP, list_offsets
+    from kafkatools.core.admin.record_times import record_times
+    from kafkatools.core.errors import KafkaError
+
+    late = [row for view in views for row in view.rows if row.lag is not None and row.lag > 0]
+    now_ms = session.console.clock.wall_ms()
+    times = record_times(session.admin, {_place(row) for row in late})
+    partitions = {(row.topic, row.partition): MAX_TIMESTAMP for row in late}
+    newest = list_offsets(session.admin, partitions) if partitions else {}
+    problems: dict[TopicPartition, KafkaError] = {}
+    for (topic, partition, _), found in times.items():
+        if isinstance(found, KafkaError):
+            problems[topic, partition] = found
+    for (topic, partition), error in sorted(problems.items()):
+        session.complain(f"Error: the times of {topic}-{partition} are not known: {error}", error.name)
+    timed = [view._replace(rows=[_timed(row, times, newest, now_ms) for row in view.rows]) for view in views]
+    return timed, not problems
+
+
+def _place(row: PartitionRow) -> tuple[str, int, int]:
+    return row.topic, row.partition, row.offset or 0
+
+
+def _timed(
+    row: PartitionRow, times: Mapping[Any, Any], newest: Mapping[TopicPartition, PartitionOffset], now_ms: int
+) -> PartitionRow:
+    if row.lag is None:
+        return row
+    found = times.get(_place(row)) if row.lag > 0 else None
+    if row.lag <= 0 or getattr(found, "offset", 0) < 0:
+        return row._replace(lag_ms=0, behind_newest_ms=0)
+    timestamp = getattr(found, "timestamp", -1)
+    if timestamp < 0:
+        return row
+    latest = newest[row.topic, row.partition].timestamp
+    behind = max(0, latest - timestamp) if latest >= 0 else None
+    return row._replace(lag_ms=max(0, now_ms - timestamp), behind_newest_ms=behind)

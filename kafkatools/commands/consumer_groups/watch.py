@@ -1,0 +1,76 @@
+"""kt consumer-groups --describe --watch: the same again and again, drawn anew on a terminal, else as lines of JSON.
+
+A turn that fails is named on stderr and the next one is tried; only the first one ends the command. It ends when a
+condition of --fail-if holds (exit status 3), and by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import ExitStatus
+
+if TYPE_CHECKING:
+    from kafkatools.commands.consumer_groups.describe import Wanted
+    from kafkatools.commands.consumer_groups.session import Session
+    from kafkatools.commands.consumer_groups.view import GroupView
+    from kafkatools.options import Args
+
+_CLEAR = "\x1b[H\x1b[2J"
+_NO_MEMBERS = " (no members)"
+
+
+def prepare_watch(args: Args, wanted: Wanted) -> Callable[[Session], ExitStatus]:
+    """What --watch does."""
+    return lambda session: _watch(session, wanted, round(args.watch * 1000))
+
+
+def _watch(session: Session, wanted: Wanted, interval_ms: int) -> ExitStatus:
+    from kafkatools.commands.consumer_groups.describe import collect_views, complain_of_findings
+    from kafkatools.core.errors import KafkaError
+
+    is_first = True
+    while True:
+        started_ms = session.console.clock.now_ms()
+        try:
+            views, _ = collect_views(session, wanted)
+        except KafkaError as error:
+            if is_first:
+                raise
+            session.complain(f"{session.args.command.error_prefix}{error}", error.name)
+        else:
+            is_first = False
+            _show(session, views, wanted)
+            session.console.flush()
+            if complain_of_findings(session, views, wanted.conditions):
+                return ExitStatus.FINDINGS
+        spent_ms = session.console.clock.now_ms() - started_ms
+        session.console.clock.sleep_ms(max(0, interval_ms - spent_ms))
+
+
+def _show(session: Session, views: Sequence[GroupView], wanted: Wanted) -> None:
+    from kafkatools.commands.consumer_groups.describe import offsets_json
+
+    if session.console.is_terminal and not session.args.json:
+        session.console.write((_CLEAR + "\n".join(_frame(session, views, wanted)) + "\n").encode())
+        return
+    now_ms = session.console.clock.wall_ms()
+    for view in views:
+        session.print_json({"time": now_ms, **offsets_json(view)})
+
+
+def _frame(session: Session, views: Sequence[GroupView], wanted: Wanted) -> Iterator[str]:
+    """What a terminal shows."""
+    from datetime import UTC, datetime
+
+    from kafkatools.commands.consumer_groups.describe import offsets_lines
+    from kafkatools.output import visible
+
+    moment = datetime.fromtimestamp(session.console.clock.wall_ms() / 1000, UTC).astimezone()
+    yield f"{moment:%H:%M:%S}  every {session.args.watch:g} s, Ctrl-C ends"
+    for view in views:
+        state = view.description.state
+        yield f"\n{visible(view.group_id)}: {state}{_NO_MEMBERS if state == 'Empty' else ''}"
+        if view.rows:
+            yield from (visible(line) for line in list(offsets_lines(session.args, view, wanted))[1:])

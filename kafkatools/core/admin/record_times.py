@@ -1,0 +1,175 @@
+"""Timestamps of records by offset, read from their leaders with Fetch: what the lag of a group is in time.
+
+ListOffsets finds offsets by time; for the other way round the batch has to be read. Partitions are asked for together
+with a small limit each; one whose next batch is larger comes back empty and is asked for alone, since the first
+partition of a request always gets one batch (KIP-74). Control records are nobody's to read: the next record counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, ask_leaders
+from kafkatools.core.errors import KafkaError, OffsetOutOfRange
+from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.records.batch import read_batches
+
+Place = tuple[str, int, int]
+"""Topic, partition and offset."""
+
+_OLDEST_FETCH = 5
+_NEWEST_FETCH = 12
+_PARTITIONS_A_REQUEST = 200
+_BYTES_A_PARTITION = 16 << 10
+_BYTES_A_REQUEST = 32 << 20
+
+
+class RecordTime(NamedTuple):
+    """The first record at or after an offset; offset -1 when there is none yet, timestamp -1 when it has none."""
+
+    offset: int
+    timestamp: int
+
+
+NO_RECORD = RecordTime(-1, -1)
+
+
+class _Fetched(NamedTuple):
+    """What a Fetch brought of one partition."""
+
+    records: Any
+    log_start_offset: int
+    high_watermark: int
+    is_out_of_range: bool
+
+
+class _Search:
+    """The offsets still looked for in one partition: where to read next, and for which places."""
+
+    def __init__(self, offsets: Iterable[int]) -> None:
+        self.wanted = sorted(set(offsets))
+        self.position = self.wanted[0]
+        self.found: dict[int, RecordTime] = {}
+
+    def take(self, fetched: _Fetched) -> bool:
+        """Looks through what came; False when nothing did."""
+        if fetched.is_out_of_range:
+            return self._move_into_range(fetched)
+        if self.position >= fetched.high_watermark:
+            self._end()
+            return True
+        next_offset = self.position
+        for batch in read_batches(fetched.records or b""):
+            next_offset = batch.next_offset
+            if not batch.is_control:
+                columns = batch.columns()
+                self._look(columns.offsets, columns.timestamps)
+            if not self.wanted:
+                return True
+        if next_offset == self.position:
+            return False
+        self.position = max(next_offset, self.wanted[0])
+        return True
+
+    def _look(self, offsets: Sequence[int], timestamps: Sequence[int]) -> None:
+        for offset, timestamp in zip(offsets, timestamps, strict=True):
+            while self.wanted and self.wanted[0] <= offset:
+                self.found[self.wanted.pop(0)] = RecordTime(offset, timestamp)
+
+    def _move_into_range(self, fetched: _Fetched) -> bool:
+        """Deleted records are skipped; behind the end there is none."""
+        if self.position < fetched.log_start_offset:
+            self.position = fetched.log_start_offset
+        else:
+            self._end()
+        return True
+
+    def _end(self) -> None:
+        self.found.update(dict.fromkeys(self.wanted, NO_RECORD))
+        self.wanted = []
+
+
+def record_times(admin: AdminClient, places: Iterable[Place]) -> dict[Place, RecordTime | KafkaError]:
+    """The first record at or after each offset, or the error of its partition."""
+    wanted: dict[TopicPartition, list[int]] = {}
+    for topic, partition, offset in places:
+        wanted.setdefault((topic, partition), []).append(offset)
+    searches = {key: _Search(offsets) for key, offsets in wanted.items()}
+    results: dict[Place, RecordTime | KafkaError] = {}
+    pending, chunk = list(searches), _PARTITIONS_A_REQUEST
+    while pending:
+        left: list[TopicPartition] = []
+        for start in range(0, len(pending), chunk):
+            left += _round(admin, pending[start : start + chunk], searches, wanted, results)
+        # What a round of small limits left is asked for one by one: then each has the right to a whole batch.
+        has_moved = len(left) < len(pending)
+        pending, chunk = left, chunk if has_moved and chunk == 1 else 1
+    for key, search in searches.items():
+        results.update({(*key, offset): found for offset, found in search.found.items()})
+    return results
+
+
+def _round(
+    admin: AdminClient,
+    keys: Sequence[TopicPartition],
+    searches: Mapping[TopicPartition, _Search],
+    wanted: Mapping[TopicPartition, list[int]],
+    results: dict[Place, RecordTime | KafkaError],
+) -> list[TopicPartition]:
+    """One Fetch to each leader; the partitions in which something is still looked for."""
+    left = []
+    for key, fetched in _fetch(admin, {key: searches[key].position for key in keys}).items():
+        search = searches[key]
+        error = fetched if isinstance(fetched, KafkaError) else _taken(search, fetched)
+        if error is not None:
+            results.update({(*key, offset): error for offset in wanted[key] if offset not in search.found})
+        elif search.wanted:
+            left.append(key)
+    return left
+
+
+def _taken(search: _Search, fetched: _Fetched) -> KafkaError | None:
+    try:
+        search.take(fetched)
+    except KafkaError as damaged:
+        return damaged
+    return None
+
+
+def _fetch(admin: AdminClient, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, _Fetched | KafkaError]:
+    def build(partitions: list[TopicPartition], left_ms: int) -> dict[str, Any]:
+        topics: dict[str, list[dict[str, int]]] = {}
+        for topic, partition in partitions:
+            entry = {
+                "partition": partition,
+                "fetch_offset": positions[topic, partition],
+                "partition_max_bytes": _BYTES_A_PARTITION,
+            }
+            topics.setdefault(topic, []).append(entry)
+        return {
+            "replica_id": -1,
+            "max_wait": 0,
+            "min_bytes": 0,
+            "max_bytes": _BYTES_A_REQUEST,
+            "topics": [{"topic": name, "partitions": entries} for name, entries in topics.items()],
+        }
+
+    def read(entity: Any) -> dict[TopicPartition, Any]:
+        return {
+            (topic.topic, part.partition_index): _fetched(part)
+            for topic in entity.responses
+            for part in topic.partitions
+        }
+
+    request = LeaderRequest(ApiKey.FETCH, build, read, _OLDEST_FETCH, _NEWEST_FETCH)
+    return ask_leaders(admin, positions, request)
+
+
+def _fetched(part: Any) -> _Fetched | KafkaError:
+    error = error_of(part.error_code)
+    is_out_of_range = isinstance(error, OffsetOutOfRange)
+    if error is not None and not is_out_of_range:
+        return error
+    return _Fetched(part.records, part.log_start_offset, part.high_watermark, is_out_of_range)
