@@ -1,8 +1,6 @@
 """kt console-consumer against the recordings of kafka-console-consumer.sh, on the embedded broker.
 
 The recordings end most runs with --timeout-ms 1500; here the time is shorter, since a local broker answers at once.
-Cases of groups, of transactions and of internal topics need what the embedded broker does not have yet; they are named
-below.
 """
 
 from __future__ import annotations
@@ -23,16 +21,18 @@ from kafkatools.exit_status import ExitStatus
 
 START = 1_700_000_000_000
 IDLE_MS = "250"
+GROUP_IDLE_MS = "500"  # joining is part of it
 FAILED, USAGE = ExitStatus.FAILED, ExitStatus.USAGE
 _KIP_848 = "The consumer rebalance protocol (KIP-848)"
 _DEPRECATED = re.compile(r"^Option --\S+ is deprecated .*\n", re.MULTILINE)
 _UNKNOWN_PROPERTY = "Unknown formatter property {}."
-_NO_GROUPS = "Consumer groups are not supported yet"
 _UNKNOWN_FORMATTER = "Unknown formatter {}. Known ones"
 _NONE_OF = "Unknown deserializer {}."
 
-NEED_GROUPS = {"047", "048", "049", "050", "051", "052", "056", "084", "085"}
-NEED_TRANSACTIONS = {"065", "066", "067", "088"}
+# One after the other, in this order: what one run commits the next one goes on from.
+GROUPS = ("047", "048", "049", "050", "051", "052", "056")
+# Against Apache Kafka, in tests/real_kafka: transactions and the contents of internal topics.
+NEED_REAL_KAFKA = {"065", "066", "067", "084", "085", "088"}
 # Content of __consumer_offsets; a run that a signal ends (tested elsewhere).
 NOT_REPLAYED = {"089", "111"}
 # Which topic or partition comes first is chance, in Kafka too.
@@ -45,6 +45,7 @@ DIFFERENCES = {
     "042": Difference("consumer-failures", FAILED, "", "Offset 99 is out of range: plain-0 holds offsets 0 to 5"),
     "043": Difference("consumer-failures", FAILED, "", "Topic plain has no partition 7, only 0 to 0"),
     "044": Difference("consumer-failures", FAILED, "", "Topic plain has no partition -1, only 0 to 0"),
+    "056": Difference("consumer-failures", FAILED, "", "Processed a total of 0 messages"),
     "055": Difference("usage", USAGE),
     "058": Difference("missing-topic", FAILED, "", "A topic that matches aaa.one,aaa.two does not exist"),
     "060": Difference("missing-topic", FAILED, "", "A topic that matches zzz.* does not exist"),
@@ -76,7 +77,9 @@ DIFFERENCES = {
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The broker with the topics of the recordings, without the transactions."""
     directory = tmp_path_factory.mktemp("console-consumer")
-    with embedded_broker(directory, auto_create_topics_enable="false") as bootstrap:
+    settings = {"auto_create_topics_enable": "false", "group_initial_rebalance_delay_ms": "0"}
+    settings["offsets_topic_num_partitions"] = "4"
+    with embedded_broker(directory, **settings) as bootstrap:
         with RawClient(bootstrap) as client:
             fill(client)
         yield bootstrap
@@ -124,7 +127,7 @@ def fill(client: RawClient) -> None:
 CASES = [
     case
     for case in transcripts.load("console-consumer")
-    if case.number not in NEED_GROUPS | NEED_TRANSACTIONS | NOT_REPLAYED
+    if case.number not in NEED_REAL_KAFKA | NOT_REPLAYED | set(GROUPS)
 ]
 
 
@@ -180,11 +183,19 @@ def check_stderr(case: Case, ran: Ran, difference: Difference) -> None:
             assert any(lines[0] == line for line in wanted), (lines, wanted)
 
 
-def test_groups_are_refused_in_words() -> None:
-    for more in (["--group", "g1"], ["--command-property", "group.id=g4"]):
-        ran = run_kt("console-consumer", "--bootstrap-server", "127.0.0.1:1", "--topic", "plain", *more)
-        assert ran.status == USAGE
-        assert ran.err.startswith(_NO_GROUPS)
+def test_groups_behave_as_recorded(broker: str, tmp_path: pathlib.Path) -> None:
+    recorded = {case.number: case for case in transcripts.load("console-consumer")}
+    # The first group makes __consumer_offsets: that is not for the time of the first case.
+    warm = ("--bootstrap-server", broker, "--topic", "empty", "--group", "warm", "--exit-at-end")
+    assert run_kt("console-consumer", *warm).status == ExitStatus.OK
+    for number in GROUPS:
+        case = recorded[number]
+        args = [GROUP_IDLE_MS if arg == IDLE_MS else arg for arg in arguments(case, broker)]
+        ran = run_kt("console-consumer", *args, cwd=tmp_path)
+        difference = DIFFERENCES.get(number, Difference(""))
+        assert ran.status == (status(case) if difference.status is None else difference.status), (case.name, ran.err)
+        assert ran.stdout.decode() == case.stdout, (case.name, ran.err)
+        check_stderr(case, ran, difference)
 
 
 def test_every_difference_is_documented() -> None:

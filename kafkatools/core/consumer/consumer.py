@@ -8,6 +8,7 @@ that the broker works while they are read. Nothing waits anywhere but in the net
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -246,6 +247,14 @@ class Consumer:
         position = self._subscriptions.position(TopicPartition(*partition))
         return None if position is None else position.offset
 
+    def has_read_to(self, partition: tuple[str, int], end: int) -> bool:
+        """Whether the position has reached an offset, or the broker said that no record lies before it; never waits."""
+        part = TopicPartition(*partition)
+        position = self._subscriptions.position(part)
+        if position is None:
+            return False
+        return position.offset >= end or self._fetcher.has_nothing_before(part, end)
+
     def current_lag(self, partition: tuple[str, int]) -> int | None:
         """Records between the position and the end, as the last fetch showed it; None while that is not known."""
         state = self._subscriptions.state(TopicPartition(*partition))
@@ -451,6 +460,10 @@ class Consumer:
     def known_partitions(self) -> dict[str, list[int]]:
         """Topics and their partitions as they are known now; never waits."""
         return self._client.topics()
+
+    def topic_id(self, topic: str) -> uuid.UUID | None:
+        """The id of a topic as it is known now, None without one; never waits."""
+        return self._client.cluster.topic_id(topic)
 
     def connection_problem(self) -> KafkaError | None:
         """Why a leader of what is read cannot be reached; None when all can be. A poll only tries again."""

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from kafkatools.core.consumer.completed_fetch import CompletedFetch, FetchedColumns, FetchOptions
+from kafkatools.core.consumer.completed_fetch import READ_COMMITTED, CompletedFetch, FetchedColumns, FetchOptions
 from kafkatools.core.consumer.errors import FetchFailed, FetchOffsetOutOfRange
 from kafkatools.core.consumer.fetch_messages import (
     CurrentLeader,
@@ -92,6 +92,7 @@ class Fetcher:
         self._in_flight: set[int] = set()
         self._completed: deque[CompletedFetch] = deque()
         self._retry_ms: dict[TopicPartition, int] = {}
+        self._empty_from: dict[TopicPartition, int] = {}
         self._now_ms = 0
 
     # --- requests
@@ -182,6 +183,7 @@ class Fetcher:
             if response.error_code == FETCH_SESSION_TOPIC_ID_ERROR:
                 self._leaders.request_update()
             return
+        self._note_empty(session, response)
         for data in response.partitions:
             part = TopicPartition(data.topic, data.partition)
             asked = session.session_partitions.get(part)
@@ -190,9 +192,32 @@ class Fetcher:
             if data.error_code and data.current_leader.leader_id >= 0 and data.current_leader.leader_epoch >= 0:
                 self._leaders.update_leadership(part, data.current_leader, response.node_endpoints)
             if data.error_code or data.records or data.preferred_read_replica >= 0:
+                self._empty_from.pop(part, None)
                 self._completed.append(CompletedFetch(part, data, asked.fetch_offset, self._settings.options))
             else:
                 self._note_offsets(part, data)
+
+    def _note_empty(self, session: FetchSessionHandler, response: FetchResponse) -> None:
+        """An answer without any record says that nothing lies behind the offsets it was asked for. One with records
+        does not say so of its empty partitions: they may only have found no room.
+        """
+        if any(data.records for data in response.partitions):
+            return
+        failed = {TopicPartition(data.topic, data.partition) for data in response.partitions if data.error_code}
+        for part, asked in session.session_partitions.items():
+            if part not in failed:
+                self._empty_from[part] = asked.fetch_offset
+
+    def has_nothing_before(self, part: TopicPartition, end: int) -> bool:
+        """Whether a broker whose log goes on to `end` has answered that no record lies between the position and that
+        end: what was there is compacted away.
+        """
+        state = self._subscriptions.state_or_none(part)
+        if state is None or state.position is None or self._empty_from.get(part) != state.position.offset:
+            return False
+        is_committed_only = self._settings.options.isolation_level == READ_COMMITTED
+        readable = state.last_stable_offset if is_committed_only else state.high_watermark
+        return readable is not None and readable >= end
 
     def handle_failure(self, node: int) -> None:
         """The request ended without an answer."""

@@ -1,0 +1,127 @@
+"""kt console-consumer: records of topics to stdout (kafka-console-consumer.sh).
+
+Without a group every partition of the topics is assigned, and new ones as they appear; with one it is a member like any
+other and commits what it has printed. Records go out a batch at a time, one write each. Stdout carries records and
+nothing else. How it ends: --max-messages, --timeout-ms, --exit-at-end, Ctrl-C or an error; the total is always told.
+What differs from Kafka's tool is in docs/differences.md.
+
+`inputs.py` makes settings of options, `sources.py` says what is read, `ends.py` when that was all, `reading.py` runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    ExactlyOne,
+    Option,
+    Refusal,
+    Requirement,
+    command_config,
+    java_int,
+    java_long,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.exit_status import ExitStatus
+
+_DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
+_NOT_TOGETHER = "Options {option} and {other} cannot be specified together."
+_BOTH_NAMES = "Options --{option} and --{other} cannot be specified together."
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Reads until told to stop; the exit status says whether everything asked for was printed."""
+    from kafkatools.commands.console_consumer import inputs
+    from kafkatools.commands.console_consumer.reading import ConsoleConsumer
+    from kafkatools.core.config import CONSUMER, Config
+
+    inputs.tell_deprecated(console, args, OPTIONS)
+    wanted = inputs.wanted(args)
+    formatter = inputs.formatter(console, args)
+    settings = inputs.settings(args)
+    settings["bootstrap.servers"] = console.connect(args)
+    return ConsoleConsumer(console, args, formatter, wanted).run(Config(CONSUMER, settings))
+
+
+OPTIONS = (
+    Option("--topic", "The topic to read.", value="TOPIC"),
+    Option("--include", "Read all topics whose whole name matches this regular expression.", value="REGEX"),
+    Option("--partition", "Read only this partition of the topic.", value="NUMBER", type=java_int),
+    Option("--offset", "Where to start in the partition: a number, earliest or latest (default).", value="OFFSET"),
+    Option("--from-beginning", "Start with the oldest record, not with the next to come."),
+    Option("--max-messages", "Stop after so many records.", value="COUNT", type=java_int),
+    Option("--timeout-ms", "Stop when nothing arrives for so long.", value="MS", type=java_long),
+    Option("--exit-at-end", "Stop at the end the partitions have now; exit status 1 if it is not reached.", ours=True),
+    BOOTSTRAP_SERVER,
+    command_config("Properties file with settings of the consumer."),
+    Option("--command-property", "Setting of the consumer.", value="NAME=VALUE", repeatable=True),
+    Option(
+        "--isolation-level",
+        "read_committed leaves out transactions that were aborted or are still open. Default: read_uncommitted.",
+        value="LEVEL",
+        choices=("read_committed", "read_uncommitted"),
+    ),
+    Option("--group", "Read as a member of this group, and commit what was printed.", value="GROUP"),
+    Option(
+        "--formatter",
+        "What prints records: a class name, or default, logging, no-op; for internal topics: offsets, group-metadata, "
+        "transaction-log, share-group, share-group-state.",
+        value="CLASS",
+        default=_DEFAULT_FORMATTER,
+    ),
+    Option(
+        "--formatter-property",
+        "Setting of the formatter: print.key, print.value, print.headers, print.timestamp, print.partition, "
+        "print.offset (true or false), key.separator, line.separator, headers.separator, null.literal, "
+        "key.deserializer, value.deserializer, headers.deserializer.",
+        value="NAME=VALUE",
+        repeatable=True,
+    ),
+    Option("--formatter-config", "Properties file with settings of the formatter.", value="FILE"),
+    Option("--key-deserializer", "Class that turns keys into text.", value="CLASS"),
+    Option("--value-deserializer", "Class that turns values into text.", value="CLASS"),
+    Option("--skip-message-on-error", "Go on behind a record that cannot be printed; the exit status is 1 then."),
+    Option("--skip-corrupt", "Go on behind damaged batches; says which offsets, exit status 1 then.", ours=True),
+    Option("--enable-systest-events", "Also print shutdown_complete at the end."),
+    Option(
+        "--property", "Setting of the formatter.", value="NAME=VALUE", repeatable=True, replacement="formatter-property"
+    ),
+    Option(
+        "--consumer-property",
+        "Setting of the consumer.",
+        value="NAME=VALUE",
+        repeatable=True,
+        replacement="command-property",
+    ),
+    Option("--consumer.config", "Properties file.", value="FILE", replacement="command-config"),
+)
+
+RULES = (
+    Refusal("partition", ("include",), "The topic is required when partition is specified."),
+    ExactlyOne(("topic", "include"), "Exactly one of the following arguments is required: [topic], [include]"),
+    Requirement(("partition",), when=("offset",), message="The partition is required when offset is specified."),
+    Refusal("from-beginning", ("offset",), _NOT_TOGETHER),
+    Refusal("group", ("partition",), _NOT_TOGETHER),
+    Refusal("consumer-property", ("command-property",), _BOTH_NAMES),
+    Refusal("consumer.config", ("command-config",), _BOTH_NAMES),
+    Refusal("property", ("formatter-property",), _BOTH_NAMES),
+)
+
+COMMAND = Command(
+    "console-consumer",
+    "Print the records of topics.",
+    options=OPTIONS,
+    run=run,
+    rules=RULES,
+    examples=(
+        "kt console-consumer --topic orders --from-beginning --exit-at-end",
+        "kt console-consumer --topic orders --group billing --from-beginning --max-messages 100",
+        "kt console-consumer --topic __consumer_offsets --formatter offsets --from-beginning --exit-at-end",
+        "kt console-consumer --topic orders --partition 0 --offset 42 --max-messages 1 --json",
+    ),
+)

@@ -1,0 +1,150 @@
+"""From the options of console-consumer to settings of the consumer, a formatter and what is wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.exit_status import UsageError
+from kafkatools.options import (
+    INTERNAL_TOPICS,
+    Args,
+    Option,
+    java_long,
+    java_pattern,
+    property_pairs,
+    read_properties,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.consumer.formatters import MessageFormatter
+
+_BAD_OFFSET = (
+    "The provided offset value '{}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long."
+)
+_DEPRECATED = "Option --{} is deprecated and will be removed in a future version. Use --{} instead."
+_GROUP_CONFLICT = (
+    "The group ids provided in different places (directly using '--group', via '--consumer-property', or via "
+    "'--consumer.config') do not match. Detected group ids: {}"
+)
+
+
+class Wanted(NamedTuple):
+    """What is to be read: a topic, all topics a predicate takes, or one partition from `start` on."""
+
+    topic: str | None
+    include: str | None
+    takes: Callable[[str], bool] | None
+    partition: int | None
+    start: str | int
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"Topic {self.topic}" if self.topic else f"A topic that matches {self.include}"
+
+
+def wanted(args: Args) -> Wanted:
+    """What the options ask for. Raises UsageError."""
+    return Wanted(args.topic, args.include, _pattern(args), args.partition, _start_offset(args))
+
+
+def tell_deprecated(console: Console, args: Args, options: Iterable[Option]) -> None:
+    """A line for each deprecated option that is given."""
+    for option in options:
+        if option.replacement and args.given(option.name):
+            console.error(_DEPRECATED.format(option.long, option.replacement))
+
+
+def _start_offset(args: Args) -> str | int:
+    """Where --partition starts: `earliest`, `latest` or an offset (ConsoleConsumerOptions.parseOffset)."""
+    if args.offset is None:
+        return "earliest" if args.from_beginning else "latest"
+    word = args.offset.lower()
+    if word in ("earliest", "latest"):
+        return str(word)
+    try:
+        offset = java_long(args.offset)
+    except ValueError:
+        offset = -1
+    if offset < 0:
+        raise UsageError(_BAD_OFFSET.format(args.offset))
+    return offset
+
+
+def _pattern(args: Args) -> Callable[[str], bool] | None:
+    """The predicate of --include: a Java regular expression for whole names; internal topics stay out."""
+    if args.include is None:
+        return None
+    try:
+        pattern = java_pattern(args.include)
+    except re.error as error:
+        raise UsageError(f"{args.include} is an invalid regex: {error}") from None
+    return lambda name: name not in INTERNAL_TOPICS and pattern.fullmatch(name) is not None
+
+
+def formatter(console: Console, args: Args) -> MessageFormatter:
+    """The formatter of --formatter, or of --json. Raises UsageError for one that is not known."""
+    from kafkatools.core.consumer.formatters import make_formatter
+    from kafkatools.core.errors import ConfigError
+
+    properties = read_properties(args.formatter_config) if args.formatter_config else {}
+    properties.update(property_pairs(args.property, "property"))
+    properties.update(property_pairs(args.formatter_property, "formatter-property"))
+    for part in ("key", "value"):
+        name = getattr(args, f"{part}_deserializer")
+        if name:
+            properties[f"{part}.deserializer"] = name
+    try:
+        if args.json:
+            from kafkatools.commands.console_consumer.json_lines import JsonFormatter
+
+            return JsonFormatter(args.formatter, properties)
+        return make_formatter(args.formatter, properties, _visible if console.is_terminal else None)
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
+
+
+def _visible(text: bytes) -> bytes:
+    """Control characters as escapes: a record must not drive the reader's terminal."""
+    from kafkatools.output import visible
+
+    return visible(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def settings(args: Args) -> dict[str, str]:
+    """Consumer settings: the file, then single ones, then options (ConsoleConsumerOptions.buildConsumerProps)."""
+    path = args.command_config or args.consumer_config
+    found = read_properties(path) if path else {}
+    found.update(property_pairs(args.consumer_property, "consumer-property"))
+    found.update(property_pairs(args.command_property, "command-property"))
+    group = _group(args.group, found.get("group.id"))
+    if group is not None:
+        found["group.id"] = group
+    if args.exit_at_end:  # a topic that does not exist has no end to read to: it must not be made by asking
+        found.setdefault("allow.auto.create.topics", "false")
+    reset = found.get("auto.offset.reset")
+    if args.from_beginning and reset not in (None, "earliest"):
+        raise UsageError(
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove one option"
+        )
+    if reset is None:
+        found["auto.offset.reset"] = "earliest" if args.from_beginning else "latest"
+    found.setdefault("client.id", "console-consumer")
+    # The system sizes the buffer: bulk reads are a third faster than with the default of 64 KiB.
+    found.setdefault("receive.buffer.bytes", "-1")
+    if args.isolation_level is not None:
+        found["isolation.level"] = args.isolation_level
+    return found
+
+
+def _group(option: str | None, setting: str | None) -> str | None:
+    """The group to read through; None without one. Raises UsageError for two, or for one without a name."""
+    if option == "":
+        raise UsageError("--group takes the name of a group, not an empty one")
+    given = sorted({name for name in (option, setting) if name})
+    if len(given) > 1:
+        raise UsageError(_GROUP_CONFLICT.format(", ".join(f"'{name}'" for name in given)))
+    return given[0] if given else None

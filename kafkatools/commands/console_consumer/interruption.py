@@ -1,0 +1,59 @@
+"""Ctrl-C and SIGTERM while a group's offsets count: seen between polls, never in the middle of one.
+
+Rules: a poll moves positions before it returns records. An exception from a signal's handler at that moment would
+leave records that nobody printed below the positions, and the last commit would lose them. So a signal only wakes the
+consumer up, which ends a poll where nothing has moved, and is raised afterwards. While records are written, when
+positions do not move, it is raised at once, since a pipe may block for ever.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+_Handler = Any
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interruption:
+    """While entered, signals wait for `check`."""
+
+    def __init__(self, wakeup: Callable[[], None]) -> None:
+        self._wakeup = wakeup
+        self._before: dict[int, _Handler] = {}
+        self._came: tuple[int, FrameType | None] | None = None
+        self.is_immediate = False
+
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before = {}
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.is_immediate:
+            self._raise(number, frame)
+        elif self._came is None:
+            self._came = number, frame
+            self._wakeup()
+        else:
+            self._raise(number, frame)  # the second time somebody means it
+
+    def check(self) -> None:
+        """Raises what the signal that came would have raised."""
+        if self._came is not None:
+            (number, frame), self._came = self._came, None
+            self._raise(number, frame)
+
+    def _raise(self, number: int, frame: FrameType | None) -> None:
+        handler = self._before.get(number)
+        if callable(handler):
+            handler(number, frame)
+        raise KeyboardInterrupt

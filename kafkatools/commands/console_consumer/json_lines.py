@@ -1,0 +1,79 @@
+"""console-consumer --json: records as JSON lines that console-producer reads back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafkatools.core.consumer.completed_fetch import FetchedColumns
+
+
+class JsonFormatter:
+    """One JSON object for each record, without loss (docs/json/records.md).
+
+    With a formatter of an internal topic key and value are the objects that it prints, and only what it shows appears.
+    """
+
+    def __init__(self, formatter: str, properties: Mapping[str, str]) -> None:
+        from kafkatools.core.consumer.formatters import check_properties, formatter_class, named_deserializer
+        from kafkatools.core.consumer.internal_formatters import INTERNAL_FORMATTERS, InternalTopicFormatter
+
+        name = formatter_class(formatter)
+        self._internal = InternalTopicFormatter(name, properties) if name in INTERNAL_FORMATTERS else None
+        check_properties(properties)
+        self._key = named_deserializer(properties, "key.deserializer")
+        self._value = named_deserializer(properties, "value.deserializer")
+        self._header = named_deserializer(properties, "headers.deserializer")
+
+    def write(self, out: bytearray, fetched: FetchedColumns, on_error: Any) -> int:
+        """Appends the records' lines."""
+        if self._internal is None and self._key is None and self._value is None and self._header is None:
+            from kafkatools.core.records.json_cells import fetched_lines
+
+            lines = fetched_lines(fetched.topic, fetched.partition, fetched.columns)
+            if lines is not None:
+                out += lines.encode()
+                return fetched.columns.count
+        return self._write_singly(out, fetched, on_error)
+
+    def _write_singly(self, out: bytearray, fetched: FetchedColumns, on_error: Any) -> int:
+        from kafkatools.core.errors import KafkaError
+        from kafkatools.output import json_line
+
+        for index in range(fetched.columns.count):
+            try:
+                row = self._row(fetched, index)
+            except KafkaError as error:
+                if not on_error(error):
+                    return index + 1
+                continue
+            if row is not None:
+                out += json_line(row).encode()
+                out += b"\n"
+        return fetched.columns.count
+
+    def _row(self, fetched: FetchedColumns, index: int) -> dict[str, Any] | None:
+        columns = fetched.columns
+        key, value = columns.key(index), columns.value(index)
+        if self._internal is None:
+            shown = {"key": _text(key, self._key), "value": _text(value, self._value)}
+        else:
+            decoded = self._internal.json_object(key, value, columns.offsets[index])
+            if decoded is None:
+                return None
+            shown = decoded
+        return {
+            "topic": fetched.topic,
+            "partition": fetched.partition,
+            "offset": columns.offsets[index],
+            "timestamp": columns.timestamps[index],
+            "timestamp_type": columns.timestamp_type.label,
+            **shown,
+            "headers": [[name, _text(value, self._header)] for name, value in columns.headers(index)],
+        }
+
+
+def _text(data: bytes | None, deserialize: Any) -> bytes | None:
+    result: bytes | None = data if data is None or deserialize is None else deserialize(data)
+    return result

@@ -1,0 +1,272 @@
+"""One run of console-consumer: what was printed, and when it is enough.
+
+Rules: `_unprinted` holds the first offset of every partition whose records were taken but not (yet) written; before
+anything is committed the consumer goes back to it. So a group commits what was printed and nothing else, whatever ends
+the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.console_consumer.ends import Ends
+from kafkatools.commands.console_consumer.interruption import Interruption
+from kafkatools.commands.console_consumer.sources import Source, source_of
+from kafkatools.core.consumer.consumer import Consumer
+from kafkatools.core.consumer.errors import WakeupError
+from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.core.errors import KafkaError
+from kafkatools.exit_status import CommandError, ExitStatus
+
+if TYPE_CHECKING:
+    from kafkatools.commands.console_consumer.inputs import Wanted
+    from kafkatools.console import Console
+    from kafkatools.core.config import Config
+    from kafkatools.core.consumer.completed_fetch import FetchedColumns
+    from kafkatools.core.consumer.errors import CorruptBatch
+    from kafkatools.core.consumer.formatters import MessageFormatter
+    from kafkatools.options import Args
+
+_FOREVER_MS = 1 << 60
+_POLL_MS = 1000
+_POLL_FOR_POSITIONS_MS = 20
+_EMPTY_ASSIGNMENT_MS = 10_000
+_COMMIT_MS = 30_000
+
+
+class ConsoleConsumer:
+    """See the module."""
+
+    def __init__(self, console: Console, args: Args, formatter: MessageFormatter, wanted: Wanted) -> None:
+        self._console = console
+        self._args = args
+        self._formatter = formatter
+        self._what = wanted
+        self._count = 0
+        self._limit: int | None = args.max_messages if (args.max_messages or 0) >= 0 else None
+        self._idle_ms = args.timeout_ms if args.timeout_ms is not None and args.timeout_ms >= 0 else _FOREVER_MS
+        self._has_skipped = False
+        self._error: KafkaError | None = None
+        self._ends: Ends | None = None
+        self._cut: set[TopicPartition] = set()  # partitions of which --max-messages left out what was read
+        self._unprinted: dict[TopicPartition, int] = {}
+        self._commits = False
+
+    def run(self, config: Config) -> ExitStatus:
+        """Consumes to the end of this run and reports."""
+        self._commits = bool(config.group_id) and config.enable_auto_commit
+        skip = self._skip_corrupt if self._args.skip_corrupt else None
+        status = ExitStatus.OK
+        try:
+            with Consumer(config, self._console.clock, skip) as consumer:
+                status = self._run(consumer, bool(config.group_id))
+        except KeyboardInterrupt:
+            status = ExitStatus.INTERRUPTED
+        except BrokenPipeError:
+            raise
+        except Exception:  # told by cli.main; the count of what came before it is told here
+            self._report_total()
+            raise
+        if self._args.enable_systest_events:
+            self._console.print("shutdown_complete")
+        self._report_total()
+        if self._error is not None:
+            raise self._error
+        return status
+
+    def _run(self, consumer: Consumer, has_group: bool) -> ExitStatus:
+        if not has_group:
+            self._consume(consumer, None)
+            return self._status(consumer)
+        try:
+            with Interruption(consumer.wakeup) as interruption:
+                self._consume(consumer, interruption)
+            status = self._status(consumer)
+        except BaseException:  # also signals and a closed pipe: what was printed is committed in any case
+            self._commit(consumer)
+            raise
+        return status if self._commit(consumer) else ExitStatus.FAILED
+
+    def _consume(self, consumer: Consumer, interruption: Interruption | None) -> None:
+        if self._is_limit_reached():
+            return
+        source = source_of(self._console, consumer, self._what, interruption is not None)
+        source.start(to_end=bool(self._args.exit_at_end))
+        now = self._console.clock.now_ms
+        started = now()
+        deadline = started + self._idle_ms
+        while self._error is None and not self._is_enough(consumer, now() - started):
+            left = deadline - now()
+            if left <= 0:
+                self._check_idle(consumer, source)
+                return
+            fetched = self._poll(consumer, source, left, interruption)
+            if fetched:
+                self._write(consumer, fetched, interruption)
+                deadline = now() + self._idle_ms
+            elif self._ends is None:
+                source.follow()
+            elif now() - started >= _POLL_MS:
+                self._ends.ensure_reachable()
+
+    def _poll(
+        self, consumer: Consumer, source: Source, left_ms: int, interruption: Interruption | None
+    ) -> list[FetchedColumns]:
+        wait_ms = min(left_ms, _POLL_MS)
+        if self._args.exit_at_end and (self._ends is None or self._has_unknown_positions(consumer)):
+            wait_ms = min(wait_ms, _POLL_FOR_POSITIONS_MS)
+        try:
+            fetched = consumer.poll_columns(wait_ms)
+            for item in fetched:
+                self._unprinted.setdefault(item.topic_partition, item.columns.offsets[0])
+            if self._args.exit_at_end and self._ends is None and source.is_assigned():
+                self._ends = Ends(consumer, source.partitions())
+        except WakeupError:
+            fetched = []
+        if interruption is not None:
+            interruption.check()
+        return fetched
+
+    def _has_unknown_positions(self, consumer: Consumer) -> bool:
+        return any(consumer.known_position(part) is None for part in consumer.assignment())
+
+    def _check_idle(self, consumer: Consumer, source: Source) -> None:
+        """Nothing came for --timeout-ms: that is an end, unless nothing could have come."""
+        if not source.has_topics():
+            raise CommandError(f"{self._what.name} does not exist")
+        problem = consumer.connection_problem()
+        if problem is not None:
+            raise problem
+
+    # --- what to print
+
+    def _write(self, consumer: Consumer, fetched: Iterable[FetchedColumns], interruption: Interruption | None) -> None:
+        out = bytearray()
+        left: dict[TopicPartition, int] = {}
+        for item in fetched:
+            part = item.topic_partition
+            if part in left:
+                continue
+            printed = self._format(out, item)
+            if printed < item.columns.count:
+                left[part] = item.columns.offsets[printed]
+        self._send_out(out, interruption)
+        self._unprinted = left
+        if self._ends is not None:
+            self._stop_at_ends(consumer, self._ends)
+
+    def _format(self, out: bytearray, item: FetchedColumns) -> int:
+        """Appends the records that are wanted; returns how many were printed or passed over."""
+        wanted = None if self._has_failed() else self._wanted(item)
+        if wanted is None:
+            return 0
+        done = self._formatter.write(out, wanted, self._on_error)
+        self._count += done
+        if not self._has_failed():
+            return done
+        self._name_failed(wanted, done - 1)
+        return done - 1
+
+    def _has_failed(self) -> bool:
+        return self._error is not None
+
+    def _send_out(self, out: bytearray, interruption: Interruption | None) -> None:
+        if not out:
+            return
+        if interruption is not None:
+            interruption.is_immediate = True
+        try:
+            self._console.write(out)
+            self._console.flush()
+        finally:
+            if interruption is not None:
+                interruption.is_immediate = False
+
+    def _stop_at_ends(self, consumer: Consumer, ends: Ends) -> None:
+        """Partitions that have given more than was asked for wait at their ends."""
+        for part, offset in list(self._unprinted.items()):
+            if offset >= ends.end_of(part) and part not in self._cut:
+                consumer.seek(part, offset)
+                consumer.pause([part])
+                del self._unprinted[part]
+
+    def _name_failed(self, fetched: FetchedColumns, index: int) -> None:
+        """Says which record ended the run."""
+        where = f"{fetched.topic}-{fetched.partition} offset {fetched.columns.offsets[index]}"
+        self._error = type(self._error)(f"{self._error} ({where})") if self._error is not None else None
+
+    def _wanted(self, fetched: FetchedColumns) -> FetchedColumns | None:
+        """The records in front of the partition's end and within --max-messages; None when there are none."""
+        columns, stop = fetched.columns, fetched.columns.count
+        if self._ends is not None:
+            end = self._ends.end_of(fetched.topic_partition)
+            while stop and columns.offsets[stop - 1] >= end:
+                stop -= 1
+        if self._limit is not None and stop > self._limit - self._count:
+            stop = self._limit - self._count
+            self._cut.add(fetched.topic_partition)
+        if stop == columns.count:
+            return fetched
+        return fetched._replace(columns=columns.slice(0, stop)) if stop > 0 else None
+
+    def _on_error(self, error: KafkaError) -> bool:
+        """A record cannot be printed: passed over with --skip-message-on-error, else the end."""
+        if not self._args.skip_message_on_error:
+            self._error = error
+            return False
+        self._has_skipped = True
+        self._console.error(f"Error processing message, skipping this message: {error}")
+        return True
+
+    def _skip_corrupt(self, damage: CorruptBatch) -> None:
+        self._has_skipped = True
+        where = f"{damage.topic}-{damage.partition}"
+        last = damage.next_offset - 1
+        self._console.error(f"Skipped offsets {damage.first_offset} to {last} of {where}: {damage.cause}")
+
+    # --- when it is enough, and how it ended
+
+    def _is_limit_reached(self) -> bool:
+        return self._limit is not None and self._count >= self._limit
+
+    def _is_enough(self, consumer: Consumer, elapsed_ms: int) -> bool:
+        if self._is_limit_reached():
+            return True
+        if self._ends is None:
+            return False
+        if not consumer.assignment():
+            # Partitions may still be on their way here, from members that give them up first.
+            return elapsed_ms >= _EMPTY_ASSIGNMENT_MS
+        return not self._ends.undone()
+
+    def _status(self, consumer: Consumer) -> ExitStatus:
+        status = ExitStatus.FAILED if self._has_skipped else ExitStatus.OK
+        if self._ends is not None and self._error is None:
+            assigned = consumer.assignment()
+            undone = self._cut.union(self._ends.undone())
+            complete = sum(1 for part in assigned if part not in undone)
+            self._console.error(f"complete: {complete}/{len(assigned)} partitions")
+            if complete < len(assigned):
+                status = ExitStatus.FAILED
+        return status
+
+    def _commit(self, consumer: Consumer) -> bool:
+        """Goes back to what was not printed, commits, and leaves the group; False when that did not work."""
+        if not self._commits:
+            return True
+        assigned = set(consumer.assignment())
+        for part, offset in self._unprinted.items():
+            if part in assigned:
+                consumer.seek(part, offset)
+        try:
+            consumer.commit_sync(timeout_ms=_COMMIT_MS)
+        except KafkaError as error:
+            self._console.error(f"The offsets of what was printed were not committed: {error}")
+            return False
+        finally:
+            consumer.unsubscribe()  # closing would commit once more
+        return True
+
+    def _report_total(self) -> None:
+        self._console.error(f"Processed a total of {self._count} messages")

@@ -1,0 +1,178 @@
+"""What console-consumer reads: one partition, whole topics without a group, or what a group gives it.
+
+Rules: a source sets the consumer up before the first poll. Afterwards it is asked, whenever a poll brought nothing,
+whether there is more to assign. Topics that do not exist are waited for, except on the way to an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from kafkatools.commands.console_consumer.inputs import Wanted
+from kafkatools.core.consumer.group_subscription import RebalanceListener
+from kafkatools.core.consumer.topic_follower import TopicFollower
+from kafkatools.exit_status import CommandError
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.consumer.consumer import Consumer
+    from kafkatools.core.consumer.subscription import TopicPartition
+
+
+class Source(Protocol):
+    """See the module."""
+
+    def start(self, *, to_end: bool) -> None:
+        """Assigns or subscribes. Raises CommandError for what does not exist."""
+
+    def follow(self) -> None:
+        """Takes what is new."""
+
+    def is_assigned(self) -> bool:
+        """Whether it is known what is to be read."""
+
+    def partitions(self) -> Iterable[TopicPartition]:
+        """All partitions that may come to be read."""
+
+    def has_topics(self) -> bool:
+        """Whether there is anything that records could come from."""
+
+
+def source_of(console: Console, consumer: Consumer, wanted: Wanted, is_member: bool) -> Source:
+    """The source that the options ask for."""
+    if wanted.partition is not None:
+        return OnePartition(consumer, wanted)
+    if is_member:
+        return GroupTopics(console, consumer, wanted)
+    return FollowedTopics(console, consumer, wanted)
+
+
+class OnePartition:
+    """A partition of a topic, from the place that --offset names."""
+
+    def __init__(self, consumer: Consumer, wanted: Wanted) -> None:
+        self._consumer = consumer
+        self._wanted = wanted
+
+    def start(self, *, to_end: bool) -> None:
+        """Assigns it and seeks."""
+        topic, partition, start = self._wanted.topic or "", self._wanted.partition or 0, self._wanted.start
+        consumer = self._consumer
+        known = consumer.partitions_for(topic)
+        if not known:
+            raise CommandError(f"{self._wanted.name} does not exist")
+        if partition not in known:
+            raise CommandError(f"Topic {topic} has no partition {partition}, only 0 to {len(known) - 1}")
+        consumer.assign([(topic, partition)])
+        if start == "earliest":
+            consumer.seek_to_beginning()
+        elif start == "latest":
+            consumer.seek_to_end()
+        else:
+            self._check_range(topic, partition, int(start))
+            consumer.seek((topic, partition), int(start))
+
+    def _check_range(self, topic: str, partition: int, offset: int) -> None:
+        """Kafka's tool would go to the end without a word; whoever names an offset means it."""
+        where = [(topic, partition)]
+        [low], [high] = self._consumer.beginning_offsets(where).values(), self._consumer.end_offsets(where).values()
+        if not low <= offset <= high:
+            raise CommandError(f"Offset {offset} is out of range: {topic}-{partition} holds offsets {low} to {high}")
+
+    def follow(self) -> None:
+        """Nothing is ever new."""
+
+    def is_assigned(self) -> bool:
+        """At once."""
+        return True
+
+    def partitions(self) -> Iterable[TopicPartition]:
+        """The one."""
+        return self._consumer.assignment()
+
+    def has_topics(self) -> bool:
+        """It was there at the start."""
+        return True
+
+
+class FollowedTopics:
+    """Every partition of the topics, also those that appear later."""
+
+    def __init__(self, console: Console, consumer: Consumer, wanted: Wanted) -> None:
+        self._console = console
+        self._consumer = consumer
+        self._wanted = wanted
+        self._follower = TopicFollower(consumer, wanted.topic, wanted.takes)
+
+    def start(self, *, to_end: bool) -> None:
+        """Assigns what is there."""
+        if not self._follower.start():
+            _tell_missing(self._console, self._wanted, to_end)
+
+    def follow(self) -> None:
+        """Assigns what has appeared."""
+        self._follower.maybe_assign_new()
+
+    def is_assigned(self) -> bool:
+        """At once."""
+        return True
+
+    def partitions(self) -> Iterable[TopicPartition]:
+        """What is assigned."""
+        return self._consumer.assignment()
+
+    def has_topics(self) -> bool:
+        """Whether a partition was found."""
+        return bool(self._follower.partitions)
+
+
+class GroupTopics(RebalanceListener):
+    """What the group gives to its member here."""
+
+    def __init__(self, console: Console, consumer: Consumer, wanted: Wanted) -> None:
+        self._console = console
+        self._consumer = consumer
+        self._wanted = wanted
+        self._is_assigned = False
+
+    def start(self, *, to_end: bool) -> None:
+        """Subscribes; the group is joined by polling."""
+        takes = self._wanted.takes
+        if takes is None:
+            is_there = bool(self._consumer.partitions_for(self._wanted.topic or ""))
+        else:
+            is_there = any(takes(topic) for topic in self._consumer.list_topics())
+        if not is_there:
+            _tell_missing(self._console, self._wanted, to_end)
+        self._consumer.subscribe([self._wanted.topic or ""] if takes is None else takes, self)
+
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """The group has given us what is ours, be it nothing."""
+        self._is_assigned = True
+
+    def follow(self) -> None:
+        """The group does that."""
+
+    def is_assigned(self) -> bool:
+        """Whether a rebalance was completed."""
+        return self._is_assigned
+
+    def partitions(self) -> Iterable[TopicPartition]:
+        """All partitions of the subscribed topics: any of them may be given to us."""
+        from kafkatools.core.consumer.subscription import TopicPartition
+
+        known = self._consumer.known_partitions()
+        return [
+            TopicPartition(topic, index) for topic in self._consumer.subscription() for index in known.get(topic, ())
+        ]
+
+    def has_topics(self) -> bool:
+        """Whether a topic was found."""
+        return any(self.partitions())
+
+
+def _tell_missing(console: Console, wanted: Wanted, to_end: bool) -> None:
+    if to_end:
+        raise CommandError(f"{wanted.name} does not exist")
+    console.error(f"{wanted.name} does not exist yet: waiting for it")
