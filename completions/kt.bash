@@ -1,0 +1,32 @@
+# bash completion for kt; made by `kt completion --shell bash`
+_kt() {
+    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" server="" i words
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        [[ ${COMP_WORDS[i]} == --bootstrap-server ]] && server="${COMP_WORDS[i+1]}"
+    done
+    if ((COMP_CWORD == 1)); then
+        words="topics console-producer console-consumer consumer-groups get-offsets dump-log storage sandbox server-start server-stop completion dump-log-segments"
+    elif [[ $before == --topic ]]; then
+        words="$(kt completion --topics ${server:+--bootstrap-server "$server"} 2>/dev/null)"
+    elif [[ $before == --*config || $before == --files || $before == -c ]]; then
+        COMPREPLY=($(compgen -f -- "$word"))
+        return
+    else
+        case "${COMP_WORDS[1]}" in
+            topics) words="--create --list --describe --alter --delete --bootstrap-server --topic --topic-id --partitions --replication-factor --replica-assignment --config --if-not-exists --if-exists --exclude-internal --topics-with-overrides --under-replicated-partitions --unavailable-partitions --under-min-isr-partitions --at-min-isr-partitions --partition-size-limit-per-response --command-config --json --help --version" ;;
+            console-producer) words="--bootstrap-server --topic --sync --compression-codec --batch-size --message-send-max-retries --retry-backoff-ms --timeout --request-required-acks --request-timeout-ms --metadata-expiry-ms --max-block-ms --max-memory-bytes --socket-buffer-size --line-reader --reader-property --reader-config --command-property --command-config --transactional-id --transaction-records --json --help --version" ;;
+            console-consumer) words="--topic --include --partition --offset --from-beginning --max-messages --timeout-ms --exit-at-end --bootstrap-server --command-config --command-property --isolation-level --group --formatter --formatter-property --formatter-config --key-deserializer --value-deserializer --skip-message-on-error --skip-corrupt --enable-systest-events --json --help --version" ;;
+            consumer-groups) words="--list --describe --delete --reset-offsets --delete-offsets --validate-regex --bootstrap-server --group --all-groups --topic --all-topics --offsets --members --state --type --verbose --to-earliest --to-latest --to-current --to-offset --shift-by --by-duration --to-datetime --from-file --dry-run --execute --export --timeout --command-config --lag-time --watch --fail-if --undo-file --no-undo-file --json --help --version" ;;
+            get-offsets) words="--bootstrap-server --topic --partitions --topic-partitions --time --exclude-internal-topics --command-config --json --help --version" ;;
+            dump-log) words="--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version" ;;
+            storage) words="info format version-mapping feature-dependencies random-uuid --json --help" ;;
+            sandbox) words="start status stop --json --help" ;;
+            server-start) words="--override --durability --insecure --json --help --version" ;;
+            server-stop) words="--node-id --json --help --version" ;;
+            completion) words="--shell --topics --bootstrap-server --json --help --version" ;;
+            dump-log-segments) words="--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version" ;;
+        esac
+    fi
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+}
+complete -F _kt kt

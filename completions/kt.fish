@@ -1,0 +1,202 @@
+# fish completion for kt; made by `kt completion --shell fish`
+complete -c kt -f
+complete -c kt -n __fish_use_subcommand -a topics -d 'Create, list, describe, alter or delete topics.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l create -d 'Make a topic.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l list -d 'Print the names of topics.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l describe -d 'Show layout and configuration of topics.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l alter -d 'Add partitions to topics.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l delete -d 'Delete topics.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from topics' -l topic -d 'The topic; a regular expression except with --create.' -x -a '(kt completion --topics 2>/dev/null)'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l topic-id -d 'Describe the topic with this id.' -x
+complete -c kt -n '__fish_seen_subcommand_from topics' -l partitions -d 'How many partitions the topic is to have.' -x
+complete -c kt -n '__fish_seen_subcommand_from topics' -l replication-factor -d 'How many copies of each partition.' -x
+complete -c kt -n '__fish_seen_subcommand_from topics' -l replica-assignment -d 'The brokers of each partition, the first one preferred: 1:2,2:3 is two partitions with two copies each.' -x
+complete -c kt -n '__fish_seen_subcommand_from topics' -l config -d 'Configuration of the new topic.' -x
+complete -c kt -n '__fish_seen_subcommand_from topics' -l if-not-exists -d 'With --create: do nothing when the topic exists.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l if-exists -d 'With --alter, --delete, --describe: do nothing when the topic does not exist.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l exclude-internal -d 'With --list and --describe: leave out the topics of the brokers themselves.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l topics-with-overrides -d 'With --describe: only topics with configuration of their own.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l under-replicated-partitions -d 'With --describe: only partitions with copies that lag.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l unavailable-partitions -d 'With --describe: only partitions without a live leader.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l under-min-isr-partitions -d 'With --describe: only partitions with too few copies in sync.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l at-min-isr-partitions -d 'With --describe: only partitions with just enough copies in sync.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l partition-size-limit-per-response -d 'With --describe: how many partitions to ask for at a time.' -x
+complete -c kt -n '__fish_seen_subcommand_from topics' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from topics' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from topics' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a console-producer -d 'Send lines of standard input to a topic.'
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l topic -d 'The topic that gets the records.' -x -a '(kt completion --topics 2>/dev/null)'
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l sync -d 'Wait for each record before the next is sent; stop at the first that fails.'
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l compression-codec -d 'Compression of batches; gzip when the value is left out.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l batch-size -d 'Largest batch in bytes (default 262144).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l message-send-max-retries -d 'Tries after the first (default 3).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l retry-backoff-ms -d 'Pause before a retry (default 100).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l timeout -d 'How long a batch may wait to fill (default 1000; 0 with --sync).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l request-required-acks -d 'Who must have a record before it counts as sent: 0 nobody, 1 the leader, -1 or all the replicas in sync (default -1).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l request-timeout-ms -d 'How long to wait for a broker\'s answer (default 1500).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l metadata-expiry-ms -d 'Age at which metadata is fetched again (default 300000).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l max-block-ms -d 'Longest wait for metadata or memory (default 60000).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l max-memory-bytes -d 'Memory for records not yet sent (default 33554432).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l socket-buffer-size -d 'TCP send buffer in bytes (default: the system\'s).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l line-reader -d 'The class that reads the input; LineMessageReader is the only one here.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l reader-property -d 'Setting of the reader: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, headers.key.separator, null.marker, ignore.error.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l reader-config -d 'Properties file with settings of the reader.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l command-property -d 'Setting of the producer.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l command-config -d 'Properties file with settings of the producer.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l transactional-id -d 'Send in transactions under this lasting name; an earlier producer of the name is fenced.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l transaction-records -d 'Commit after so many records (default 0: the whole input is one transaction).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a console-consumer -d 'Print the records of topics.'
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l topic -d 'The topic to read.' -x -a '(kt completion --topics 2>/dev/null)'
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l include -d 'Read all topics whose whole name matches this regular expression.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l partition -d 'Read only this partition of the topic.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l offset -d 'Where to start in the partition: a number, earliest or latest (default).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l from-beginning -d 'Start with the oldest record, not with the next to come.'
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l max-messages -d 'Stop after so many records.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l timeout-ms -d 'Stop when nothing arrives for so long.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l exit-at-end -d 'Stop at the end the partitions have now; exit status 1 if it is not reached.'
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l command-config -d 'Properties file with settings of the consumer.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l command-property -d 'Setting of the consumer.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l isolation-level -d 'read_committed leaves out transactions that were aborted or are still open. Default: read_uncommitted.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l group -d 'Read as a member of this group, and commit what was printed.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l formatter -d 'What prints records: a class name, or default, logging, no-op; for internal topics: offsets, group-metadata, transaction-log, share-group, share-group-state.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l formatter-property -d 'Setting of the formatter: print.key, print.value, print.headers, print.timestamp, print.partition, print.offset (true or false), key.separator, line.separator, headers.separator, null.literal, key.deserializer, value.deserializer, headers.deserializer.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l formatter-config -d 'Properties file with settings of the formatter.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l key-deserializer -d 'Class that turns keys into text.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l value-deserializer -d 'Class that turns values into text.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l skip-message-on-error -d 'Go on behind a record that cannot be printed; the exit status is 1 then.'
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l skip-corrupt -d 'Go on behind damaged batches; says which offsets, exit status 1 then.'
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l enable-systest-events -d 'Also print shutdown_complete at the end.'
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a consumer-groups -d 'List, describe and delete consumer groups, and move their offsets.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l list -d 'Print the names of groups.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l describe -d 'Show offsets and lag of groups, their members, or their state.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l delete -d 'Delete groups without members, with their offsets.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l reset-offsets -d 'Move the committed offsets of groups without members.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l delete-offsets -d 'Forget the committed offsets of topics.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l validate-regex -d 'Check a regular expression as brokers do (RE2 syntax).' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l group -d 'The group; may be given several times.' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l all-groups -d 'All groups of consumers.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l topic -d 'The topic, or topic:0,1 for partitions; may be repeated.' -x -a '(kt completion --topics 2>/dev/null)'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l all-topics -d 'With --reset-offsets: all topics the group has offsets of.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l offsets -d 'With --describe: offsets and lag (what it does anyway).'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l members -d 'With --describe: the members.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l state -d 'With --describe: the state. With --list: show states, or only groups in these (commas between).' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l type -d 'With --list: show types, or only groups of these (classic, consumer).' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l verbose -d 'With --describe: more columns.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l to-earliest -d 'Reset to the first offset there is.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l to-latest -d 'Reset to the end.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l to-current -d 'Reset to the committed offset (the end where there is none): to export offsets.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l to-offset -d 'Reset to this offset.' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l shift-by -d 'Reset to the committed offset plus this (it may be negative).' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l by-duration -d 'Reset to the first record of the last P1DT2H3M4S.' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l to-datetime -d 'Reset to the first record at or after 2026-01-31T13:45:00.000.' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l from-file -d 'Reset to the offsets in a file: CSV (topic,partition,offset, or with the group in front) or lines of JSON.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l dry-run -d 'Only show what --reset-offsets would do.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l execute -d 'Do it.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l export -d 'Show it as CSV, for --from-file.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l timeout -d 'How long each request may take, in ms.' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l lag-time -d 'With --describe: the lag in time too. LAG-TIME is now minus the timestamp of the first record that was not consumed, BEHIND-NEWEST the newest timestamp of the partition minus that one; both 0 when all was consumed.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l watch -d 'With --describe: show it again every so many seconds (5), until Ctrl-C; without a terminal as lines of JSON.' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l fail-if -d 'With --describe: exit status 3 when this holds anywhere, and say where. lag>1000 (records), lag>5m (how old the first record is that was not consumed; ms, s, m, h, d), behind>1h (than the newest), total>100000, members<2, state!=Stable; > >= < <= = !=. May be repeated. With --watch: ends when it holds.' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l undo-file -d 'Where --execute notes the offsets from before, for --from-file. Default: a new file in this directory, named after the group and the time.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l no-undo-file -d 'With --execute: note nothing.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a get-offsets -d 'Print offsets of partitions, by time.'
+complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l topic -d 'Topics: a regular expression for the whole name. Default: all.' -x -a '(kt completion --topics 2>/dev/null)'
+complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l partitions -d 'Only these partitions, separated by commas.' -x
+complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l topic-partitions -d 'Topics and partitions: orders:1, orders:0-3 (3 not included), orders:2-, orders.*:0, :0; commas between.' -x
+complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l time -d 'Which offset: of the first record not older than a time (ms since 1970), or a word or its number: -1 latest, -2 earliest, -3 max-timestamp, -4 earliest-local, -5 latest-tiered, -6 earliest-pending-upload.' -x
+complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l exclude-internal-topics -d 'Leave out the topics of the brokers themselves.'
+complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a dump-log -d 'Show what is in log segments, indexes and snapshots, sound or damaged.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l files -d 'Segments, indexes, snapshots or directories of them, separated by commas.' -x
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l print-data-log -d 'Show keys and values too; every decoder option implies it.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l deep-iteration -d 'Show every record, not only every batch; --print-data-log implies it.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l skip-record-metadata -d 'Show keys and values only.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l max-bytes -d 'Read no more than this of a log.' -x
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l verify-index-only -d 'Compare indexes with their log, do not show them.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l index-sanity-check -d 'Only the check a broker makes at its start, to know whether to rebuild an index.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l max-message-size -d 'How far to look for a batch behind an index entry.' -x
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l offsets-decoder -d 'Show records of __consumer_offsets.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l transaction-log-decoder -d 'Show records of __transaction_state.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l cluster-metadata-decoder -d 'Show records of __cluster_metadata and its snapshots.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l remote-log-metadata-decoder -d 'Show records of __remote_log_metadata.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l share-group-state-decoder -d 'Show records of __share_group_state.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l key-decoder-class -d 'How to show keys: StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder (base64).' -x
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l value-decoder-class -d 'How to show values, as with --key-decoder-class.' -x
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l stop-at-damage -d 'End where Kafka\'s tool would end with an exception.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l salvage -d 'Also show batches behind what Kafka takes for the end of a damaged log.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a storage -d 'Format the log directories of a server, and look at formatted ones.'
+complete -c kt -n '__fish_seen_subcommand_from storage' -a info -d 'Show the log directories of a server.'
+complete -c kt -n '__fish_seen_subcommand_from storage' -a format -d 'Format the log directories of a server, so that Apache Kafka or kt server-start can start on them.'
+complete -c kt -n '__fish_seen_subcommand_from storage' -a version-mapping -d 'Show the feature levels of a release.'
+complete -c kt -n '__fish_seen_subcommand_from storage' -a feature-dependencies -d 'Show what feature levels need.'
+complete -c kt -n '__fish_seen_subcommand_from storage' -a random-uuid -d 'Print a new id for a cluster.'
+complete -c kt -n '__fish_seen_subcommand_from storage' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from storage' -l help -d 'Show this text and stop.'
+complete -c kt -n __fish_use_subcommand -a sandbox -d 'Start, look at and stop the broker that kt uses when no --bootstrap-server is given.'
+complete -c kt -n '__fish_seen_subcommand_from sandbox' -a start -d 'Start it in the background.'
+complete -c kt -n '__fish_seen_subcommand_from sandbox' -a status -d 'Say whether it runs, and where.'
+complete -c kt -n '__fish_seen_subcommand_from sandbox' -a stop -d 'Stop it; the data stays.'
+complete -c kt -n '__fish_seen_subcommand_from sandbox' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from sandbox' -l help -d 'Show this text and stop.'
+complete -c kt -n __fish_use_subcommand -a server-start -d 'Run a broker in the foreground.'
+complete -c kt -n '__fish_seen_subcommand_from server-start' -l override -d 'A setting that replaces that of the file.' -x
+complete -c kt -n '__fish_seen_subcommand_from server-start' -l durability -d 'What an acknowledged record survives. none, as in Kafka: the end of the process, not a loss of power. fsync: a loss of power too; it is on the disk before acks=1 or all is answered, and before it is read.' -x
+complete -c kt -n '__fish_seen_subcommand_from server-start' -l insecure -d 'Listen on addresses that other machines can reach, without any protection.'
+complete -c kt -n '__fish_seen_subcommand_from server-start' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from server-start' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from server-start' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a server-stop -d 'Stop brokers that kt server-start runs.'
+complete -c kt -n '__fish_seen_subcommand_from server-stop' -l node-id -d 'Only the broker with this node id.' -x
+complete -c kt -n '__fish_seen_subcommand_from server-stop' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from server-stop' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from server-stop' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a completion -d 'Print a completion script for bash, zsh or fish.'
+complete -c kt -n '__fish_seen_subcommand_from completion' -l shell -d 'The shell to print the script for.' -x
+complete -c kt -n '__fish_seen_subcommand_from completion' -l topics -d 'Print names of topics, for the scripts: from a cache or within 200 ms.'
+complete -c kt -n '__fish_seen_subcommand_from completion' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from completion' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from completion' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from completion' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a dump-log-segments -d 'Show what is in log segments, indexes and snapshots, sound or damaged.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l files -d 'Segments, indexes, snapshots or directories of them, separated by commas.' -x
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l print-data-log -d 'Show keys and values too; every decoder option implies it.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l deep-iteration -d 'Show every record, not only every batch; --print-data-log implies it.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l skip-record-metadata -d 'Show keys and values only.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l max-bytes -d 'Read no more than this of a log.' -x
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l verify-index-only -d 'Compare indexes with their log, do not show them.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l index-sanity-check -d 'Only the check a broker makes at its start, to know whether to rebuild an index.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l max-message-size -d 'How far to look for a batch behind an index entry.' -x
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l offsets-decoder -d 'Show records of __consumer_offsets.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l transaction-log-decoder -d 'Show records of __transaction_state.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l cluster-metadata-decoder -d 'Show records of __cluster_metadata and its snapshots.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l remote-log-metadata-decoder -d 'Show records of __remote_log_metadata.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l share-group-state-decoder -d 'Show records of __share_group_state.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l key-decoder-class -d 'How to show keys: StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder (base64).' -x
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l value-decoder-class -d 'How to show values, as with --key-decoder-class.' -x
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l stop-at-damage -d 'End where Kafka\'s tool would end with an exception.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l salvage -d 'Also show batches behind what Kafka takes for the end of a damaged log.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from dump-log-segments' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'

@@ -1,0 +1,34 @@
+#compdef kt
+# zsh completion for kt; made by `kt completion --shell zsh`
+_kt() {
+    local server="" i
+    local -a words_of
+    for ((i = 2; i < CURRENT; i++)); do
+        [[ ${words[i]} == --bootstrap-server ]] && server="${words[i+1]}"
+    done
+    if ((CURRENT == 2)); then
+        words_of=(topics console-producer console-consumer consumer-groups get-offsets dump-log storage sandbox server-start server-stop completion dump-log-segments)
+    elif [[ ${words[CURRENT-1]} == --topic ]]; then
+        words_of=(${(f)"$(kt completion --topics ${server:+--bootstrap-server $server} 2>/dev/null)"})
+    elif [[ ${words[CURRENT-1]} == --*config || ${words[CURRENT-1]} == --files || ${words[CURRENT-1]} == -c ]]; then
+        _files
+        return
+    else
+        case "${words[2]}" in
+            topics) words_of=(--create --list --describe --alter --delete --bootstrap-server --topic --topic-id --partitions --replication-factor --replica-assignment --config --if-not-exists --if-exists --exclude-internal --topics-with-overrides --under-replicated-partitions --unavailable-partitions --under-min-isr-partitions --at-min-isr-partitions --partition-size-limit-per-response --command-config --json --help --version) ;;
+            console-producer) words_of=(--bootstrap-server --topic --sync --compression-codec --batch-size --message-send-max-retries --retry-backoff-ms --timeout --request-required-acks --request-timeout-ms --metadata-expiry-ms --max-block-ms --max-memory-bytes --socket-buffer-size --line-reader --reader-property --reader-config --command-property --command-config --transactional-id --transaction-records --json --help --version) ;;
+            console-consumer) words_of=(--topic --include --partition --offset --from-beginning --max-messages --timeout-ms --exit-at-end --bootstrap-server --command-config --command-property --isolation-level --group --formatter --formatter-property --formatter-config --key-deserializer --value-deserializer --skip-message-on-error --skip-corrupt --enable-systest-events --json --help --version) ;;
+            consumer-groups) words_of=(--list --describe --delete --reset-offsets --delete-offsets --validate-regex --bootstrap-server --group --all-groups --topic --all-topics --offsets --members --state --type --verbose --to-earliest --to-latest --to-current --to-offset --shift-by --by-duration --to-datetime --from-file --dry-run --execute --export --timeout --command-config --lag-time --watch --fail-if --undo-file --no-undo-file --json --help --version) ;;
+            get-offsets) words_of=(--bootstrap-server --topic --partitions --topic-partitions --time --exclude-internal-topics --command-config --json --help --version) ;;
+            dump-log) words_of=(--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version) ;;
+            storage) words_of=(info format version-mapping feature-dependencies random-uuid --json --help) ;;
+            sandbox) words_of=(start status stop --json --help) ;;
+            server-start) words_of=(--override --durability --insecure --json --help --version) ;;
+            server-stop) words_of=(--node-id --json --help --version) ;;
+            completion) words_of=(--shell --topics --bootstrap-server --json --help --version) ;;
+            dump-log-segments) words_of=(--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version) ;;
+        esac
+    fi
+    compadd -- $words_of
+}
+compdef _kt kt
