@@ -44,7 +44,7 @@ class Teller:
         self.client = RawClient(bootstrap)
         self.name = name
         self.answers: list[Any] = []
-        self._ids: list[int] = []
+        self.producers_met: list[int] = []
 
     def topic(self, partitions: int = 1, name: str = "t") -> str:
         """A topic of this story."""
@@ -74,9 +74,9 @@ class Teller:
         """A producer id as the story tells it."""
         if producer_id < 0:
             return "nobody"
-        if producer_id not in self._ids:
-            self._ids.append(producer_id)
-        return f"P{self._ids.index(producer_id)}"
+        if producer_id not in self.producers_met:
+            self.producers_met.append(producer_id)
+        return f"P{self.producers_met.index(producer_id)}"
 
     def note(self, what: str, *answer: Any) -> None:
         """An answer is part of the story."""
@@ -225,9 +225,9 @@ class Teller:
 
     # -- what others see -------------------------------------------------------------------------------------------
     def _described(self, transactional_id: str) -> Any:
-        return self.client.call(
-            ApiKey.DESCRIBE_TRANSACTIONS, 0, {"transactional_ids": [transactional_id]}
-        ).transaction_states[0]
+        fields = {"transactional_ids": [transactional_id]}
+        found = self._call(ApiKey.DESCRIBE_TRANSACTIONS, 0, fields, lambda each: each.transaction_states[0].error_code)
+        return found.transaction_states[0]
 
     def settle(self, transactional_id: str) -> None:
         """Wait for markers; then for what a reader may still miss."""
@@ -269,7 +269,8 @@ class Teller:
         """OffsetFetch."""
         topics = [{"name": place[0], "partition_indexes": [place[1]]}]
         fields = {"group_id": group, "topics": topics, "require_stable": stable}
-        found = self.client.call(ApiKey.OFFSET_FETCH, 7, fields).topics[0].partitions[0]
+        answer = self._call(ApiKey.OFFSET_FETCH, 7, fields, lambda each: each.error_code)
+        found = answer.topics[0].partitions[0]
         self.note("offset", error(found.error_code), found.committed_offset)
 
     def read(self, place: tuple[str, int], offset: int = 0, *, committed: bool = True) -> None:
