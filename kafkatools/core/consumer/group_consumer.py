@@ -205,14 +205,21 @@ class GroupConsumer:
             raise failure
 
     def _run_background(self) -> int:
+        """A turn of the heartbeat thread: answers first, then what is due; how long nothing is."""
         with self.channel.lock:
+            if self._is_expecting:
+                self._client.poll_background()
             now = self._clock.now_ms()
             self.channel.tick(now)
-            if self._heartbeat.is_in_flight or not self._lookup.is_known or self._client.has_unsent:
+            if self._is_expecting:
                 self._client.poll_background()
                 return IN_FLIGHT_LOOK_MS
-            rebalance = self._rebalance
-            return LONGEST_SLEEP_MS if rebalance is None else rebalance.delay_ms(now, LONGEST_SLEEP_MS)
+            longest_ms = min(LONGEST_SLEEP_MS, self._heartbeat.interval_ms)
+            return longest_ms if self._rebalance is None else self._rebalance.delay_ms(now, longest_ms)
+
+    @property
+    def _is_expecting(self) -> bool:
+        return self._heartbeat.is_in_flight or not self._lookup.is_known or self._client.has_unsent
 
     # --- positions from committed offsets
 

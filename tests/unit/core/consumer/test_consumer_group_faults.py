@@ -1,0 +1,394 @@
+"""What goes wrong in a group of the embedded broker: members that were removed, fenced or silent, offsets that are
+gone, listeners that raise, brokers that do not answer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+
+import pytest
+from support.embedded import embedded_broker
+from support.raw_client import RawClient
+
+from kafkatools.core.config import CONSUMER, Config
+from kafkatools.core.consumer.consumer import Consumer
+from kafkatools.core.consumer.errors import FetchOffsetOutOfRange, NoOffsetForPartition, WakeupError
+from kafkatools.core.consumer.group_subscription import RebalanceListener, SubscriptionPattern
+from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.core.errors import (
+    CommitFailed,
+    FencedInstanceId,
+    GroupMaxSizeReached,
+    InvalidSessionTimeout,
+    KafkaError,
+    RebalanceInProgress,
+    Timeout,
+    UnsupportedVersion,
+)
+from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.protocol.api_versions import ApiKey
+
+START = 1_700_000_000_000
+HOUR_MS = 3_600_000
+COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with embedded_broker(
+        tmp_path_factory.mktemp("groups"),
+        auto_create_topics_enable="false",
+        group_initial_rebalance_delay_ms="0",
+        group_min_session_timeout_ms="100",
+        group_max_size="3",
+        offsets_topic_num_partitions="4",
+    ) as bootstrap:
+        yield bootstrap
+
+
+@pytest.fixture
+def client(broker: str) -> Iterator[RawClient]:
+    with RawClient(broker) as raw:
+        yield raw
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{uuid.uuid4().hex[:8]}"
+
+
+def topic_of(client: RawClient, *counts: int) -> str:
+    """A new topic whose partitions hold so many records each, an hour apart."""
+    topic = f"topic-{uuid.uuid4().hex[:8]}"
+    client.create_topic(topic, len(counts))
+    for partition, count in enumerate(counts):
+        if count:
+            client.produce_rows(topic, partition, [(START + n * HOUR_MS, None, b"%d" % n, ()) for n in range(count)])
+    return topic
+
+
+def member(bootstrap: str, group: str, **settings: str) -> Consumer:
+    given = {
+        "auto.offset.reset": "earliest",
+        "heartbeat.interval.ms": "50",
+        "metadata.max.age.ms": "200",
+        "retry.backoff.ms": "20",
+        "enable.auto.commit": "false",
+        **{name.replace("_", "."): value for name, value in settings.items()},
+    }
+    return Consumer(Config(CONSUMER, {"bootstrap.servers": bootstrap, "group.id": group, **given}))
+
+
+class Told(RebalanceListener):
+    """Remembers what it was told, and does what the test wants meanwhile."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, list[int]]] = []
+
+    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self.calls.append(("revoked", [part.partition for part in partitions]))
+
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self.calls.append(("assigned", [part.partition for part in partitions]))
+
+    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self.calls.append(("lost", [part.partition for part in partitions]))
+
+
+def settle(consumers: Sequence[Consumer], *sizes: int, polls: int = 300) -> None:
+    """Polls until the members own so many partitions."""
+    for _ in range(polls):
+        for consumer in consumers:
+            consumer.poll(10)
+        if tuple(len(consumer.assignment()) for consumer in consumers) == sizes:
+            return
+    raise AssertionError([consumer.assignment() for consumer in consumers])
+
+
+def offsets(consumer: Consumer, count: int) -> list[int]:
+    """The next records' offsets, and that no more come than `count`."""
+    seen: list[int] = []
+    for _ in range(200):
+        seen += [record.offset for record in consumer.poll(20)]
+        if len(seen) >= count:
+            break
+    return seen + [record.offset for record in consumer.poll(20)]
+
+
+def remove(client: RawClient, consumer: Consumer) -> None:
+    """The coordinator forgets the member, as if its session had expired."""
+    known = consumer.group_metadata()
+    leaving = {"member_id": known.member_id, "group_instance_id": known.group_instance_id}
+    answer = client.call(ApiKey.LEAVE_GROUP, 5, {"group_id": known.group_id, "members": [leaving]})
+    assert int(answer.members[0].error_code) == 0
+
+
+def test_a_removed_member_cannot_commit_and_loses_its_partitions(broker: str, client: RawClient, group: str) -> None:
+    topic, told = topic_of(client, 3, 3), Told()
+    with member(broker, group) as consumer:
+        consumer.subscribe([topic], told)
+        settle([consumer], 2)
+        remove(client, consumer)
+        with pytest.raises(CommitFailed, match="not part of an active group"):
+            consumer.commit_sync({(topic, 0): 3})
+        with pytest.raises(CommitFailed):
+            consumer.commit_sync({(topic, 0): 3})
+        assert consumer.assignment(), "nothing is taken away outside of a poll"
+        for _ in range(100):
+            consumer.poll(10)
+            if len(told.calls) == 3:
+                break
+        assert told.calls == [("assigned", [0, 1]), ("lost", [0, 1]), ("assigned", [0, 1])]
+        assert consumer.committed([(topic, 0)]) == {TopicPartition(topic, 0): None}
+        consumer.commit_sync({(topic, 0): 2})
+
+
+def test_the_heartbeat_finds_out_too(broker: str, client: RawClient, group: str) -> None:
+    topic, told = topic_of(client, 1), Told()
+    with member(broker, group, partition_assignment_strategy=COOPERATIVE) as consumer:
+        consumer.subscribe([topic], told)
+        settle([consumer], 1)
+        settle([consumer], 1)
+        remove(client, consumer)
+        for _ in range(100):
+            consumer.poll(10)
+            if ("lost", [0]) in told.calls and consumer.assignment():
+                break
+        assert [call for call in told.calls if call[1]] == [("assigned", [0]), ("lost", [0]), ("assigned", [0])]
+
+
+def test_a_member_that_does_not_poll_leaves_and_comes_back(broker: str, client: RawClient, group: str) -> None:
+    topic, told = topic_of(client, 1, 1), Told()
+    with member(broker, group, max_poll_interval_ms="150") as slow, member(broker, group) as other:
+        slow.subscribe([topic], told)
+        settle([slow], 2)
+        other.subscribe([topic])
+        settle([other], 2)  # while `slow` works on its records, its heartbeat thread leaves for it
+        with pytest.raises(CommitFailed):
+            slow.commit_sync({(topic, 0): 1})
+        settle([slow, other], 1, 1)
+        assert told.calls[:2] == [("assigned", [0, 1]), ("lost", [0, 1])]
+
+
+def test_heartbeats_go_on_while_the_application_works(broker: str, client: RawClient, group: str) -> None:
+    topic = topic_of(client, 1)
+    with member(broker, group, session_timeout_ms="300") as consumer:
+        consumer.subscribe([topic])
+        settle([consumer], 1)
+        before = consumer.group_metadata()
+        with member(broker, group) as other:
+            until = time.monotonic() + 0.6
+            while time.monotonic() < until:  # two sessions long
+                other.committed([(topic, 0)])
+        consumer.commit_sync({(topic, 0): 1})
+        assert consumer.group_metadata() == before
+
+
+def test_a_commit_during_a_rebalance_says_so(broker: str, client: RawClient, group: str) -> None:
+    topic = topic_of(client, 1, 1)
+    with member(broker, group) as first, member(broker, group) as second:
+        first.subscribe([topic])
+        settle([first], 2)
+        second.subscribe([topic])
+        with pytest.raises(RebalanceInProgress, match="executing a rebalance|undergoing a rebalance"):
+            for _ in range(200):
+                second.poll(5)
+                first.enforce_rebalance()
+                first.poll(0)
+                first.commit_sync({(topic, 0): 1})
+        settle([first, second], 1, 1)
+
+
+def test_a_static_member_restarts_without_a_rebalance(broker: str, client: RawClient, group: str) -> None:
+    topic, told = topic_of(client, 1, 1), Told()
+    with member(broker, group, group_instance_id="b") as stays:
+        stays.subscribe([topic], told)
+        first = member(broker, group, group_instance_id="a")
+        first.subscribe([topic])
+        settle([first, stays], 1, 1)
+        told.calls.clear()
+        had = first.assignment()
+        first.close()
+        with member(broker, group, group_instance_id="a") as again:
+            again.subscribe([topic])
+            settle([again, stays], 1, 1)
+            assert again.assignment() == had
+            assert again.group_metadata().group_instance_id == "a"
+            assert told.calls == []
+
+
+def test_a_second_member_of_the_same_instance_fences_the_first(broker: str, client: RawClient, group: str) -> None:
+    topic = topic_of(client, 1)
+    first = member(broker, group, group_instance_id="a")
+    first.subscribe([topic])
+    settle([first], 1)
+    with member(broker, group, group_instance_id="a") as second:
+        second.subscribe([topic])
+        settle([second], 1)
+        with pytest.raises((FencedInstanceId, CommitFailed)):  # the heartbeat may have found out before
+            first.commit_sync({(topic, 0): 1})
+        with pytest.raises(FencedInstanceId):
+            for _ in range(100):
+                first.poll(10)
+        first.close()
+        second.commit_sync({(topic, 0): 1})
+
+
+def test_a_full_group_and_a_session_out_of_bounds_are_errors(broker: str, client: RawClient, group: str) -> None:
+    topic = topic_of(client, 1, 1, 1)
+    members = [member(broker, group) for _ in range(3)]
+    for consumer in members:
+        consumer.subscribe([topic])
+    settle(members, 1, 1, 1)
+    with member(broker, group) as fourth, pytest.raises(GroupMaxSizeReached):
+        fourth.subscribe([topic])
+        for _ in range(100):
+            fourth.poll(20)
+    for consumer in members:
+        consumer.close()
+    with member(broker, "other", session_timeout_ms="99", heartbeat_interval_ms="9") as consumer:
+        consumer.subscribe([topic])
+        with pytest.raises(InvalidSessionTimeout):
+            for _ in range(100):
+                consumer.poll(20)
+
+
+def test_pauses_survive_a_cooperative_rebalance(broker: str, client: RawClient, group: str) -> None:
+    topic = topic_of(client, 1, 1, 1, 1)
+    how = {"partition_assignment_strategy": COOPERATIVE}
+    with member(broker, group, **how) as first, member(broker, group, **how) as second:
+        first.subscribe([topic])
+        settle([first], 4)
+        first.pause(first.assignment())
+        second.subscribe([topic])
+        settle([first, second], 2, 2)
+        assert sorted(first.paused()) == sorted(first.assignment())
+        assert second.paused() == []
+
+
+def test_a_listener_that_raises_is_heard_after_the_rebalance(broker: str, client: RawClient, group: str) -> None:
+    class Raises(RebalanceListener):
+        def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+            raise ZeroDivisionError
+
+    topic = topic_of(client, 2)
+    with member(broker, group) as consumer:
+        consumer.subscribe([topic], Raises())
+        with pytest.raises(KafkaError, match="User rebalance callback throws an error") as raised:
+            settle([consumer], 1)
+        assert isinstance(raised.value.__cause__, ZeroDivisionError)
+        assert consumer.assignment() == [(topic, 0)]
+        assert offsets(consumer, 2) == [0, 1]
+
+
+def test_a_listener_commits_and_seeks(broker: str, client: RawClient, group: str) -> None:
+    topic = topic_of(client, 5)
+
+    class Careful(RebalanceListener):
+        def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+            for part in partitions:
+                consumer.seek(part, 3)
+
+        def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+            consumer.commit_sync({part: consumer.position(part) for part in partitions})
+
+    with member(broker, group) as consumer:
+        consumer.subscribe([topic], Careful())
+        assert offsets(consumer, 2) == [3, 4]
+        consumer.unsubscribe()
+        assert consumer.committed([(topic, 0)]) == {TopicPartition(topic, 0): OffsetAndMetadata(5, -1, "")}
+
+
+def test_without_an_offset_the_policy_decides(broker: str, client: RawClient, group: str) -> None:
+    topic = topic_of(client, 3)
+    with member(broker, group, auto_offset_reset="none") as consumer:
+        consumer.subscribe([topic])
+        with pytest.raises(NoOffsetForPartition, match=f"no reset policy for partitions: \\[{topic}-0\\]"):
+            for _ in range(100):
+                consumer.poll(20)
+    ago_s = (int(time.time() * 1000) - START - HOUR_MS // 2) // 1000
+    with member(broker, group, auto_offset_reset=f"by_duration:PT{ago_s}S") as consumer:
+        consumer.subscribe([topic])
+        assert offsets(consumer, 2) == [1, 2]
+
+
+def test_a_committed_offset_that_is_gone_goes_by_the_policy(broker: str, client: RawClient, group: str) -> None:
+    topic = topic_of(client, 3)
+    with member(broker, group) as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.commit_sync({(topic, 0): 99})
+    with member(broker, group) as consumer:
+        consumer.subscribe([topic])
+        assert offsets(consumer, 3) == [0, 1, 2]
+    with member(broker, group, auto_offset_reset="none") as consumer:
+        consumer.subscribe([topic])
+        with pytest.raises(FetchOffsetOutOfRange, match=f"{topic}-0=99"):
+            for _ in range(100):
+                consumer.poll(20)
+
+
+def test_new_partitions_and_new_topics_are_shared(broker: str, client: RawClient, group: str) -> None:
+    topic, later = topic_of(client, 1), f"later-{uuid.uuid4().hex[:8]}"
+    with member(broker, group) as consumer:
+        consumer.subscribe([topic, later])
+        settle([consumer], 1)
+        wanted = {"name": topic, "count": 3, "assignments": None}
+        client.call(ApiKey.CREATE_PARTITIONS, 3, {"topics": [wanted], "timeout": 9000, "validate_only": False})
+        settle([consumer], 3)
+        client.create_topic(later, 2)
+        settle([consumer], 5)
+
+
+def test_a_changed_subscription_is_joined_with(broker: str, client: RawClient, group: str) -> None:
+    one, two = topic_of(client, 1), topic_of(client, 1)
+    with member(broker, group) as consumer:
+        consumer.subscribe([one])
+        settle([consumer], 1)
+        consumer.subscribe([two])
+        for _ in range(100):
+            assert all(record.topic == two for record in consumer.poll(10))
+            if consumer.assignment() == [(two, 0)]:
+                break
+        assert consumer.assignment() == [(two, 0)]
+        consumer.subscribe([])
+        assert consumer.assignment() == []
+        assert consumer.subscription() == set()
+
+
+def test_wakeup_ends_a_join_and_the_next_poll_goes_on(broker: str, client: RawClient, group: str) -> None:
+    topic = topic_of(client, 1)
+    with member(broker, group) as consumer:
+        consumer.subscribe([topic])
+        consumer.wakeup()
+        with pytest.raises(WakeupError):
+            consumer.poll(1000)
+        settle([consumer], 1)
+        waker = threading.Timer(0.05, consumer.wakeup)
+        waker.start()
+        with pytest.raises(WakeupError):
+            consumer.poll(10_000)
+            consumer.poll(10_000)
+        waker.join()
+        consumer.wakeup()  # does not keep it from leaving
+
+
+def test_a_pattern_of_the_broker_needs_the_new_protocol(broker: str, group: str) -> None:
+    with member(broker, group) as consumer, pytest.raises(UnsupportedVersion, match="classic protocol"):
+        consumer.subscribe(SubscriptionPattern("a.*"))
+
+
+def test_nobody_answers_and_close_keeps_to_its_time(group: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        consumer = member(f"127.0.0.1:{silent.getsockname()[1]}", group)
+        consumer.subscribe(["t"])
+        assert len(consumer.poll(50)) == 0
+        with pytest.raises(Timeout):
+            consumer.commit_sync({("t", 0): 1}, timeout_ms=100)
+        with pytest.raises(Timeout, match="could be determined"):
+            consumer.committed([("t", 0)], timeout_ms=100)
+        started = time.monotonic()
+        consumer.close(timeout_ms=200)
+        assert time.monotonic() - started < 1.5
