@@ -3,7 +3,7 @@
 Rules: a poll moves positions before it returns records. An exception from a signal's handler at that moment would
 leave records that nobody printed below the positions, and the last commit would lose them. So a signal only wakes the
 consumer up, which ends a poll where nothing has moved, and is raised afterwards. While records are written, when
-positions do not move, it is raised at once, since a pipe may block for ever.
+positions do not move, it is raised after a moment too, since a pipe may block for ever.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 _Handler = Any
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_WRITE_SECONDS = 0.3
 
 
 class Interruption:
@@ -25,26 +26,33 @@ class Interruption:
         self._wakeup = wakeup
         self._before: dict[int, _Handler] = {}
         self._came: tuple[int, FrameType | None] | None = None
-        self.is_immediate = False
+        self.is_writing = False
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+            self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._write_takes_long)
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if self._before:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before = {}
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.is_immediate:
-            self._raise(number, frame)
-        elif self._came is None:
-            self._came = number, frame
-            self._wakeup()
-        else:
+        if self._came is not None:
             self._raise(number, frame)  # the second time somebody means it
+        self._came = number, frame
+        if self.is_writing:
+            signal.setitimer(signal.ITIMER_REAL, _WRITE_SECONDS)
+        else:
+            self._wakeup()
+
+    def _write_takes_long(self, number: int, frame: FrameType | None) -> None:
+        if self.is_writing:
+            self.check()
 
     def check(self) -> None:
         """Raises what the signal that came would have raised."""

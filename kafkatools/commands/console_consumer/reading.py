@@ -153,6 +153,8 @@ class ConsoleConsumer:
                 left[part] = item.columns.offsets[printed]
         self._send_out(out, interruption)
         self._unprinted = left
+        if interruption is not None:
+            interruption.check()
         if self._ends is not None:
             self._stop_at_ends(consumer, self._ends)
 
@@ -175,13 +177,13 @@ class ConsoleConsumer:
         if not out:
             return
         if interruption is not None:
-            interruption.is_immediate = True
+            interruption.is_writing = True
         try:
             self._console.write(out)
             self._console.flush()
         finally:
             if interruption is not None:
-                interruption.is_immediate = False
+                interruption.is_writing = False
 
     def _stop_at_ends(self, consumer: Consumer, ends: Ends) -> None:
         """Partitions that have given more than was asked for wait at their ends."""
