@@ -8,6 +8,7 @@ commit marker is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from kafkatools.core.broker.controller.metadata_image import TopicState
@@ -52,6 +53,7 @@ class Store(Protocol):
         """A write failed that no client waits for."""
 
 
+@lru_cache(maxsize=4096)
 def java_hash(text: str) -> int:
     """String.hashCode: over UTF-16 units, as a signed int of 32 bits."""
     value = 0

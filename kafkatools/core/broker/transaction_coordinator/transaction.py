@@ -9,6 +9,7 @@ Rules:
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kafkatools.core.broker.transaction_coordinator.states import TransactionState
 from kafkatools.core.errors import IllegalState, ProducerFenced
@@ -102,9 +103,9 @@ class Transaction:
         return value.start_ms + value.timeout_ms < now_ms
 
     # -- preparing -------------------------------------------------------------------------------------------------
-    def _prepare(self, value: TransactionValue) -> TransactionValue:
+    def _prepare(self, state: TransactionState, **changes: Any) -> TransactionValue:
         """Mark a change pending. The producer id of before becomes the previous one."""
-        state = value.state
+        value = replace(self.value, state=state, previous_producer_id=self.value.producer_id, **changes)
         if self.pending is not None:
             raise IllegalState(
                 f"Preparing transaction state transition to {state.label} while {self.transactional_id} already has a "
@@ -115,14 +116,14 @@ class Transaction:
         if not state.may_follow(self.state):
             raise IllegalState(f"{self.transactional_id} cannot go from {self.state.label} to {state.label}")
         self.pending = state
-        return replace(value, previous_producer_id=self.value.producer_id)
+        return value
 
     def prepare_fence(self) -> TransactionValue:
         """The epoch that ends the producer of an open transaction. Nobody is told of it."""
         epoch = self.value.producer_epoch
         if not self.has_failed_epoch_fence and epoch != MAX_EPOCH:
             epoch += 1
-        return self._prepare(replace(self.value, state=TransactionState.PREPARE_EPOCH_FENCE, producer_epoch=epoch))
+        return self._prepare(TransactionState.PREPARE_EPOCH_FENCE, producer_epoch=epoch)
 
     def prepare_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionValue:
         """The epoch for a producer that begins, or goes on after an error (KIP-360). Raises ProducerFenced."""
@@ -137,19 +138,20 @@ class Transaction:
             epochs = (epoch, self.value.last_producer_epoch)
         else:
             raise ProducerFenced()
-        return self._prepare(self._emptied(self.value.producer_id, epochs, timeout_ms, now_ms))
+        return self._prepare_empty(self.value.producer_id, epochs, timeout_ms, now_ms)
 
     def prepare_rotation(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, keeps_last_epoch: bool
     ) -> TransactionValue:
         """A new producer id with epoch 0, when the old one has no epochs left."""
         last_epoch = self.value.producer_epoch if keeps_last_epoch else NO_PRODUCER_EPOCH
-        return self._prepare(self._emptied(producer_id, (0, last_epoch), timeout_ms, now_ms))
+        return self._prepare_empty(producer_id, (0, last_epoch), timeout_ms, now_ms)
 
-    def _emptied(self, producer_id: int, epochs: tuple[int, int], timeout_ms: int, now_ms: int) -> TransactionValue:
-        return replace(
-            self.value,
-            state=TransactionState.EMPTY,
+    def _prepare_empty(
+        self, producer_id: int, epochs: tuple[int, int], timeout_ms: int, now_ms: int
+    ) -> TransactionValue:
+        return self._prepare(
+            TransactionState.EMPTY,
             producer_id=producer_id,
             producer_epoch=epochs[0],
             last_producer_epoch=epochs[1],
@@ -165,14 +167,11 @@ class Transaction:
         """More partitions; the first begin the transaction."""
         value = self.value
         return self._prepare(
-            replace(
-                value,
-                state=TransactionState.ONGOING,
-                partitions=value.partitions | added,
-                start_ms=now_ms if value.state.is_at_rest else value.start_ms,
-                last_update_ms=now_ms,
-                client_version=client_version,
-            )
+            TransactionState.ONGOING,
+            partitions=value.partitions | added,
+            start_ms=now_ms if value.state.is_at_rest else value.start_ms,
+            last_update_ms=now_ms,
+            client_version=client_version,
         )
 
     def prepare_end(
@@ -187,16 +186,13 @@ class Transaction:
             if epoch != MAX_EPOCH or state is not TransactionState.PREPARE_ABORT:
                 epoch += 1
         return self._prepare(
-            replace(
-                value,
-                state=state,
-                producer_epoch=epoch,
-                last_producer_epoch=last_epoch,
-                start_ms=now_ms if is_empty else value.start_ms,
-                next_producer_id=next_producer_id,
-                last_update_ms=now_ms,
-                client_version=client_version,
-            )
+            state,
+            producer_epoch=epoch,
+            last_producer_epoch=last_epoch,
+            start_ms=now_ms if is_empty else value.start_ms,
+            next_producer_id=next_producer_id,
+            last_update_ms=now_ms,
+            client_version=client_version,
         )
 
     def prepare_complete(self, now_ms: int) -> TransactionValue:
@@ -206,20 +202,17 @@ class Transaction:
         is_commit = value.state is TransactionState.PREPARE_COMMIT
         is_over = value.bumps_epoch and value.next_producer_id != NO_PRODUCER_ID
         return self._prepare(
-            replace(
-                value,
-                state=TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT,
-                producer_id=value.next_producer_id if is_over else value.producer_id,
-                producer_epoch=0 if is_over else value.producer_epoch,
-                next_producer_id=NO_PRODUCER_ID,
-                partitions=NOTHING,
-                last_update_ms=now_ms,
-            )
+            TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT,
+            producer_id=value.next_producer_id if is_over else value.producer_id,
+            producer_epoch=0 if is_over else value.producer_epoch,
+            next_producer_id=NO_PRODUCER_ID,
+            partitions=NOTHING,
+            last_update_ms=now_ms,
         )
 
     def prepare_dead(self) -> TransactionValue:
         """The id is to be forgotten."""
-        return self._prepare(replace(self.value, state=TransactionState.DEAD, partitions=NOTHING))
+        return self._prepare(TransactionState.DEAD, partitions=NOTHING)
 
     # -- completing ------------------------------------------------------------------------------------------------
     def complete(self, value: TransactionValue) -> None:
