@@ -54,6 +54,8 @@ UNORDERED = (
     "finalized_features",
     "supported_features",
     "responses",
+    "configs",
+    "config_resources",
 )
 
 

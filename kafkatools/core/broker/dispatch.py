@@ -86,6 +86,7 @@ APIS: dict[int, Api] = {
         Api(66, "list_transactions", 0, 2, 0),
         Api(68, "consumer_group_heartbeat", 0, 1, 0),
         Api(69, "consumer_group_describe", 0, 1, 0),
+        Api(74, "list_config_resources", 0, 1, 0),
         Api(75, "describe_topic_partitions", 0, 0, 0),
     )
 }

@@ -1,7 +1,7 @@
-"""Settings of topics and brokers: validation, changes, and how they are described.
+"""Changes of settings: of topics, brokers, groups and client metrics subscriptions; what is checked, and which records
+result.
 
-Source: ConfigurationControlManager, ControllerConfigurationValidator, ConfigAdminManager and ConfigHelper of Apache
-Kafka 4.3.
+Source: ConfigurationControlManager, ControllerConfigurationValidator and ConfigAdminManager of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -11,52 +11,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkatools.core import config as tables
-from kafkatools.core.broker.controller.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
-from kafkatools.core.config import Config, Setting, to_text
-from kafkatools.core.config.setting import LIST, PASSWORD
-from kafkatools.core.config.topic import TOPIC_SYNONYMS, topic_config
-from kafkatools.core.errors import ConfigError, InvalidConfig, InvalidRequest, KafkaError, UnknownTopicOrPartition
+from kafkatools.core.broker.controller.broker_settings import BrokerSettings, check_broker_configs, check_min_isr
+from kafkatools.core.broker.controller.metadata_image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataImage,
+)
+from kafkatools.core.config import Config, Table, to_text
+from kafkatools.core.config.setting import LIST
+from kafkatools.core.config.topic import topic_config
+from kafkatools.core.errors import (
+    ConfigError,
+    InvalidConfig,
+    InvalidRequest,
+    KafkaError,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
-TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = range(1, 6)
-CONFIG_TYPES = {
-    "BOOLEAN": 1,
-    "STRING": 2,
-    "INT": 3,
-    "SHORT": 4,
-    "LONG": 5,
-    "DOUBLE": 6,
-    "LIST": 7,
-    "CLASS": 8,
-    "PASSWORD": 9,
+NEEDS_NAME = {
+    TOPIC_RESOURCE: "Default topic resources are not allowed.",
+    GROUP_RESOURCE: "Default group resources are not allowed.",
+    CLIENT_METRICS_RESOURCE: "Subscription name can't be empty",
 }
-DYNAMIC_ONLY_FOR_TOPICS = frozenset(synonyms[0].name for synonyms in TOPIC_SYNONYMS.values())
-DYNAMIC_BROKER_SETTINGS = DYNAMIC_ONLY_FOR_TOPICS | {
-    "background.threads",
-    "log.retention.minutes",
-    "log.retention.hours",
-    "log.cleaner.threads",
-    "log.cleaner.dedupe.buffer.size",
-    "log.cleaner.io.buffer.size",
-    "log.cleaner.io.buffer.load.factor",
-    "log.cleaner.io.max.bytes.per.second",
-    "log.cleaner.backoff.ms",
-    "max.connections",
-    "max.connections.per.ip",
-    "max.connections.per.ip.overrides",
-    "max.connection.creation.rate",
-    "num.io.threads",
-    "num.network.threads",
-    "num.recovery.threads.per.data.dir",
-    "num.replica.fetchers",
-    "producer.id.expiration.ms",
-    "transaction.partition.verification.enable",
-    "unclean.leader.election.enable",
-    "message.max.bytes",
-    "leader.replication.throttled.rate",
-    "follower.replication.throttled.rate",
-    "replica.alter.log.dirs.io.max.bytes.per.second",
-}
+Resource = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,44 +47,6 @@ class ConfigChange:
     name: str
     operation: int
     value: str | None
-
-
-class BrokerSettings:
-    """The broker's settings in their layers: of this broker, of all brokers, of its file, and the defaults."""
-
-    def __init__(self, static: Config, image: MetadataImage, node_id: int) -> None:
-        self.static = static
-        self.node_id = node_id
-        self._image = image
-
-    def dynamic(self) -> dict[str, str]:
-        """What was set through the API for this broker."""
-        return self._known(self._image.configs.get((BROKER_RESOURCE, str(self.node_id)), {}))
-
-    def dynamic_default(self) -> dict[str, str]:
-        """What was set through the API for all brokers."""
-        return self._known(self._image.configs.get((BROKER_RESOURCE, ""), {}))
-
-    def _known(self, values: Mapping[str, str]) -> dict[str, str]:
-        return {name: value for name, value in values.items() if name in self.static.table}
-
-    def effective(self) -> Config:
-        """All layers together."""
-        return self.static.replace({**self.dynamic_default(), **self.dynamic()})
-
-    def layers(self, name: str) -> list[tuple[int, str | None]]:
-        """(source, value) of every layer that has the setting, the strongest first."""
-        found: list[tuple[int, str | None]] = []
-        if name in (mine := self.dynamic()):
-            found.append((DYNAMIC_BROKER_CONFIG, mine[name]))
-        if name in (all_brokers := self.dynamic_default()):
-            found.append((DYNAMIC_DEFAULT_BROKER_CONFIG, all_brokers[name]))
-        if self.static.is_given(name):
-            found.append((STATIC_BROKER_CONFIG, to_text(self.static[name])))
-        default = to_text(self.static.table[name].default)
-        if default is not None:
-            found.append((DEFAULT_CONFIG, default))
-        return found
 
 
 def validate_topic_configs(values: Mapping[str, str | None], broker: Config) -> Config:
@@ -137,13 +80,11 @@ def _check_together(config: Config) -> None:
 
 
 def alter_configs(
-    image: MetadataImage, settings: BrokerSettings, resource: tuple[int, str], changes: Sequence[ConfigChange]
+    image: MetadataImage, settings: BrokerSettings, resource: Resource, changes: Sequence[ConfigChange]
 ) -> list[Any]:
     """The records of an incremental change; raises a KafkaError and changes nothing."""
     _check_resource(image, settings, resource)
-    names = [change.name for change in changes]
-    if len(set(names)) != len(names):
-        raise InvalidRequest("Error due to duplicate config keys")
+    _check_names([change.name for change in changes])
     nulls = [change.name for change in changes if change.operation != DELETE and change.value is None]
     if nulls:
         raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
@@ -155,10 +96,12 @@ def alter_configs(
 
 
 def replace_configs(
-    image: MetadataImage, settings: BrokerSettings, resource: tuple[int, str], values: Mapping[str, str | None]
+    image: MetadataImage, settings: BrokerSettings, resource: Resource, configs: Sequence[tuple[str, str | None]]
 ) -> list[Any]:
     """The records of AlterConfigs, which replaces everything; raises a KafkaError and changes nothing."""
     _check_resource(image, settings, resource)
+    _check_names([name for name, _ in configs])
+    values = dict(configs)
     nulls = [name for name, value in values.items() if value is None]
     if nulls:
         raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
@@ -166,16 +109,36 @@ def replace_configs(
     return _records(image, settings, resource, {**values, **gone})
 
 
-def _check_resource(image: MetadataImage, settings: BrokerSettings, resource: tuple[int, str]) -> None:
+def _check_names(names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        raise InvalidRequest("Error due to duplicate config keys")
+
+
+def _check_resource(image: MetadataImage, settings: BrokerSettings, resource: Resource) -> None:
     kind, name = resource
-    if kind == TOPIC_RESOURCE:
-        if name not in image.topics:
-            raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
-    elif kind == BROKER_RESOURCE:
-        if name and name != str(settings.node_id):
+    if kind not in (TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE, CLIENT_METRICS_RESOURCE):
+        raise InvalidRequest(f"Unknown resource type {kind}")
+    if not name and kind in NEEDS_NAME:
+        raise InvalidRequest(NEEDS_NAME[kind])
+    if kind == TOPIC_RESOURCE and name not in image.topics:
+        raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+    if kind == BROKER_RESOURCE and name:
+        if not is_integer(name):
+            raise InvalidRequest(f"Node id must be an integer, but it is: {name}")
+        if int(name) != settings.node_id:
             raise InvalidRequest(f"Unexpected broker id, expected {settings.node_id}, but received {name}")
-    else:
-        raise InvalidRequest(f"Unexpected resource type {kind}.")
+
+
+def is_integer(text: str) -> bool:
+    """Whether Java reads a text as a number."""
+    digits = text[1:] if text[:1] in "+-" else text
+    return digits.isascii() and digits.isdigit()
+
+
+def _table_of(kind: int) -> Table:
+    from kafkatools.core.config.resources import GROUP
+
+    return {TOPIC_RESOURCE: tables.TOPIC, BROKER_RESOURCE: tables.BROKER, GROUP_RESOURCE: GROUP}[kind]
 
 
 def _changed(kind: int, current: str | None, change: ConfigChange, settings: BrokerSettings) -> str | None:
@@ -183,23 +146,28 @@ def _changed(kind: int, current: str | None, change: ConfigChange, settings: Bro
         return None
     if change.operation == SET:
         return change.value
-    table = tables.TOPIC if kind == TOPIC_RESOURCE else tables.BROKER
-    word = "APPEND" if change.operation == APPEND else "SUBTRACT"
     if change.operation not in (APPEND, SUBTRACT):
-        raise InvalidRequest(f"Unknown operation type {change.operation}")
-    if change.name not in table or table[change.name].type != LIST:
+        raise UnknownServerError()
+    word = "APPEND" if change.operation == APPEND else "SUBTRACT"
+    table = None if kind == CLIENT_METRICS_RESOURCE else _table_of(kind)
+    if table is None or change.name not in table or table[change.name].type != LIST:
         raise InvalidConfig(f"Can't {word} to key {change.name} because its type is not LIST.")
-    if current is None and kind == TOPIC_RESOURCE:
-        current = to_text(topic_config(settings.effective())[change.name])
-    items = [item for item in (current or "").split(",") if item]
-    given = [item.strip() for item in (change.value or "").split(",") if item.strip()]
+    if current is None and kind != GROUP_RESOURCE:
+        effective = settings.effective()
+        current = to_text((topic_config(effective) if kind == TOPIC_RESOURCE else effective)[change.name])
+    items = _items(current)
+    given = _items(change.value)
     if change.operation == APPEND:
         return ",".join(items + [item for item in given if item not in items])
     return ",".join(item for item in items if item not in given)
 
 
+def _items(text: str | None) -> list[str]:
+    return [item.strip() for item in (text or "").split(",") if item.strip()]
+
+
 def _records(
-    image: MetadataImage, settings: BrokerSettings, resource: tuple[int, str], wanted: Mapping[str, str | None]
+    image: MetadataImage, settings: BrokerSettings, resource: Resource, wanted: Mapping[str, str | None]
 ) -> list[Any]:
     from kafkatools.core.protocol.schemas.metadata import ConfigRecord
 
@@ -209,8 +177,13 @@ def _records(
     remaining = {key: value for key, value in after.items() if value is not None}
     if kind == TOPIC_RESOURCE:
         validate_topic_configs(remaining, settings.effective())
+    elif kind == GROUP_RESOURCE:
+        _validate_group_configs(remaining, settings)
+    elif kind == CLIENT_METRICS_RESOURCE:
+        _validate_client_metrics(remaining)
     else:
-        _validate_broker_configs(remaining, wanted, settings)
+        check_broker_configs(wanted, remaining, settings, is_default=not name)
+        check_min_isr(wanted, name, image.features)
     return [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
         for key, value in wanted.items()
@@ -218,103 +191,44 @@ def _records(
     ]
 
 
-def _validate_broker_configs(
-    remaining: Mapping[str, str], wanted: Mapping[str, str | None], settings: BrokerSettings
-) -> None:
-    table = settings.static.table
-    fixed = [name for name in wanted if name in table and name not in DYNAMIC_BROKER_SETTINGS]
-    if fixed:
-        raise InvalidRequest(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+def _validate_group_configs(remaining: Mapping[str, str], settings: BrokerSettings) -> None:
+    from kafkatools.core.config.resources import check_group_config, group_config
+
+    broker = settings.effective()
     try:
-        settings.static.replace({name: value for name, value in remaining.items() if name in table})
+        check_group_config(broker, group_config(broker, dict(remaining)))
     except ConfigError as error:
-        raise InvalidRequest(f"Invalid config value for resource: {error}") from None
+        raise InvalidConfig(str(error)) from None
 
 
-def describe_topic(
-    image: MetadataImage, settings: BrokerSettings, name: str, keys: Sequence[str] | None
-) -> list[dict[str, Any]]:
-    """The entries of a topic as DescribeConfigs gives them; raises a KafkaError."""
-    if name not in image.topics:
-        raise UnknownTopicOrPartition()
-    return describe_values(image.topic_configs(name), settings, keys)
+def _validate_client_metrics(remaining: Mapping[str, str]) -> None:
+    """ClientMetricsConfigs.validateProperties."""
+    from kafkatools.core.config.resources import (
+        CLIENT_METRICS,
+        MAX_PUSH_INTERVAL_MS,
+        MIN_PUSH_INTERVAL_MS,
+        matches_clients,
+    )
 
-
-def describe_values(
-    overrides: Mapping[str, str], settings: BrokerSettings, keys: Sequence[str] | None
-) -> list[dict[str, Any]]:
-    """The entries of a topic with these settings of its own."""
-    effective = topic_config(settings.effective(), overrides)
-    return [
-        _topic_entry(setting, overrides, effective, settings)
-        for setting in tables.TOPIC
-        if (not setting.internal or setting.name in overrides) and (keys is None or setting.name in keys)
-    ]
-
-
-def _topic_entry(
-    setting: Setting, overrides: Mapping[str, str], effective: Config, settings: BrokerSettings
-) -> dict[str, Any]:
-    synonyms = []
-    if setting.name in overrides:
-        synonyms.append(_synonym(setting.name, overrides[setting.name], TOPIC_CONFIG))
-    names = [synonym.name for synonym in TOPIC_SYNONYMS.get(setting.name, ())]
-    for broker_name in names if setting.name == "retention.ms" else names[:1]:
-        synonyms += [_synonym(broker_name, value, source) for source, value in settings.layers(broker_name)]
-    source = synonyms[0]["source"] if synonyms else DEFAULT_CONFIG
-    return _entry(setting, to_text(effective[setting.name]), source, synonyms, read_only=False)
-
-
-def describe_broker(settings: BrokerSettings, name: str, keys: Sequence[str] | None) -> list[dict[str, Any]]:
-    """The entries of a broker; with an empty name only what was set for all brokers."""
-    if name and name != str(settings.node_id):
-        raise InvalidRequest(f"Unexpected broker id, expected {settings.node_id} or empty string, but received {name}")
-    if not name:
-        defaults = settings.dynamic_default()
-        return [
-            _entry(
-                setting,
-                defaults[setting.name],
-                DYNAMIC_DEFAULT_BROKER_CONFIG,
-                [_synonym(setting.name, defaults[setting.name], DYNAMIC_DEFAULT_BROKER_CONFIG)],
-                read_only=False,
-            )
-            for setting in settings.static.table
-            if setting.name in defaults and (keys is None or setting.name in keys)
-        ]
-    entries = []
-    for setting in settings.static.table:
-        if setting.internal or (keys is not None and setting.name not in keys):
-            continue
-        layers = settings.layers(setting.name)
-        synonyms = [_synonym(setting.name, value, source) for source, value in layers]
-        source, value = layers[0] if layers else (DEFAULT_CONFIG, None)
-        entries.append(_entry(setting, value, source, synonyms, read_only=setting.name not in DYNAMIC_BROKER_SETTINGS))
-    return entries
-
-
-def _synonym(name: str, value: str | None, source: int) -> dict[str, Any]:
-    return {"name": name, "value": value, "source": source}
-
-
-def _entry(
-    setting: Setting, value: str | None, source: int, synonyms: list[dict[str, Any]], *, read_only: bool
-) -> dict[str, Any]:
-    is_sensitive = setting.type == PASSWORD
-    if is_sensitive:
-        value, synonyms = None, [{**synonym, "value": None} for synonym in synonyms]
-    return {
-        "name": setting.name,
-        "value": value,
-        "read_only": read_only,
-        "config_source": source,
-        "is_sensitive": is_sensitive,
-        "synonyms": synonyms,
-        "config_type": CONFIG_TYPES[setting.type],
-        "documentation": setting.doc,
-    }
+    for name in remaining:
+        if name not in CLIENT_METRICS:
+            raise InvalidRequest(f"Unknown client metrics configuration: {name}")
+    try:
+        config = Config(CLIENT_METRICS, remaining)
+    except ConfigError as error:
+        raise InvalidConfig(str(error)) from None
+    interval = config["interval.ms"]
+    if not MIN_PUSH_INTERVAL_MS <= interval <= MAX_PUSH_INTERVAL_MS:
+        raise InvalidRequest(
+            f"Invalid value {interval} for interval.ms, interval must be between {MIN_PUSH_INTERVAL_MS} and "
+            f"{MAX_PUSH_INTERVAL_MS} (1 hour)"
+        )
+    for pattern in config["match"]:
+        if not matches_clients(pattern):
+            raise InvalidConfig(f"Illegal client matching pattern: {pattern}")
 
 
 def error_fields(error: KafkaError) -> dict[str, Any]:
-    """`error_code` and `error_message` of a result."""
-    return {"error_code": error.code, "error_message": str(error)}
+    """`error_code` and `error_message` of a result; what Kafka has no code for it does not explain either."""
+    is_unknown = isinstance(error, UnknownServerError)
+    return {"error_code": error.code, "error_message": None if is_unknown else str(error)}

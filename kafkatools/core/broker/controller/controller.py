@@ -14,6 +14,7 @@ from typing import Any
 
 from kafkatools.core.broker.controller import acls, client_quotas, configs, features, scram, topics
 from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
+from kafkatools.core.broker.controller.broker_settings import BrokerSettings
 from kafkatools.core.broker.controller.metadata_image import BROKER_RESOURCE, MetadataDelta, MetadataImage, TopicState
 from kafkatools.core.broker.controller.metadata_log import MetadataLog
 from kafkatools.core.clock import Clock
@@ -30,7 +31,7 @@ class Controller:
 
     def __init__(self, log: MetadataLog, config: Config, node_id: int, directory_id: uuid.UUID, clock: Clock) -> None:
         self.image = MetadataImage()
-        self.settings = configs.BrokerSettings(config, self.image, node_id)
+        self.settings = BrokerSettings(config, self.image, node_id)
         self.node_id = node_id
         self.broker_epoch = -1
         self.apply_delta: Callable[[MetadataDelta], None] = lambda delta: None
@@ -227,7 +228,7 @@ class Controller:
             self.publish()
 
     def replace_configs(
-        self, resource: tuple[int, str], values: Mapping[str, str | None], *, validate_only: bool
+        self, resource: tuple[int, str], values: Sequence[tuple[str, str | None]], *, validate_only: bool
     ) -> None:
         """Replace all settings of a resource; raises a KafkaError."""
         records = configs.replace_configs(self.image, self.settings, resource, values)

@@ -11,7 +11,7 @@ from kafkatools.core.broker.controller.acls import ALTER, CLUSTER, CLUSTER_NAME
 from kafkatools.core.broker.controller.configs import error_fields
 from kafkatools.core.broker.controller.scram import Upsertion
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import KafkaError, UnknownServerError
+from kafkatools.core.errors import KafkaError
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -36,7 +36,5 @@ def handle(node: Node, request: Request) -> Response:
     results = []
     for user, problem in outcomes.items():
         fields = {"error_code": 0, "error_message": None} if problem is None else error_fields(problem)
-        if isinstance(problem, UnknownServerError):
-            fields["error_message"] = None
         results.append({"user": user, **fields})
     return request.respond({"results": results})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.controller.acls import ALTER, CLUSTER, CLUSTER_NAME, UNKNOWN, Acl, ensure_enabled
 from kafkatools.core.broker.controller.configs import error_fields
 from kafkatools.core.broker.requests import CloseConnection, Request, Response
-from kafkatools.core.errors import KafkaError, UnknownServerError
+from kafkatools.core.errors import KafkaError
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -45,6 +45,4 @@ def handle(node: Node, request: Request) -> Response:
 def _result(error: KafkaError | None) -> dict[str, Any]:
     if error is None:
         return {"error_code": 0, "error_message": ""}
-    if isinstance(error, UnknownServerError):
-        return {"error_code": error.code, "error_message": None}
     return error_fields(error)

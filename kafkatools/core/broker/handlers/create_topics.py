@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, CREATE, DESCRIBE_CONFIGS, TOPIC
-from kafkatools.core.broker.controller.configs import describe_values, error_fields
+from kafkatools.core.broker.controller.config_entries import describe_values
+from kafkatools.core.broker.controller.configs import error_fields
 from kafkatools.core.broker.controller.metadata_image import TopicState
 from kafkatools.core.broker.controller.topics import METADATA_TOPIC, NewTopic
 from kafkatools.core.broker.requests import Request, Response
