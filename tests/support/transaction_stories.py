@@ -239,6 +239,9 @@ class Teller:
     def describe(self, transactional_id: str) -> None:
         """DescribeTransactions."""
         found = self._described(transactional_id)
+        if int(found.error_code):
+            self.note("describe", error(found.error_code))
+            return
         places = sorted((str(topic.topic), sorted(topic.partitions)) for topic in found.topics)
         self.note(
             "describe",
