@@ -54,11 +54,15 @@ def _are_numbers(fields: tuple[str, ...]) -> bool:
     return all(field.removeprefix("-").isdigit() for field in fields)
 
 
+def format_checkpoint(entries: Iterable[tuple[str, ...]]) -> bytes:
+    """The content of a checkpoint file."""
+    lines = [" ".join(entry) for entry in entries]
+    return ("\n".join([str(CHECKPOINT_VERSION), str(len(lines)), *lines]) + "\n").encode()
+
+
 def write_checkpoint(files: FileSystem, path: str, entries: Iterable[tuple[str, ...]]) -> None:
     """Replace a checkpoint file."""
-    lines = [" ".join(entry) for entry in entries]
-    text = "\n".join([str(CHECKPOINT_VERSION), str(len(lines)), *lines]) + "\n"
-    write_atomically(files, path, text.encode())
+    write_atomically(files, path, format_checkpoint(entries))
 
 
 def read_offset_checkpoint(files: FileSystem, path: str) -> dict[TopicPartition, int]:

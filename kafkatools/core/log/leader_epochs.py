@@ -1,13 +1,15 @@
 """`leader-epoch-checkpoint`: where each leader's writing began (KIP-101, KIP-279). Kafka's LeaderEpochFileCache.
 
 Entries rise in both epoch and offset. The file is rewritten whenever they change; the common case, another batch of the
-current leader, changes nothing and costs two comparisons.
+current leader, changes nothing and costs two comparisons. A new epoch is written at once but synced with the log,
+before the recovery point passes it: until then the batches themselves tell of it. So becoming the leader of a thousand
+partitions does not wait for the disk.
 """
 
 from typing import NamedTuple
 
-from kafkatools.core.log.checkpoints import read_checkpoint, write_checkpoint
-from kafkatools.core.log.files import FileSystem
+from kafkatools.core.log.checkpoints import format_checkpoint, read_checkpoint
+from kafkatools.core.log.files import FileSystem, write_atomically
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
@@ -27,17 +29,38 @@ class LeaderEpochCache:
         self._files = files
         self.path = path
         self.entries: list[EpochEntry] = []
+        self._in_file: list[EpochEntry] = []
+        self.needs_sync = False
 
     def load(self) -> None:
-        """Read the file; one that is missing is empty."""
+        """Read the file; one that is missing is empty. Raises KafkaStorageError when it is malformed."""
         if self._files.exists(self.path):
             rows = read_checkpoint(self._files, self.path, columns=2)
             self.entries = [EpochEntry(int(epoch), int(offset)) for epoch, offset in rows]
+            self._in_file = self.entries
 
-    def _replace(self, entries: list[EpochEntry]) -> None:
+    def _replace(self, entries: list[EpochEntry], *, sync: bool = True) -> None:
         """Change the file, then what is known: after an error of the disk the two still agree."""
-        write_checkpoint(self._files, self.path, ((str(e.epoch), str(e.start_offset)) for e in entries))
-        self.entries = entries
+        if entries != self._in_file:
+            data = format_checkpoint((str(e.epoch), str(e.start_offset)) for e in entries)
+            if sync:
+                write_atomically(self._files, self.path, data)
+            else:
+                temporary = self.path + ".tmp"
+                self._files.write_bytes(temporary, data, sync=False)
+                self._files.rename(temporary, self.path)
+            self.needs_sync = not sync
+        self.entries = self._in_file = entries
+
+    def flush(self) -> bool:
+        """Make the file's content durable, unless it is; True when the caller has to sync the directory too."""
+        if not self.needs_sync:
+            return False
+        file = self._files.open(self.path)
+        file.flush()
+        file.close()
+        self.needs_sync = False
+        return True
 
     @property
     def latest_epoch(self) -> int | None:
@@ -56,7 +79,7 @@ class LeaderEpochCache:
                 return
             if epoch < last.epoch or start_offset <= last.start_offset:
                 entries = [e for e in entries if e.epoch < epoch and e.start_offset < start_offset]
-        self._replace([*entries, EpochEntry(epoch, start_offset)])
+        self._replace([*entries, EpochEntry(epoch, start_offset)], sync=False)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest epoch known that is at most `epoch`, and where it ends: the OffsetForLeaderEpoch answer. (-1, -1)
@@ -79,6 +102,10 @@ class LeaderEpochCache:
         """Drop what begins at or above an offset."""
         if end_offset >= 0 and self.entries and self.entries[-1].start_offset >= end_offset:
             self._replace([entry for entry in self.entries if entry.start_offset < end_offset])
+
+    def forget_from(self, end_offset: int) -> None:
+        """As `truncate_from_end`, in memory: what the file has more has written nothing."""
+        self.entries = [entry for entry in self.entries if entry.start_offset < end_offset]
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop what ends below an offset; the epoch that holds it begins there now."""

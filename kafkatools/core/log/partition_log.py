@@ -429,16 +429,17 @@ class PartitionLog:
         self.last_flush_ms = now_ms
 
     def _flush_segments(self, offset: int) -> None:
+        has_new_names = self.epochs.flush()
         segments = self.segments.range(self.recovery_point, offset)
         for segment in segments:
             segment.flush(with_indexes=segment is not self.segments.active)
-        if any(segment.base_offset >= self.recovery_point for segment in segments):
+        if has_new_names or any(segment.base_offset >= self.recovery_point for segment in segments):
             self.files.fsync_directory(self.directory)
 
     @property
     def needs_full_flush(self) -> bool:
         """Whether more than the active segment's file waits for the disk: what `flush` does and one fsync does not."""
-        return self.recovery_point <= self.active_segment.base_offset
+        return self.recovery_point <= self.active_segment.base_offset or self.epochs.needs_sync
 
     def note_flushed(self, offset: int, now_ms: int) -> None:
         """The owner made the active segment's file durable up to an offset. One that was rolled meanwhile stays above

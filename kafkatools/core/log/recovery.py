@@ -9,8 +9,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kafkatools.core.errors import CorruptIndex, CorruptRecord, LogOffsetOverflow
-from kafkatools.core.log.batch_headers import walk_batches
+from kafkatools.core.errors import CorruptIndex, CorruptRecord, KafkaStorageError, LogOffsetOverflow
+from kafkatools.core.log.batch_headers import walk_batches, walk_headers
 from kafkatools.core.log.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -71,10 +71,12 @@ class _Loader:
         log = self._log
         self._files.make_directory(self._directory)
         self._finish_interrupted_work(self._list())
-        log.epochs.load()
+        has_epochs = self._load_epochs()
         log.load_topic_id()
         next_offset = self._load_and_recover()
-        log.epochs.truncate_from_end(next_offset)
+        if not has_epochs:
+            self._rebuild_epochs()
+        log.epochs.forget_from(next_offset)
         log.log_start_offset = max(self._start_checkpoint, self._segments.first.base_offset)
         log.epochs.truncate_from_start(self._start_checkpoint)
         log.log_end_offset = next_offset
@@ -91,6 +93,24 @@ class _Loader:
             self._now_ms,
             had_clean_shutdown=self._had_clean_shutdown,
         )
+
+    def _load_epochs(self) -> bool:
+        """False when a loss of power spoiled the file: a new epoch's entry is synced later."""
+        try:
+            self._log.epochs.load()
+        except KafkaStorageError:
+            return False
+        return True
+
+    def _rebuild_epochs(self) -> None:
+        """Every batch has its leader's epoch."""
+        self._log.epochs.entries = []
+        for segment in self._segments:
+            for _, header in walk_headers(segment.log):
+                latest = self._log.epochs.latest_epoch
+                epoch = header.partition_leader_epoch
+                if epoch >= 0 and (latest is None or epoch > latest):
+                    self._log.epochs.assign(epoch, header.base_offset)
 
     def _list(self) -> list[DirectoryEntry]:
         return [entry for entry in self._files.list_directory(self._directory) if not entry.is_directory]

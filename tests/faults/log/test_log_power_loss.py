@@ -255,6 +255,7 @@ def test_a_flush_syncs_the_log_and_a_roll_its_indexes() -> None:
     files.operations.clear()
     log.flush()
     assert [name for name in files.operations if name.startswith("fsync")] == [
+        "fsync leader-epoch-checkpoint",
         "fsync 00000000000000000000.log",
         "fsync-directory t-0",
     ]
@@ -295,3 +296,33 @@ def test_epochs_in_memory_and_on_disk_agree_after_an_error() -> None:
     files.heal()
     log.assign_epoch_start_offset(2)
     assert files.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n1\n2 0\n"
+
+
+def test_epochs_that_a_loss_of_power_spoiled_are_read_from_the_batches() -> None:
+    for epochs in ((0, 1, 4), (2,)):
+        files = FaultyFileSystem()
+        log = open_log(files, clean=True)
+        for number, epoch in enumerate(epochs):
+            log.assign_epoch_start_offset(epoch)
+            batch = make_batch([value(number)])
+            log.append_as_leader(memoryview(batch), leader_epoch=epoch, now_ms=NOW_MS)
+        expected = [(epoch, number) for number, epoch in enumerate(epochs)]
+        log.segments.active.log.flush()
+        files.fsync_directory(DIRECTORY)  # the name of the file is durable, its content is not
+        files.crash()
+        assert files.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint") == b""
+        assert open_log(files).epochs.entries == expected
+
+
+def test_the_recovery_point_passes_no_epoch_that_is_not_durable() -> None:
+    files = FaultyFileSystem()
+    log = open_log(files, clean=True)
+    append(log, 0)
+    log.flush()
+    log.assign_epoch_start_offset(3)
+    batch = make_batch([value(1)])
+    log.append_as_leader(memoryview(batch), leader_epoch=3, now_ms=NOW_MS)
+    assert log.needs_full_flush
+    log.flush()
+    files.crash()
+    assert open_log(files, recovery_point=log.recovery_point).epochs.entries == [(0, 0), (3, 1)]
