@@ -89,7 +89,7 @@ class Node:
         self.advertised_host = self.settings.advertised_host
         self.advertised_port = self.settings.advertised_port
         self.fetch_max_bytes: int = config.fetch_max_bytes
-        self.timer = Timer(clock.now_ms())
+        self.timer = Timer(clock.now_ms(), self.note_failure)
         self.fetch_purgatory = Purgatory("Fetch", self.timer)
         self.produce_purgatory = Purgatory("Produce", self.timer)
         self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots)

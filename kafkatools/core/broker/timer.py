@@ -80,9 +80,11 @@ class _TimingWheel:
 class Timer:
     """All timed work of one broker; driven by the listener's thread."""
 
-    def __init__(self, start_ms: int) -> None:
+    def __init__(self, start_ms: int, failed: Callable[[Exception], None] | None = None) -> None:
+        """`failed` is told what a task raises, and the clock goes on; without it the error is the caller's."""
         self._queue: list[tuple[int, int, _Bucket]] = []
         self._wheel = _TimingWheel(TICK_MS, start_ms, self._queue)
+        self._failed = failed
 
     def add(self, task: TimerTask, now_ms: int) -> None:
         """Schedule the task; one that is already due runs at once."""
@@ -109,10 +111,18 @@ class Timer:
                     continue  # cancelled by a task that ran just before it
                 task._bucket = None
                 if not self._wheel.add(task):
-                    task.run(now_ms)
+                    self._run(task, now_ms)
                     count += 1
         self._wheel.advance_clock(now_ms)
         return count
+
+    def _run(self, task: TimerTask, now_ms: int) -> None:
+        try:
+            task.run(now_ms)
+        except Exception as error:  # boundary: work that fails in its time ends itself, not the broker
+            if self._failed is None:
+                raise
+            self._failed(error)
 
     def next_expiration_ms(self) -> int | None:
         """When to wake up: a lower bound of the next task's expiration; None without tasks."""

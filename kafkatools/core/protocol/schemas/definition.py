@@ -135,10 +135,14 @@ class Schema:
     def __call__(self, *, version: int | None = None, **values: Any) -> Any:
         """Make an entity of a version; fields that are not named have Kafka's defaults; mappings become entities.
 
-        Control records carry their version as a field too: it is set to the same number.
+        Control records carry their version as a field too: it is set to the same number. Where a field of that name
+        is something else (the version of an image, an int64), `version` is its value and the schema's is the highest.
         """
+        own = next((item for item in self.fields if item.attribute == "version"), None)
+        if own is not None and own.type == "int64":
+            return build_entity(self.entity(), {**values, "version": version or 0})
         entity_type = self.entity(version)
-        if any(item.attribute == "version" for item in self.fields):
+        if own is not None:
             values["version"] = entity_type.__version__
         return build_entity(entity_type, values)
 

@@ -63,3 +63,18 @@ def test_every_task_runs_exactly_once_at_the_first_advance_at_or_after_it(delays
         assert set(ran) == {index for index, delay in enumerate(delays) if 500 + delay <= now}
     for index, at in ran.items():
         assert at == next(stop for stop in stops if stop >= 500 + delays[index])
+
+
+def test_a_task_that_fails_is_told_and_the_others_run() -> None:
+    failures: list[Exception] = []
+    ran: list[int] = []
+    timer = Timer(0, failures.append)
+
+    def fail(now_ms: int) -> None:
+        raise ValueError("broken")
+
+    timer.schedule(10, fail, 0)
+    timer.schedule(20, ran.append, 0)
+    assert timer.advance_to(100) == 2
+    assert [str(error) for error in failures] == ["broken"]
+    assert ran == [100]
