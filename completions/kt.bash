@@ -5,7 +5,7 @@ _kt() {
         [[ ${COMP_WORDS[i]} == --bootstrap-server ]] && server="${COMP_WORDS[i+1]}"
     done
     if ((COMP_CWORD == 1)); then
-        words="topics console-producer console-consumer consumer-groups get-offsets dump-log storage sandbox server-start server-stop completion dump-log-segments"
+        words="topics console-producer console-consumer consumer-groups groups transactions get-offsets dump-log storage sandbox server-start server-stop completion dump-log-segments"
     elif [[ $before == --topic ]]; then
         words="$(kt completion --topics ${server:+--bootstrap-server "$server"} 2>/dev/null)"
     elif [[ $before == --*config || $before == --files || $before == -c ]]; then
@@ -17,6 +17,8 @@ _kt() {
             console-producer) words="--bootstrap-server --topic --sync --compression-codec --batch-size --message-send-max-retries --retry-backoff-ms --timeout --request-required-acks --request-timeout-ms --metadata-expiry-ms --max-block-ms --max-memory-bytes --socket-buffer-size --line-reader --reader-property --reader-config --command-property --command-config --transactional-id --transaction-records --json --help --version" ;;
             console-consumer) words="--topic --include --partition --offset --from-beginning --max-messages --timeout-ms --exit-at-end --bootstrap-server --command-config --command-property --isolation-level --group --formatter --formatter-property --formatter-config --key-deserializer --value-deserializer --skip-message-on-error --skip-corrupt --enable-systest-events --json --help --version" ;;
             consumer-groups) words="--list --describe --delete --reset-offsets --delete-offsets --validate-regex --bootstrap-server --group --all-groups --topic --all-topics --offsets --members --state --type --verbose --to-earliest --to-latest --to-current --to-offset --shift-by --by-duration --to-datetime --from-file --dry-run --execute --export --timeout --command-config --lag-time --watch --fail-if --undo-file --no-undo-file --json --help --version" ;;
+            groups) words="--list --bootstrap-server --group-type --protocol --consumer --share --streams --command-config --json --help --version" ;;
+            transactions) words="list describe describe-producers abort find-hanging forceTerminateTransaction --bootstrap-server --command-config --version --json --help" ;;
             get-offsets) words="--bootstrap-server --topic --partitions --topic-partitions --time --exclude-internal-topics --command-config --json --help --version" ;;
             dump-log) words="--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version" ;;
             storage) words="info format version-mapping feature-dependencies random-uuid --json --help" ;;

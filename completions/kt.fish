@@ -114,6 +114,30 @@ complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l no-undo-file 
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l help -d 'Show this text and stop.'
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a groups -d 'List groups of all kinds.'
+complete -c kt -n '__fish_seen_subcommand_from groups' -l list -d 'Print the groups with type and protocol.'
+complete -c kt -n '__fish_seen_subcommand_from groups' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from groups' -l group-type -d 'Only groups of this type.' -x
+complete -c kt -n '__fish_seen_subcommand_from groups' -l protocol -d 'Only groups with this protocol.' -x
+complete -c kt -n '__fish_seen_subcommand_from groups' -l consumer -d 'Only groups of consumers, of either protocol, and those that only commit offsets.'
+complete -c kt -n '__fish_seen_subcommand_from groups' -l share -d 'Only share groups.'
+complete -c kt -n '__fish_seen_subcommand_from groups' -l streams -d 'Only groups of Kafka Streams.'
+complete -c kt -n '__fish_seen_subcommand_from groups' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from groups' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from groups' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from groups' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a transactions -d 'Show transactions and their producers, find those that hang, and end them.'
+complete -c kt -n '__fish_seen_subcommand_from transactions' -a list -d 'List transactional ids.'
+complete -c kt -n '__fish_seen_subcommand_from transactions' -a describe -d 'Show the state of a transactional id.'
+complete -c kt -n '__fish_seen_subcommand_from transactions' -a describe-producers -d 'Show the active producers of a partition.'
+complete -c kt -n '__fish_seen_subcommand_from transactions' -a abort -d 'Abort a transaction that hangs in a partition.'
+complete -c kt -n '__fish_seen_subcommand_from transactions' -a find-hanging -d 'Find transactions that no coordinator will end. Exit status 3 when there are some.'
+complete -c kt -n '__fish_seen_subcommand_from transactions' -a forceTerminateTransaction -d 'End what a transactional id has open, and fence its producer.'
+complete -c kt -n '__fish_seen_subcommand_from transactions' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from transactions' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from transactions' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n '__fish_seen_subcommand_from transactions' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from transactions' -l help -d 'Show this text and stop.'
 complete -c kt -n __fish_use_subcommand -a get-offsets -d 'Print offsets of partitions, by time.'
 complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
 complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l topic -d 'Topics: a regular expression for the whole name. Default: all.' -x -a '(kt completion --topics 2>/dev/null)'

@@ -13,6 +13,8 @@ COMMANDS = {
     "console-producer": "console_producer",
     "console-consumer": "console_consumer",
     "consumer-groups": "consumer_groups",
+    "groups": "groups",
+    "transactions": "transactions",
     "get-offsets": "get_offsets",
     "dump-log": "dump_log",
     "storage": "storage",

@@ -7,11 +7,14 @@ out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options.parser import Args, did_you_mean
 from kafkatools.options.table import Command, Option, all_options
+
+_NEGATIVE = re.compile(r"-[0-9]+(?:\.[0-9]+)?", re.ASCII)
 
 
 def parse_argparse4j(command: Command, arguments: Sequence[str]) -> tuple[Command, Args]:
@@ -23,9 +26,9 @@ def parse_argparse4j(command: Command, arguments: Sequence[str]) -> tuple[Comman
         if argument == "--" or argument == "-" or not argument.startswith("-"):
             if not command.subcommands:
                 raise _error(command, f"unrecognized arguments: '{argument}'")
-            return _parse_subcommand(command, argument, arguments[position + 1 :])
+            return _parse_subcommand(command, args, argument, arguments[position + 1 :])
         position = _take_option(command, args, arguments, position)
-        if args.help:
+        if args.help or args.given("version"):
             return command, args
     if command.subcommands:
         raise _error(command, "too few arguments")
@@ -33,7 +36,7 @@ def parse_argparse4j(command: Command, arguments: Sequence[str]) -> tuple[Comman
     return command, args
 
 
-def _parse_subcommand(command: Command, name: str, rest: Sequence[str]) -> tuple[Command, Args]:
+def _parse_subcommand(command: Command, outer: Args, name: str, rest: Sequence[str]) -> tuple[Command, Args]:
     found = command.subcommand(name)
     if found is None:
         import difflib
@@ -43,7 +46,9 @@ def _parse_subcommand(command: Command, name: str, rest: Sequence[str]) -> tuple
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"Did you mean: {near[0]}" if near else ""
         raise _error(command, f"invalid choice: '{name}' (choose from {choices})", hint)
-    return parse_argparse4j(found._replace(program=command.program), rest)
+    chosen, args = parse_argparse4j(found._replace(program=command.program), rest)
+    args.stand_behind(outer)
+    return chosen, args
 
 
 def _error(command: Command, message: str, hint: str = "") -> UsageError:
@@ -72,7 +77,7 @@ def _take_option(command: Command, args: Args, arguments: Sequence[str], positio
         return position + 1
     position += 1
     if not equals:
-        if position >= len(arguments) or arguments[position].startswith("-"):
+        if position >= len(arguments) or _is_option_like(arguments[position]):
             raise _error(command, f"argument {spelled(option)}: expected one argument")
         attached = arguments[position]
         position += 1
@@ -81,6 +86,11 @@ def _take_option(command: Command, args: Args, arguments: Sequence[str], positio
     except ValueError:
         raise _error(command, f"argument {spelled(option)}: could not convert '{attached}' to a number") from None
     return position
+
+
+def _is_option_like(argument: str) -> bool:
+    """A negative number is a value, since no option looks like one."""
+    return argument.startswith("-") and not _NEGATIVE.fullmatch(argument)
 
 
 def _find(command: Command, name: str) -> Option | None:

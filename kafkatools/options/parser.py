@@ -20,12 +20,14 @@ class Args:
     """The values of one command line, by the option's long name with `-` and `.` turned into `_`.
 
     An option that was not given has its default (an empty list when it is repeatable, False when it takes no value).
+    A subcommand also finds the options that stood in front of it.
     """
 
     def __init__(self, command: Command) -> None:
         self.command = command
         self.operand: str | None = None
         self._given: list[str] = []
+        self._outer: Args | None = None
         self._values: dict[str, Any] = {}
         for option in all_options(command):
             if not option.value:
@@ -39,6 +41,9 @@ class Args:
         values: dict[str, Any] = self.__dict__.get("_values", {})
         if name in values:
             return values[name]
+        outer = self.__dict__.get("_outer")
+        if outer is not None:
+            return getattr(outer, name)
         raise AttributeError(f"the command has no option --{name.replace('_', '-')}")
 
     def given(self, name: str) -> bool:
@@ -48,6 +53,11 @@ class Args:
     def given_names(self) -> list[str]:
         """Long names of the options on the command line, in order."""
         return list(self._given)
+
+    def stand_behind(self, outer: Args) -> None:
+        """These are a subcommand's values; the options in front of it are `outer`'s. `--json` may stand in either."""
+        self._outer = outer
+        self._values["json"] = self._values["json"] or outer.json
 
     def note(self, option: Option, text: str | None) -> None:
         """Notes one occurrence of an option; the value is converted. ValueError when it cannot be."""

@@ -112,6 +112,10 @@ class ClassicMember(GroupClient):
             answer = self.call(ApiKey.OFFSET_COMMIT, 8, fields)
             assert int(answer.topics[0].partitions[0].error_code) == 0, answer
 
+    def leave(self) -> None:
+        """Leaves the group."""
+        self.call(ApiKey.LEAVE_GROUP, 2, {"group_id": self.group_id, "member_id": self.member_id})
+
 
 class ConsumerMember(GroupClient):
     """The only member of a group of the consumer protocol (KIP-848). `heartbeat` keeps it alive."""
@@ -164,6 +168,21 @@ class ConsumerMember(GroupClient):
         """Leaves the group."""
         self.epoch = -1
         self.heartbeat()
+
+
+def visit_share_group(bootstrap: str, group_id: str, member_id: str, topic: str) -> None:
+    """Makes a share group: a member joins and leaves."""
+    with GroupClient(bootstrap) as client:
+        client.find_coordinator(group_id)
+        for epoch, topics in ((0, (topic,)), (-1, None)):
+            fields = {
+                "group_id": group_id,
+                "member_id": member_id,
+                "member_epoch": epoch,
+                "subscribed_topic_names": topics,
+            }
+            answer = client.call(ApiKey.SHARE_GROUP_HEARTBEAT, 1, fields)
+            assert int(answer.error_code) == 0, answer
 
 
 def _text(text: str) -> bytes:

@@ -1,0 +1,104 @@
+"""kt groups: what kafka-groups.sh does (org.apache.kafka.tools.GroupsCommand): groups of all kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    Option,
+    Refusal,
+    Requirement,
+    client_settings,
+    command_config,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.groups import GroupListing
+
+_TYPES = ("classic", "consumer", "share", "streams")
+_LEAST_WIDTH = 20
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Lists the groups that pass the filters."""
+    if args.group_type is not None and args.group_type.lower() not in _TYPES:
+        raise UsageError("--group-type must be a valid group type.")
+    settings = client_settings(args)
+    bootstrap = console.connect(args)
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.groups import list_groups
+    from kafkatools.options.patterns import java_map_order
+
+    with AdminClient(bootstrap, settings, console.clock) as admin:
+        found = list_groups(admin)
+    if found.errors and not found.groups:
+        raise next(iter(found.errors.values()))
+    by_name = {group.group_id: group for group in found.groups if _takes(args, group)}
+    if args.json:
+        _print_json(console, sorted(by_name.values()))
+    else:
+        _print_table(console, [by_name[name] for name in java_map_order(by_name)])
+    for node, error in found.errors.items():
+        console.error(f"{args.command.error_prefix}broker {node}: {error}")
+    return ExitStatus.FAILED if found.errors else ExitStatus.OK
+
+
+def _takes(args: Args, group: GroupListing) -> bool:
+    """GroupsCommand.combinedFilter."""
+    if args.group_type is not None or args.protocol is not None:
+        has_type = args.group_type is None or group.type.lower() == args.group_type.lower()
+        return has_type and (args.protocol is None or group.protocol_type == args.protocol)
+    if args.consumer:
+        return group.protocol_type in ("consumer", "") or group.type == "Consumer"
+    if args.share or args.streams:
+        return group.type == ("Share" if args.share else "Streams")
+    return True
+
+
+def _print_table(console: Console, groups: Sequence[GroupListing]) -> None:
+    rows = [(group.group_id, "" if group.type == "Unknown" else group.type, group.protocol_type) for group in groups]
+    width = max([_LEAST_WIDTH, *(len(cell) for row in rows for cell in row)])
+    cell = f"%-{width}s"
+    console.print(f"{cell} {cell} {cell}" % ("GROUP", "TYPE", "PROTOCOL"))
+    for row in rows:
+        console.print(f"{cell} {cell} {cell} " % row)
+
+
+def _print_json(console: Console, groups: Sequence[GroupListing]) -> None:
+    from kafkatools.output import json_line
+
+    for group in groups:
+        row = {"group": group.group_id, "type": group.type, "state": group.state, "protocol": group.protocol_type}
+        console.print(json_line(row))
+
+
+COMMAND = Command(
+    "groups",
+    "List groups of all kinds.",
+    options=(
+        Option("--list", "Print the groups with type and protocol."),
+        BOOTSTRAP_SERVER,
+        Option("--group-type", "Only groups of this type.", value="TYPE", choices=_TYPES),
+        Option("--protocol", "Only groups with this protocol.", value="PROTOCOL"),
+        Option("--consumer", "Only groups of consumers, of either protocol, and those that only commit offsets."),
+        Option("--share", "Only share groups."),
+        Option("--streams", "Only groups of Kafka Streams."),
+        command_config(),
+    ),
+    run=run,
+    rules=(
+        Requirement(("list",), message="Command must include exactly one action: --list."),
+        Refusal("consumer", ("group-type", "protocol", "share", "streams")),
+        Refusal("share", ("consumer", "group-type", "protocol", "streams")),
+        Refusal("streams", ("consumer", "group-type", "protocol", "share")),
+    ),
+    error_prefix="Error while executing groups command : ",
+    missing_bootstrap="Missing required option(s) [bootstrap-server]",
+    examples=("kt groups --list", "kt groups --list --consumer --json"),
+)

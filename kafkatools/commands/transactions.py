@@ -1,0 +1,462 @@
+"""kt transactions: what kafka-transactions.sh does (org.apache.kafka.tools.TransactionsCommand).
+
+--bootstrap-server and --command-config stand in front of the subcommand, as with Kafka's tool. Before a transaction is
+aborted, or an id's producer fenced, it is made sure that there is one: a marker for a producer that has none would
+fence it for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import (
+    ARGPARSE4J,
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    Option,
+    client_settings,
+    command_config,
+    java_int,
+    java_long,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.transactions import OpenTransaction, ProducerState
+    from kafkatools.core.errors import KafkaError
+
+TopicPartition = tuple[str, int]
+Action = Callable[["Console", Args, "AdminClient"], ExitStatus]
+
+_PROGRAM = "kafka-transactions.sh"
+_MORE = "Enable debug logging for additional detail."
+_NO_IDENTITY = (
+    "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or above) or with "
+    "--producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
+)
+_NO_SCOPE = "The `find-hanging` command requires either --topic or --broker-id to limit the scope of the search"
+
+
+def _with_admin(action: Action) -> Callable[[Console, Args], ExitStatus]:
+    def run(console: Console, args: Args) -> ExitStatus:
+        settings = client_settings(args)
+        bootstrap = console.connect(args)
+        from kafkatools.core.admin.client import AdminClient
+
+        with AdminClient(bootstrap, settings, console.clock) as admin:
+            return action(console, args, admin)
+
+    return run
+
+
+def _failure(what: str, error: KafkaError) -> CommandError:
+    return CommandError(f"{what}: {error}{'' if str(error).endswith('.') else '.'} {_MORE}")
+
+
+def _show(console: Console, args: Args, columns: Sequence[str], keys: Sequence[str], rows: Iterable[Any]) -> None:
+    """Kafka's table (prettyPrintTable), or an object a row. `None` is shown as None and null."""
+    found = [tuple(row) for row in rows]
+    if args.json:
+        from kafkatools.output import json_line
+
+        for row in found:
+            console.print(json_line(dict(zip(keys, row, strict=True))))
+        return
+    texts = [[_text(cell) for cell in row] for row in found]
+    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
+    for line in [list(columns), *texts]:
+        console.print("".join(cell.ljust(width) + "\t" for cell, width in zip(line, widths, strict=True)))
+
+
+def _text(cell: Any) -> str:
+    """A cell; partitions are joined."""
+    if isinstance(cell, list):
+        return ",".join(f"{one['topic']}-{one['partition']}" for one in cell)
+    return str(cell)
+
+
+# -- list, describe --
+
+
+def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    from kafkatools.core.admin.transactions import list_transactions
+
+    duration_ms = -1 if args.duration_filter is None else args.duration_filter
+    found = list_transactions(admin, duration_ms=duration_ms, pattern=args.transactional_id_pattern)
+    for node, error in found.errors.items():
+        message = f"Failed to list transactions: broker {node}: {error} {_MORE}"
+        if not found.transactions:
+            raise CommandError(message)
+        console.error(message)
+    columns = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
+    _show(console, args, columns, ("transactional_id", "coordinator", "producer_id", "state"), found.transactions)
+    return ExitStatus.FAILED if found.errors else ExitStatus.OK
+
+
+def _describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    from kafkatools.core.admin.transactions import describe_transactions
+    from kafkatools.core.errors import KafkaError, TransactionalIdNotFound
+
+    wanted = args.transactional_id
+    found = describe_transactions(admin, [wanted])[wanted]
+    what = f"Failed to describe transaction state of transactional-id `{wanted}`"
+    if isinstance(found, TransactionalIdNotFound):
+        reason = f"DescribeTransactions request for transactionalId `{wanted}` failed because the ID could not be found"
+        raise CommandError(f"{what}: {reason}. {_MORE}")
+    if isinstance(found, KafkaError):
+        raise _failure(what, found)
+    duration_ms = None if found.start_ms is None else console.clock.wall_ms() - found.start_ms
+    partitions = [{"topic": topic, "partition": partition} for topic, partition in found.partitions]
+    row = (
+        found.coordinator,
+        found.transactional_id,
+        found.producer_id,
+        found.producer_epoch,
+        found.state,
+        found.timeout_ms,
+        found.start_ms,
+        duration_ms,
+        partitions,
+    )
+    _show(console, args, _DESCRIPTION, _DESCRIPTION_KEYS, [row])
+    return ExitStatus.OK
+
+
+_DESCRIPTION = (
+    "CoordinatorId",
+    "TransactionalId",
+    "ProducerId",
+    "ProducerEpoch",
+    "TransactionState",
+    "TransactionTimeoutMs",
+    "CurrentTransactionStartTimeMs",
+    "TransactionDurationMs",
+    "TopicPartitions",
+)
+_DESCRIPTION_KEYS = (
+    "coordinator",
+    "transactional_id",
+    "producer_id",
+    "producer_epoch",
+    "state",
+    "timeout_ms",
+    "start_ms",
+    "duration_ms",
+    "partitions",
+)
+
+# -- producers --
+
+
+def _producers(admin: AdminClient, partition: TopicPartition, broker: int | None, what: str) -> list[ProducerState]:
+    """The producers of one partition. Raises CommandError."""
+    from kafkatools.core.admin.transactions import describe_producers
+    from kafkatools.core.errors import KafkaError
+
+    if broker is not None:
+        _ensure_broker(admin, broker)
+    found = describe_producers(admin, [partition], broker)[partition]
+    if isinstance(found, KafkaError):
+        raise _failure(what, found)
+    return found
+
+
+def _ensure_broker(admin: AdminClient, broker: int) -> None:
+    brokers = admin.brokers()
+    if broker not in brokers:
+        raise CommandError(f"There is no broker {broker}; there are {', '.join(map(str, brokers))}")
+
+
+def _describe_producers(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    where = "leader" if args.broker_id is None else f"broker {args.broker_id}"
+    what = f"Failed to describe producers for partition {args.topic}-{args.partition} on {where}"
+    rows = [
+        (
+            one.producer_id,
+            one.producer_epoch,
+            one.coordinator_epoch,
+            one.last_sequence,
+            one.last_timestamp,
+            one.transaction_start_offset if one.transaction_start_offset >= 0 else None,
+        )
+        for one in _producers(admin, (args.topic, args.partition), args.broker_id, what)
+    ]
+    _show(console, args, _PRODUCER, _PRODUCER_KEYS, rows)
+    return ExitStatus.OK
+
+
+_PRODUCER = (
+    "ProducerId",
+    "ProducerEpoch",
+    "LatestCoordinatorEpoch",
+    "LastSequence",
+    "LastTimestamp",
+    "CurrentTransactionStartOffset",
+)
+_PRODUCER_KEYS = (
+    "producer_id",
+    "producer_epoch",
+    "coordinator_epoch",
+    "last_sequence",
+    "last_timestamp",
+    "transaction_start_offset",
+)
+
+# -- abort --
+
+
+def _prepare_abort(console: Console, args: Args) -> ExitStatus:
+    """What can be seen without a broker is looked at first."""
+    if args.start_offset is None and args.producer_id is None:
+        raise UsageError(_NO_IDENTITY)
+    others = [name for name in ("producer-id", "producer-epoch", "coordinator-epoch") if args.given(name)]
+    if args.start_offset is not None and others:
+        raise UsageError(f"--start-offset names the transaction; --{others[0]} would be ignored")
+    for name in ("producer_epoch", "coordinator_epoch"):
+        if args.start_offset is None and getattr(args, name) is None:
+            raise UsageError(f"Missing required argument --{name.replace('_', '-')}")
+    return _with_admin(_abort)(console, args)
+
+
+def _abort(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    from kafkatools.core.admin.transactions import abort_transaction
+
+    partition = (args.topic, args.partition)
+    producer_id, producer_epoch, coordinator_epoch = _identity(args, admin, partition)
+    error = abort_transaction(admin, partition, producer_id, producer_epoch, max(0, coordinator_epoch))
+    if error is not None:
+        raise _failure(f"Failed to abort transaction of producer {producer_id} on {args.topic}-{args.partition}", error)
+    if args.json:
+        from kafkatools.output import json_line
+
+        row = {"topic": args.topic, "partition": args.partition, "producer_id": producer_id, "aborted": True}
+        console.print(json_line(row))
+    return ExitStatus.OK
+
+
+def _identity(args: Args, admin: AdminClient, partition: TopicPartition) -> tuple[int, int, int]:
+    """Producer id, its epoch and the coordinator's, of a transaction that is open. Raises CommandError.
+
+    Brokers before 3.0 cannot tell; then the three options are believed.
+    """
+    from kafkatools.core.admin.transactions import describe_producers
+    from kafkatools.core.errors import UnsupportedVersion
+
+    topic, index = partition
+    what = f"Failed to validate producer state for partition {topic}-{index}"
+    if args.start_offset is not None:
+        for one in _producers(admin, partition, None, what):
+            if one.transaction_start_offset == args.start_offset:
+                return one.producer_id, one.producer_epoch, one.coordinator_epoch
+        raise CommandError(
+            f"Could not find any open transactions starting at offset {args.start_offset} on partition {topic}-{index}"
+        )
+    given = (args.producer_id, args.producer_epoch, args.coordinator_epoch)
+    if isinstance(describe_producers(admin, [partition])[partition], UnsupportedVersion):
+        return given
+    for one in _producers(admin, partition, None, what):
+        is_open = one.transaction_start_offset >= 0
+        if is_open and (one.producer_id, one.producer_epoch) == given[:2]:
+            return given
+    raise CommandError(
+        f"Could not find any open transaction of producer {args.producer_id} with epoch {args.producer_epoch} on "
+        f"partition {topic}-{index}"
+    )
+
+
+def _force_terminate(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    from kafkatools.core.admin.transactions import force_terminate
+
+    error = force_terminate(admin, args.transactionalId)
+    if error is not None:
+        raise _failure(f"Failed to terminate the transaction of transactional-id `{args.transactionalId}`", error)
+    if args.json:
+        from kafkatools.output import json_line
+
+        console.print(json_line({"transactional_id": args.transactionalId, "terminated": True}))
+    return ExitStatus.OK
+
+
+# -- find hanging --
+
+
+def _prepare_find_hanging(console: Console, args: Args) -> ExitStatus:
+    if args.topic is None and args.broker_id is None:
+        raise UsageError(_NO_SCOPE)
+    if args.partition is not None and args.topic is None:
+        raise UsageError("The --partition argument requires --topic to be provided")
+    return _with_admin(_find_hanging)(console, args)
+
+
+def _find_hanging(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    from kafkatools.core.admin.transactions import find_hanging
+
+    if args.broker_id is not None:
+        _ensure_broker(admin, args.broker_id)
+    found = find_hanging(admin, _partitions(args, admin), args.max_transaction_timeout * 60_000, args.broker_id)
+    for (topic, partition), error in sorted(found.errors.items()):
+        console.error(f"Failed to describe producers for partition {topic}-{partition}: {error}")
+    now_ms = console.clock.wall_ms()
+    _show(console, args, _HANGING, _HANGING_KEYS, [_hanging_row(args, one, now_ms) for one in found.transactions])
+    if found.transactions:
+        return ExitStatus.FINDINGS
+    return ExitStatus.FAILED if found.errors else ExitStatus.OK
+
+
+def _hanging_row(args: Args, one: OpenTransaction, now_ms: int) -> tuple[Any, ...]:
+    producer = one.producer
+    age_ms = now_ms - producer.last_timestamp
+    return (
+        one.topic,
+        one.partition,
+        producer.producer_id,
+        producer.producer_epoch,
+        producer.coordinator_epoch,
+        producer.transaction_start_offset,
+        producer.last_timestamp,
+        age_ms if args.json else age_ms // 60_000,
+    )
+
+
+_HANGING = (
+    "Topic",
+    "Partition",
+    "ProducerId",
+    "ProducerEpoch",
+    "CoordinatorEpoch",
+    "StartOffset",
+    "LastTimestamp",
+    "Duration(min)",
+)
+_HANGING_KEYS = (
+    "topic",
+    "partition",
+    "producer_id",
+    "producer_epoch",
+    "coordinator_epoch",
+    "start_offset",
+    "last_timestamp",
+    "duration_ms",
+)
+
+
+def _partitions(args: Args, admin: AdminClient) -> list[TopicPartition]:
+    """The partitions to look at: of one topic or of all, with a replica on the broker if one is given."""
+    from kafkatools.core.admin.topics import describe_topics, list_topics
+
+    if args.partition is not None:
+        return [(args.topic, args.partition)]
+    names = [args.topic] if args.topic is not None else [listing.name for listing in list_topics(admin)]
+    described = describe_topics(admin, names=names) if names else {}
+    for topic in described.values():
+        if topic.error is not None:
+            raise _failure(f"Failed to describe {len(names)} topics", topic.error)
+    return [
+        (name, part.partition)
+        for name, topic in described.items()
+        for part in topic.partitions
+        if args.broker_id is None or args.broker_id in part.replicas
+    ]
+
+
+# -- the table --
+
+
+def _java_short(text: str) -> int:
+    number = java_int(text)
+    if not -(1 << 15) <= number < 1 << 15:
+        raise ValueError(text)
+    return number
+
+
+_TOPIC = Option("--topic", "The topic.", value="TOPIC", required=True)
+_PARTITION = Option("--partition", "The partition.", value="NUMBER", type=java_int, required=True)
+_BROKER = Option("--broker-id", "Ask this replica in place of the leader.", value="ID", type=java_int)
+
+
+def _subcommand(
+    name: str, summary: str, options: tuple[Option, ...], run: Callable[[Console, Args], ExitStatus]
+) -> Command:
+    missing = f"{_PROGRAM}: error: argument --bootstrap-server is required"
+    return Command(name, summary, options, run, ARGPARSE4J, missing_bootstrap=missing)
+
+
+COMMAND = Command(
+    "transactions",
+    "Show transactions and their producers, find those that hang, and end them.",
+    options=(
+        BOOTSTRAP_SERVER,
+        command_config(),
+        Option("--version", "Show the version of Apache Kafka whose tool this is, and stop.", aliases=("-v",)),
+    ),
+    style=ARGPARSE4J,
+    program=_PROGRAM,
+    needs_arguments=False,
+    subcommands=(
+        _subcommand(
+            "list",
+            "List transactional ids.",
+            (
+                Option("--duration-filter", "Only those running for more ms than this.", value="MS", type=java_long),
+                Option("--transactional-id-pattern", "Only ids that match this (RE2 syntax).", value="REGEX"),
+            ),
+            _with_admin(_list),
+        ),
+        _subcommand(
+            "describe",
+            "Show the state of a transactional id.",
+            (Option("--transactional-id", "The id.", value="ID", required=True),),
+            _with_admin(_describe),
+        ),
+        _subcommand(
+            "describe-producers",
+            "Show the active producers of a partition.",
+            (_BROKER, _TOPIC, _PARTITION),
+            _with_admin(_describe_producers),
+        ),
+        _subcommand(
+            "abort",
+            "Abort a transaction that hangs in a partition.",
+            (
+                _PARTITION,
+                _TOPIC,
+                Option("--start-offset", "The offset at which it began.", value="OFFSET", type=java_long),
+                Option("--producer-id", "Its producer (brokers before 3.0).", value="ID", type=java_long),
+                Option("--producer-epoch", "The producer's epoch.", value="EPOCH", type=_java_short),
+                Option("--coordinator-epoch", "The coordinator's epoch.", value="EPOCH", type=java_int),
+            ),
+            _prepare_abort,
+        ),
+        _subcommand(
+            "find-hanging",
+            "Find transactions that no coordinator will end. Exit status 3 when there are some.",
+            (
+                Option("--broker-id", "Look at the partitions of this broker.", value="ID", type=java_int),
+                Option(
+                    "--max-transaction-timeout",
+                    "How many minutes a transaction may last.",
+                    value="MINUTES",
+                    type=java_int,
+                    default=15,
+                ),
+                Option("--topic", "Look at this topic only.", value="TOPIC"),
+                Option("--partition", "Look at this partition only.", value="NUMBER", type=java_int),
+            ),
+            _prepare_find_hanging,
+        ),
+        _subcommand(
+            "forceTerminateTransaction",
+            "End what a transactional id has open, and fence its producer.",
+            (Option("--transactionalId", "The id.", value="ID", required=True),),
+            _with_admin(_force_terminate),
+        ),
+    ),
+    examples=(
+        "kt transactions --bootstrap-server localhost:9092 list",
+        "kt transactions find-hanging --topic orders",
+    ),
+)

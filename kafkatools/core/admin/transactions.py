@@ -1,0 +1,287 @@
+"""Transactions: list, describe, the producers of partitions, abort, find those that hang (KafkaAdminClient, KIP-664).
+
+Every function gives a result or an error for each broker, transactional id or partition asked; nothing is dropped.
+A transaction hangs when a partition holds it open for longer than any may last and no coordinator knows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.coordinators import TRANSACTION, CoordinatorRequest, ask_coordinators, one_key_each
+from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
+from kafkatools.core.errors import KafkaError, Timeout, TransactionalIdNotFound, UnsupportedVersion
+from kafkatools.core.net.requests import Answer, Question
+from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.plans import to_ms
+
+TopicPartition = tuple[str, int]
+
+NO_OFFSET = -1
+_FIRST_LIST_WITH_DURATION = 1
+_FIRST_LIST_WITH_PATTERN = 2
+_PARTITIONS_A_REQUEST = 500
+
+
+class TransactionListing(NamedTuple):
+    """A transactional id in a list, with the broker that coordinates it. States are Kafka's (`Ongoing`, ...)."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+class TransactionListings(NamedTuple):
+    """Transactional ids of all brokers, sorted, and the brokers that could not be asked."""
+
+    transactions: list[TransactionListing]
+    errors: dict[int, KafkaError]
+
+
+class TransactionDescription(NamedTuple):
+    """A transactional id. `start_ms` is None when it never had a transaction."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    start_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+
+
+class ProducerState(NamedTuple):
+    """An active producer of a partition. The epoch of the coordinator and the offset at which a transaction began are
+    -1 when there is none."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    transaction_start_offset: int
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that is open in a partition."""
+
+    topic: str
+    partition: int
+    producer: ProducerState
+
+
+def list_transactions(
+    admin: AdminClient,
+    *,
+    states: Collection[str] = (),
+    producer_ids: Collection[int] = (),
+    duration_ms: int = -1,
+    pattern: str | None = None,
+) -> TransactionListings:
+    """What the coordinators know. `duration_ms`: only those running longer; `pattern`: only ids that it (RE2) matches.
+
+    Raises KafkaError when no broker can be asked for the brokers.
+    """
+
+    def fields(version: int) -> dict[str, Any]:
+        wanted: dict[str, Any] = {"state_filters": tuple(states), "producer_id_filters": tuple(producer_ids)}
+        if version >= _FIRST_LIST_WITH_DURATION:
+            wanted["duration_filter"] = duration_ms
+        elif duration_ms >= 0:
+            raise UnsupportedVersion("The broker is too old to filter transactions by duration")
+        if version >= _FIRST_LIST_WITH_PATTERN:
+            wanted["transactional_id_pattern"] = pattern
+        elif pattern:
+            raise UnsupportedVersion("The broker is too old to filter transactions by a pattern")
+        return wanted
+
+    def once(nodes: list[int], deadline_ms: int) -> dict[int, Any]:
+        questions = [Question(node, ApiKey.LIST_TRANSACTIONS, fields) for node in nodes]
+        answers = admin.ask_all(questions, deadline_ms)
+        return {node: _listed(node, answer) for node, answer in zip(nodes, answers, strict=True)}
+
+    results = admin.retry_items(admin.brokers(), once, may_retry=lambda error: not isinstance(error, Timeout))
+    found = [one for result in results.values() if not isinstance(result, KafkaError) for one in result]
+    errors = {node: result for node, result in results.items() if isinstance(result, KafkaError)}
+    return TransactionListings(sorted(found), errors)
+
+
+def _listed(node: int, answer: Answer) -> list[TransactionListing] | KafkaError:
+    error = answer.error or error_of(answer.entity.error_code)
+    if error is not None:
+        return error
+    return [
+        TransactionListing(one.transactional_id, node, one.producer_id, one.transaction_state)
+        for one in answer.entity.transaction_states
+    ]
+
+
+def describe_transactions(
+    admin: AdminClient, transactional_ids: Iterable[str]
+) -> dict[str, TransactionDescription | KafkaError]:
+    """Transactional ids; TransactionalIdNotFound for one that its coordinator does not know."""
+    request = CoordinatorRequest(
+        ApiKey.DESCRIBE_TRANSACTIONS, lambda keys, version: {"transactional_ids": tuple(keys)}, _read_descriptions
+    )
+    return ask_coordinators(admin, transactional_ids, request, TRANSACTION)
+
+
+def _read_descriptions(answer: Answer, keys: list[str]) -> dict[str, TransactionDescription | KafkaError]:
+    return {
+        one.transactional_id: error_of(one.error_code) or _description(one, answer.node)
+        for one in answer.entity.transaction_states
+    }
+
+
+def _description(found: Any, node: int) -> TransactionDescription:
+    start = found.transaction_start_time
+    start_ms = NO_OFFSET if start is None else to_ms(start)
+    return TransactionDescription(
+        found.transactional_id,
+        node,
+        found.producer_id,
+        found.producer_epoch,
+        found.transaction_state,
+        to_ms(found.transaction_timeout),
+        start_ms if start_ms >= 0 else None,
+        tuple((topic.topic, partition) for topic in found.topics for partition in topic.partitions),
+    )
+
+
+def describe_producers(
+    admin: AdminClient, partitions: Iterable[TopicPartition], broker: int | None = None
+) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
+    """The active producers of each partition, as its leader knows them, or this broker."""
+    results: dict[TopicPartition, list[ProducerState] | KafkaError] = {}
+    wanted = list(dict.fromkeys(partitions))
+    for start in range(0, len(wanted), _PARTITIONS_A_REQUEST):
+        chunk = wanted[start : start + _PARTITIONS_A_REQUEST]
+        if broker is None:
+            request = LeaderRequest(ApiKey.DESCRIBE_PRODUCERS, lambda keys, left_ms: _topics(keys), _read_producers)
+            results.update(ask_leaders(admin, chunk, request))
+            continue
+        answer = admin.ask_all([Question(broker, ApiKey.DESCRIBE_PRODUCERS, _topics(chunk))], admin.deadline_ms())[0]
+        found = dict.fromkeys(chunk, answer.error) if answer.error is not None else _read_producers(answer.entity)
+        results.update(found)
+    return results
+
+
+def _topics(partitions: Sequence[TopicPartition]) -> dict[str, Any]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return {"topics": [{"name": name, "partition_indexes": tuple(indexes)} for name, indexes in topics.items()]}
+
+
+def _read_producers(entity: Any) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
+    return {
+        (topic.name, part.partition_index): error_of(part.error_code, part.error_message)
+        or [
+            ProducerState(
+                one.producer_id,
+                one.producer_epoch,
+                one.last_sequence,
+                one.last_timestamp,
+                one.coordinator_epoch,
+                one.current_txn_start_offset,
+            )
+            for one in part.active_producers
+        ]
+        for topic in entity.topics
+        for part in topic.partitions
+    }
+
+
+def abort_transaction(
+    admin: AdminClient, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
+) -> KafkaError | None:
+    """Write an abort marker into the partition (WriteTxnMarkers to its leader, which needs CLUSTER_ACTION)."""
+    topic, index = partition
+    marker = {
+        "producer_id": producer_id,
+        "producer_epoch": producer_epoch,
+        "transaction_result": False,
+        "coordinator_epoch": coordinator_epoch,
+        "topics": [{"name": topic, "partition_indexes": (index,)}],
+    }
+
+    def read(entity: Any) -> dict[TopicPartition, Any]:
+        return {
+            (found.name, part.partition_index): error_of(part.error_code) or "written"
+            for one in entity.markers
+            for found in one.topics
+            for part in found.partitions
+        }
+
+    request = LeaderRequest(ApiKey.WRITE_TXN_MARKERS, lambda keys, left_ms: {"markers": [marker]}, read)
+    found = ask_leaders(admin, [partition], request)[partition]
+    return found if isinstance(found, KafkaError) else None
+
+
+def force_terminate(admin: AdminClient, transactional_id: str) -> KafkaError | None:
+    """End what a transactional id has open and fence its producer (InitProducerId, as fenceProducers does).
+
+    An id that its coordinator does not know is TransactionalIdNotFound: asking for it would make it.
+    """
+    known = describe_transactions(admin, [transactional_id])[transactional_id]
+    if isinstance(known, TransactionalIdNotFound):
+        return known
+
+    def build(key: str, version: int) -> dict[str, Any]:
+        return {"transactional_id": key, "transaction_timeout": admin.config.request_timeout_ms}
+
+    def read(answer: Answer, key: str) -> Any:
+        return error_of(answer.entity.error_code) or "fenced"
+
+    request = one_key_each(ApiKey.INIT_PRODUCER_ID, build, read)
+    found = ask_coordinators(admin, [transactional_id], request, TRANSACTION)[transactional_id]
+    return found if isinstance(found, KafkaError) else None
+
+
+class HangingTransactions(NamedTuple):
+    """Transactions that hang, sorted, and the partitions whose producers could not be told."""
+
+    transactions: list[OpenTransaction]
+    errors: dict[TopicPartition, KafkaError]
+
+
+def find_hanging(
+    admin: AdminClient, partitions: Iterable[TopicPartition], max_timeout_ms: int, broker: int | None = None
+) -> HangingTransactions:
+    """Transactions open for more than `max_timeout_ms` that no coordinator will end.
+
+    Raises KafkaError when the coordinators cannot be asked: then none can be said to hang.
+    """
+    producers = describe_producers(admin, partitions, broker)
+    now_ms = admin.clock.wall_ms()
+    errors = {key: found for key, found in producers.items() if isinstance(found, KafkaError)}
+    candidates = [
+        OpenTransaction(*key, one)
+        for key, found in producers.items()
+        if not isinstance(found, KafkaError)
+        for one in found
+        if one.transaction_start_offset >= 0 and now_ms - one.last_timestamp > max_timeout_ms
+    ]
+    if candidates:
+        known = _known_partitions(admin, {one.producer.producer_id for one in candidates})
+        candidates = [one for one in candidates if (one.topic, one.partition) not in known[one.producer.producer_id]]
+    return HangingTransactions(sorted(candidates), errors)
+
+
+def _known_partitions(admin: AdminClient, producer_ids: Collection[int]) -> Mapping[int, set[TopicPartition]]:
+    """The partitions in which coordinators still mean to write the markers of these producers."""
+    known: dict[int, set[TopicPartition]] = {producer_id: set() for producer_id in producer_ids}
+    listings = list_transactions(admin, producer_ids=producer_ids)
+    if listings.errors:
+        raise next(iter(listings.errors.values()))
+    ids = {one.transactional_id: one.producer_id for one in listings.transactions if one.producer_id in known}
+    for transactional_id, found in describe_transactions(admin, ids).items():
+        if isinstance(found, TransactionDescription):
+            known[ids[transactional_id]].update(found.partitions)
+        elif not isinstance(found, TransactionalIdNotFound):
+            raise found
+    return known
