@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -13,11 +16,32 @@ from support.group_members import (
     RANGE,
     java_member,
     librdkafka_member,
+    new_topic,
+    our_member,
     share_with,
 )
+from support.raw_client import RawClient
 from support.requirements import require
 
+from kafkatools.core.consumer.consumer import Consumer
+from kafkatools.core.consumer.group_subscription import RebalanceListener, SubscriptionPattern
+from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.core.errors import CommitFailed, InvalidRegularExpression
+from kafkatools.core.protocol.api_versions import ApiKey
+
 pytestmark = pytest.mark.real_kafka
+# Members of the consumer protocol hear of a rebalance with a heartbeat, by default every 5 s.
+QUICK = {"group.consumer.min.heartbeat.interval.ms": "100", "group.consumer.heartbeat.interval.ms": "200"}
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    """One node whose members hear of everything soon."""
+    assert kafka_jars
+    made = ApacheKafka(tmp_path_factory.mktemp("groups"), settings=QUICK)
+    made.start()
+    yield made
+    made.stop()
 
 
 @pytest.mark.parametrize(
@@ -33,9 +57,9 @@ pytestmark = pytest.mark.real_kafka
     ids=["eager", "cooperative", "consumer"],
 )
 def test_a_java_member_and_ours_share_a_topic(
-    real_kafka: ApacheKafka, args: tuple[str, ...], settings: dict[str, Any]
+    cluster: ApacheKafka, args: tuple[str, ...], settings: dict[str, Any]
 ) -> None:
-    share_with(real_kafka.bootstrap, java_member, *args, **settings)
+    share_with(cluster.bootstrap, java_member, *args, **settings)
 
 
 @pytest.mark.clients
@@ -48,8 +72,132 @@ def test_a_java_member_and_ours_share_a_topic(
     ids=["cooperative", "consumer"],
 )
 def test_a_librdkafka_member_and_ours_share_a_topic(
-    real_kafka: ApacheKafka, args: tuple[str, ...], settings: dict[str, Any]
+    cluster: ApacheKafka, args: tuple[str, ...], settings: dict[str, Any]
 ) -> None:
     if subprocess.run([CLIENTS_PYTHON, "-c", "import confluent_kafka"], capture_output=True, check=False).returncode:
         require(f"{CLIENTS_PYTHON} has no confluent_kafka")
-    share_with(real_kafka.bootstrap, librdkafka_member, *args, **settings)
+    share_with(cluster.bootstrap, librdkafka_member, *args, **settings)
+
+
+class Told(RebalanceListener):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, list[int]]] = []
+
+    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self.calls.append(("revoked", [part.partition for part in partitions]))
+
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self.calls.append(("assigned", [part.partition for part in partitions]))
+
+    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self.calls.append(("lost", [part.partition for part in partitions]))
+
+
+def group_name() -> str:
+    return f"ours-{uuid.uuid4().hex[:8]}"
+
+
+def settle(consumers: Sequence[Consumer], *sizes: int) -> None:
+    """Polls until the members own so many partitions."""
+    deadline = time.monotonic() + 60
+    while tuple(len(consumer.assignment()) for consumer in consumers) != sizes:
+        assert time.monotonic() < deadline, [consumer.assignment() for consumer in consumers]
+        for consumer in consumers:
+            consumer.poll(20)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_removed_member_cannot_commit_and_loses_its_partitions(cluster: ApacheKafka, protocol: str) -> None:
+    topic, told = new_topic(cluster.bootstrap, 2), Told()
+    settings = {"group_protocol": protocol, "enable_auto_commit": "false"}
+    with our_member(cluster.bootstrap, group_name(), **settings) as consumer:
+        consumer.subscribe([topic], told)
+        settle([consumer], 2)
+        remove(cluster.bootstrap, consumer, protocol)
+        with pytest.raises(CommitFailed):
+            consumer.commit_sync({(topic, 0): 3})
+        while len([call for call in told.calls if call[1]]) < 3:
+            consumer.poll(50)
+        assert [call for call in told.calls if call[1]] == [
+            ("assigned", [0, 1]),
+            ("lost", [0, 1]),
+            ("assigned", [0, 1]),
+        ]
+        assert consumer.committed([(topic, 0)]) == {TopicPartition(topic, 0): None}
+        consumer.commit_sync({(topic, 0): 0})
+
+
+def remove(bootstrap: str, consumer: Consumer, protocol: str) -> None:
+    """The coordinator forgets the member, as if its session had expired."""
+    known = consumer.group_metadata()
+    with RawClient(bootstrap) as client:
+        if protocol == "classic":
+            leaving = {"member_id": known.member_id, "group_instance_id": None}
+            answer = client.call(ApiKey.LEAVE_GROUP, 5, {"group_id": known.group_id, "members": [leaving]})
+        else:
+            fields = {"group_id": known.group_id, "member_id": known.member_id, "member_epoch": -1}
+            answer = client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, fields)
+        assert int(answer.error_code) == 0
+
+
+def test_the_brokers_pattern_finds_topics_as_they_come(cluster: ApacheKafka) -> None:
+    prefix = f"pattern-{uuid.uuid4().hex[:8]}"
+    with RawClient(cluster.bootstrap) as client:
+        client.create_topic(f"{prefix}-a", 1)
+    with our_member(cluster.bootstrap, group_name(), group_protocol="consumer") as consumer:
+        consumer.subscribe(SubscriptionPattern(f"{prefix}.*"))
+        settle([consumer], 1)
+        assert consumer.assignment() == [(f"{prefix}-a", 0)]
+    with our_member(cluster.bootstrap, group_name(), group_protocol="consumer") as consumer:
+        consumer.subscribe(SubscriptionPattern("(broken"))
+        with pytest.raises(InvalidRegularExpression):
+            settle([consumer], 1)
+
+
+def test_a_consumer_member_that_does_not_poll_leaves_and_comes_back(cluster: ApacheKafka) -> None:
+    topic, group, told = new_topic(cluster.bootstrap, 2), group_name(), Told()
+    how = {"group_protocol": "consumer", "enable_auto_commit": "false"}
+    with (
+        our_member(cluster.bootstrap, group, max_poll_interval_ms="1500", **how) as slow,
+        our_member(cluster.bootstrap, group, **how) as other,
+    ):
+        slow.subscribe([topic], told)
+        settle([slow], 2)
+        other.subscribe([topic])
+        settle([other], 2)
+        with pytest.raises(CommitFailed):
+            slow.commit_sync({(topic, 0): 1})
+        settle([slow, other], 1, 1)
+        assert [call for call in told.calls if call[1]][:2] == [("assigned", [0, 1]), ("lost", [0, 1])]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_static_member_restarts_and_gets_its_partitions_back(cluster: ApacheKafka, protocol: str) -> None:
+    topic, group, told = new_topic(cluster.bootstrap, 2), group_name(), Told()
+    with our_member(cluster.bootstrap, group, group_instance_id="b", group_protocol=protocol) as stays:
+        stays.subscribe([topic], told)
+        first = our_member(cluster.bootstrap, group, group_instance_id="a", group_protocol=protocol)
+        first.subscribe([topic])
+        settle([first, stays], 1, 1)
+        told.calls.clear()
+        had = first.assignment()
+        first.close()
+        with our_member(cluster.bootstrap, group, group_instance_id="a", group_protocol=protocol) as again:
+            again.subscribe([topic])
+            settle([again, stays], 1, 1)
+            assert again.assignment() == had
+            assert [call for call in told.calls if call[1]] == []
+
+
+def test_members_of_both_protocols_share_while_a_group_is_upgraded(cluster: ApacheKafka) -> None:
+    topic, group = new_topic(cluster.bootstrap, 2), group_name()
+    with our_member(cluster.bootstrap, group) as old:
+        old.subscribe([topic])
+        settle([old], 2)
+        with our_member(cluster.bootstrap, group, group_protocol="consumer") as new:
+            new.subscribe([topic])
+            settle([old, new], 1, 1)
+            old.close()
+            settle([new], 2)

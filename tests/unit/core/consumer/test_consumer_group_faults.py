@@ -162,7 +162,7 @@ def test_the_heartbeat_finds_out_too(broker: str, client: RawClient, group: str)
 
 def test_a_member_that_does_not_poll_leaves_and_comes_back(broker: str, client: RawClient, group: str) -> None:
     topic, told = topic_of(client, 1, 1), Told()
-    with member(broker, group, max_poll_interval_ms="150") as slow, member(broker, group) as other:
+    with member(broker, group, max_poll_interval_ms="500") as slow, member(broker, group) as other:
         slow.subscribe([topic], told)
         settle([slow], 2)
         other.subscribe([topic])
