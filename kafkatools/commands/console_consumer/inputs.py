@@ -120,6 +120,8 @@ def settings(args: Args) -> dict[str, str]:
     found = read_properties(path) if path else {}
     found.update(property_pairs(args.consumer_property, "consumer-property"))
     found.update(property_pairs(args.command_property, "command-property"))
+    for name in ("key.deserializer", "value.deserializer"):
+        found.pop(name, None)  # as Kafka's tool: the formatter deserializes
     group = _group(args.group, found.get("group.id"))
     if group is not None:
         found["group.id"] = group

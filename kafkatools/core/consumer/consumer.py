@@ -9,9 +9,9 @@ that the broker works while they are read. Nothing waits anywhere but in the net
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.config import Config
@@ -22,9 +22,12 @@ from kafkatools.core.consumer.completed_fetch import (
     FetchOptions,
     SkipCorrupt,
 )
+from kafkatools.core.consumer.consumer_records import ConsumerRecord, ConsumerRecords
 from kafkatools.core.consumer.fetcher import Fetcher, FetchSettings
+from kafkatools.core.consumer.interceptors import ConsumerInterceptor, ConsumerInterceptors
 from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.consumer.offset_fetcher import ListedOffsets, NodeRequest, OffsetAndTimestamp, OffsetFetcher
+from kafkatools.core.consumer.poison import AnyDeserializer, PoisonPolicy, RecordDecoder
 from kafkatools.core.consumer.subscription import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -42,7 +45,6 @@ from kafkatools.core.errors import (
     RequestTimedOut,
     UnsupportedVersion,
 )
-from kafkatools.core.records.columns import TimestampType
 
 if TYPE_CHECKING:
     from kafkatools.core.consumer.group_consumer import GroupConsumer
@@ -52,58 +54,19 @@ if TYPE_CHECKING:
 
 DEFAULT_CLOSE_TIMEOUT_MS = 30_000
 
+__all__ = ["Consumer", "ConsumerRecord", "ConsumerRecords"]
+
 _ALL_BUFFERED = 1 << 62
-
-
-class ConsumerRecord(NamedTuple):
-    """One record and where it came from."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    timestamp_type: TimestampType
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-
-
-class ConsumerRecords:
-    """What a poll returned: columns by partition; iteration makes the records, partition by partition."""
-
-    def __init__(self, fetched: Sequence[FetchedColumns]) -> None:
-        self._fetched = fetched
-        self.count = sum(item.columns.count for item in fetched)
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __bool__(self) -> bool:
-        return self.count > 0
-
-    def __iter__(self) -> Iterator[ConsumerRecord]:
-        for item in self._fetched:
-            yield from _records(item)
-
-    def partitions(self) -> list[TopicPartition]:
-        """The partitions that have records, each once."""
-        return list(dict.fromkeys(TopicPartition(item.topic, item.partition) for item in self._fetched))
-
-    def columns(self) -> Sequence[FetchedColumns]:
-        """The records in columns, in the order they are to be read."""
-        return self._fetched
-
-
-def _records(item: FetchedColumns) -> Iterator[ConsumerRecord]:
-    for record in item.columns.records():
-        yield ConsumerRecord(item.topic, item.partition, *record)
 
 
 class Consumer:
     """Reads partitions. Use it as a context manager, or close it.
 
     `skip_corrupt`: called with the damage when a batch cannot be trusted, which is then passed over; without it such a
-    batch is an error and the position stays in front of it.
+    batch is an error and the position stays in front of it. `poll` goes through `interceptors` and deserializers
+    (functions of the bytes, objects with `deserialize(topic, data, headers)`, or Kafka's by class name in
+    key.deserializer and value.deserializer); `poison` says what happens with a record they refuse: `fail`, `skip` or
+    `raw` (poison.py). `poll_columns` hands out the bytes.
     """
 
     def __init__(
@@ -112,7 +75,14 @@ class Consumer:
         clock: Clock | None = None,
         skip_corrupt: SkipCorrupt | None = None,
         client: ConsumerNetworkClient | None = None,
+        *,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+        key_deserializer: AnyDeserializer | None = None,
+        value_deserializer: AnyDeserializer | None = None,
+        poison: PoisonPolicy | str = "fail",
     ) -> None:
+        self._decoder = RecordDecoder.of(config, key_deserializer, value_deserializer, poison)
+        self._interceptors = ConsumerInterceptors.of(config, interceptors)
         self._clock = clock or SystemClock()
         isolation = READ_COMMITTED if config.isolation_level == "read_committed" else READ_UNCOMMITTED
         options = FetchOptions(isolation, config.check_crcs, None, skip_corrupt)
@@ -136,7 +106,10 @@ class Consumer:
             return None
         from kafkatools.core.consumer.group_consumer import GroupConsumer
 
-        return GroupConsumer(config, self._clock, self._client, self._subscriptions)
+        group = GroupConsumer(config, self._clock, self._client, self._subscriptions)
+        if self._interceptors:
+            group.commits.on_commit = self._interceptors.on_commit
+        return group
 
     def __enter__(self) -> Consumer:
         return self
@@ -291,8 +264,21 @@ class Consumer:
     # --- records
 
     def poll(self, timeout_ms: int) -> ConsumerRecords:
-        """Up to max.poll.records records; waits up to `timeout_ms` for the first."""
-        return ConsumerRecords(self._poll(timeout_ms, self._max_poll_records))
+        """Up to max.poll.records records; waits up to `timeout_ms` for the first.
+
+        Raises RecordDeserializationError for a record that cannot be deserialized, with the position at it.
+        """
+        fetched = self._poll(timeout_ms, self._max_poll_records)
+        records = self._decoded(fetched) if self._decoder and fetched else ConsumerRecords(fetched)
+        return self._interceptors.on_consume(records) if records else records
+
+    def _decoded(self, fetched: Sequence[FetchedColumns]) -> ConsumerRecords:
+        decoded = self._decoder.decode(fetched)
+        for part, failure in decoded.failures.items():
+            self.seek(part, failure.offset)
+        if decoded.failures and not decoded.records:
+            raise next(iter(decoded.failures.values()))
+        return ConsumerRecords(fetched, decoded.records)
 
     def poll_columns(self, timeout_ms: int) -> list[FetchedColumns]:
         """All records that are buffered, in columns; waits up to `timeout_ms` for the first. max.poll.records is not
@@ -490,6 +476,7 @@ class Consumer:
             if self._group is not None:
                 self._group.close(DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms)
         finally:
+            self._interceptors.close()
             for item in self._fetcher.close_requests():
                 if self._client.can_send(item.node):
                     self._client.send_fetch(item.node, item.request, _ignore, _ignore)

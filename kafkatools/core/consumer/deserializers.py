@@ -1,4 +1,4 @@
-"""Kafka's built-in deserializers by class name, as functions from bytes to the text that Java's toString gives.
+"""Kafka's built-in deserializers by class name: bytes to the text that Java's toString gives, or to Python objects.
 
 Rules: a closed list; a name from outside is never imported. A null never reaches a deserializer. Errors carry Kafka's
 wording. Two differ from Java on purpose: ByteArrayDeserializer and ByteBufferDeserializer give the bytes themselves,
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from kafkatools.core.errors import ConfigError, SerializationError
 
@@ -119,8 +119,57 @@ _BUILT_IN: Final[dict[str, Deserializer]] = {
 
 def deserializer(name: str) -> Deserializer:
     """The deserializer of a class name, with Kafka's package or without; ConfigError for a name not on the list."""
-    found = _BUILT_IN.get(name.removeprefix(_PACKAGE))
-    if found is None:
+    return _BUILT_IN[_simple_name(name)]
+
+
+def object_deserializer(name: str) -> Callable[[bytes], Any]:
+    """The same list, giving str, int, float, bool, uuid.UUID or bytes. Raises ConfigError likewise."""
+    simple = _simple_name(name)
+    made = _OBJECTS.get(simple)
+    return bytes if made is None else _checked(_BUILT_IN[simple], made)
+
+
+def _simple_name(name: str) -> str:
+    simple = name.strip().removeprefix(_PACKAGE)
+    if simple not in _BUILT_IN:
         known = ", ".join(sorted(_BUILT_IN))
         raise ConfigError(f"Unknown deserializer {name}. Known ones, all of {_PACKAGE[:-1]}: {known}")
-    return found
+    return simple
+
+
+def _checked(check: Deserializer, make: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """Refuses what the deserializer of that name refuses, in its words."""
+
+    def deserialize(data: bytes) -> Any:
+        text = check(data)
+        return make(data) if make is not _from_text else text.decode()
+
+    return deserialize
+
+
+def _from_text(data: bytes) -> str:
+    return data.decode()
+
+
+def _unpacked(layout: str) -> Callable[[bytes], Any]:
+    packed = struct.Struct(layout)
+    return lambda data: packed.unpack(data)[0]
+
+
+def _uuid_object(data: bytes) -> Any:
+    import uuid
+
+    return uuid.UUID(data.decode())
+
+
+_OBJECTS: Final[dict[str, Callable[[bytes], Any]]] = {
+    "StringDeserializer": _from_text,
+    "LongDeserializer": _unpacked(">q"),
+    "IntegerDeserializer": _unpacked(">i"),
+    "ShortDeserializer": _unpacked(">h"),
+    "FloatDeserializer": _unpacked(">f"),
+    "DoubleDeserializer": _unpacked(">d"),
+    "BooleanDeserializer": lambda data: data == b"\x01",
+    "UUIDDeserializer": _uuid_object,
+    "VoidDeserializer": _from_text,
+}

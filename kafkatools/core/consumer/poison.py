@@ -1,0 +1,153 @@
+"""Keys and values as objects, and what happens with a record that cannot be deserialized.
+
+Rules: a null never reaches a deserializer. A deserializer is a function of the bytes, or an object with
+`deserialize(topic, data, headers)`; whatever it raises makes the record poison. Policies: `fail` hands out the records
+in front of it first, then every poll raises RecordDeserializationError with the position at the record, until somebody
+seeks past it (as Kafka does, KIP-334); `skip` leaves it out, with a line in the log; `raw` hands it out with the bytes
+that could not be deserialized.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from kafkatools.core.consumer.consumer_records import ConsumerRecord, records_of
+from kafkatools.core.consumer.deserializers import object_deserializer
+from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.core.errors import ConfigError, SerializationError
+
+if TYPE_CHECKING:
+    from kafkatools.core.config import Config
+    from kafkatools.core.consumer.completed_fetch import FetchedColumns
+
+_log = logging.getLogger(__name__)
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class DeserializerObject(Protocol):
+    """A deserializer that wants to know where the bytes come from."""
+
+    def deserialize(self, topic: str, data: bytes, headers: Headers) -> Any:
+        """The object of these bytes."""
+
+
+AnyDeserializer = Callable[[bytes], Any] | DeserializerObject
+_Uniform = Callable[[str, bytes, Headers], Any]
+
+
+class PoisonPolicy(enum.Enum):
+    """What happens with a record that cannot be deserialized."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    RAW = "raw"
+
+
+class RecordDeserializationError(SerializationError):
+    """A key or value that its deserializer refused; the position is at the record (RecordDeserializationException)."""
+
+    def __init__(self, record: ConsumerRecord, is_key: bool, cause: BaseException) -> None:
+        self.topic, self.partition, self.offset, self.is_key = record.topic, record.partition, record.offset, is_key
+        self.record = record
+        what, where = "KEY" if is_key else "VALUE", f"{record.topic}-{record.partition}"
+        super().__init__(
+            f"Error deserializing {what} for partition {where} at offset {record.offset}: {cause}. "
+            f"If needed, please seek past the record to continue consumption (seek to {record.offset + 1})."
+        )
+
+
+class Decoded(NamedTuple):
+    """The records that can be handed out, and by partition the one that stopped it."""
+
+    records: list[ConsumerRecord]
+    failures: dict[TopicPartition, RecordDeserializationError]
+
+
+class RecordDecoder:
+    """Applies the deserializers of a consumer to what was fetched."""
+
+    def __init__(
+        self, key: AnyDeserializer | None, value: AnyDeserializer | None, policy: PoisonPolicy = PoisonPolicy.FAIL
+    ) -> None:
+        self._key = _uniform(key)
+        self._value = _uniform(value)
+        self._policy = policy
+
+    @classmethod
+    def of(
+        cls,
+        config: Config,
+        key: AnyDeserializer | None = None,
+        value: AnyDeserializer | None = None,
+        policy: PoisonPolicy | str = PoisonPolicy.FAIL,
+    ) -> RecordDecoder:
+        """The decoder of a consumer: the objects given, else key.deserializer and value.deserializer by class name.
+
+        Raises ConfigError for a name that is not on the list.
+        """
+        try:
+            chosen = PoisonPolicy(policy)
+        except ValueError:
+            known = ", ".join(each.value for each in PoisonPolicy)
+            raise ConfigError(f"Unknown policy for poison records: {policy}. Known ones: {known}") from None
+        return cls(
+            key if key is not None else _named(config.key_deserializer),
+            value if value is not None else _named(config.value_deserializer),
+            chosen,
+        )
+
+    def __bool__(self) -> bool:
+        return self._key is not None or self._value is not None
+
+    def decode(self, fetched: Sequence[FetchedColumns]) -> Decoded:
+        """The records with their keys and values deserialized, by the policy."""
+        decoded = Decoded([], {})
+        for item in fetched:
+            if item.topic_partition not in decoded.failures:
+                self._decode_columns(item, decoded)
+        return decoded
+
+    def _decode_columns(self, item: FetchedColumns, decoded: Decoded) -> None:
+        for record in records_of(item):
+            try:
+                decoded.records.append(self.decode_record(record))
+            except RecordDeserializationError as error:
+                if self._policy is PoisonPolicy.FAIL:
+                    decoded.failures[item.topic_partition] = error
+                    return
+                _log.warning("Skipped: %s", error)
+
+    def decode_record(self, record: ConsumerRecord) -> ConsumerRecord:
+        """One record. Raises RecordDeserializationError, unless the policy is `raw`."""
+        key = self._apply(self._key, record, record.key, is_key=True)
+        return record._replace(key=key, value=self._apply(self._value, record, record.value, is_key=False))
+
+    def _apply(self, deserialize: _Uniform | None, record: ConsumerRecord, data: bytes | None, is_key: bool) -> Any:
+        if data is None or deserialize is None:
+            return data
+        try:
+            return deserialize(record.topic, data, record.headers)
+        except Exception as error:
+            if self._policy is PoisonPolicy.RAW:
+                return data
+            raise RecordDeserializationError(record, is_key, error) from error
+
+
+def _named(name: str | None) -> AnyDeserializer | None:
+    return object_deserializer(name) if name else None
+
+
+def _uniform(deserializer: AnyDeserializer | None) -> _Uniform | None:
+    if deserializer is None:
+        return None
+    method = getattr(deserializer, "deserialize", None)
+    if method is not None:
+        return lambda topic, data, headers: method(topic, data, headers)
+    if not callable(deserializer):
+        raise ConfigError(f"{deserializer!r} is no deserializer: a function of the bytes or an object with deserialize")
+    function = deserializer
+    return lambda topic, data, headers: function(data)
