@@ -32,6 +32,8 @@ MAIN_CLASSES = {
     "consumer-perf-test": _TOOLS + "ConsumerPerformance",
     "verifiable-producer": _TOOLS + "VerifiableProducer",
     "verifiable-consumer": _TOOLS + "VerifiableConsumer",
+    "transactions": _TOOLS + "TransactionsCommand",
+    "features": _TOOLS + "FeatureCommand",
     "transactional-message-copier": _TOOLS + "TransactionalMessageCopier",
     "server": "kafka.Kafka",
 }
