@@ -87,6 +87,7 @@ class ReplicaManager:
             self._drop_topic(topic)
         for topic in delta.changed_topics.values():
             self._lead_topic(topic)
+        self.logs.sync_names()
         for kind, name in delta.changed_configs:
             if kind == TOPIC_RESOURCE:
                 self._configure(name)

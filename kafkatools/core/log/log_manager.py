@@ -41,6 +41,7 @@ class LogManager:
         self._start_offsets: dict[TopicPartition, int] = {}
         self._first_dirty_offsets: dict[TopicPartition, int] = {}
         self._written: dict[str, dict[TopicPartition, int]] = {}
+        self._has_new_names = False
 
     def start(self) -> None:
         """Read marker and checkpoints, take the marker away, finish the deletions that a stop interrupted."""
@@ -80,8 +81,8 @@ class LogManager:
         return self._high_watermarks.get(name, 0)
 
     def get_or_create(self, name: TopicPartition, topic_id: str, config: LogConfig, wall_ms: int) -> PartitionLog:
-        """The log of a partition: the open one, the one on disk, or a new one. Its high watermark is the end of the
-        log; an owner with followers sets it back."""
+        """The log of a partition: the open one, the one on disk, or a new one, durable after `sync_names`. Its high
+        watermark is the end of the log; an owner with followers sets it back."""
         log = self.logs.get(name)
         if log is not None:
             return log
@@ -99,12 +100,20 @@ class LogManager:
             wall_ms,
             had_clean_shutdown=self.is_clean_start or is_new,
         )
-        if is_new:
-            log.storage("creating the directory", lambda: self.files.fsync_directory(self.directory))
+        self._has_new_names = self._has_new_names or is_new
         log.assign_topic_id(topic_id)
         log.update_high_watermark(log.log_end_offset)
         self.logs[name] = log
         return log
+
+    def sync_names(self) -> None:
+        """Make the directories that `get_or_create` made durable: once for many. Raises KafkaStorageError."""
+        if self._has_new_names:
+            try:
+                self.files.fsync_directory(self.directory)
+            except OSError as error:
+                raise KafkaStorageError(f"Error while creating directories in {self.directory}: {error}") from error
+            self._has_new_names = False
 
     def _is_of_another_topic(self, directory: str, topic_id: str) -> bool:
         path = os.path.join(directory, filenames.PARTITION_METADATA)

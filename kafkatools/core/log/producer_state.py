@@ -86,11 +86,6 @@ class ProducerStateManager:
         self._files.rename(path, path + DELETED_SUFFIX)
         return path + DELETED_SUFFIX
 
-    def delete_snapshots_before(self, offset: int) -> None:
-        """Remove snapshots below an offset."""
-        for snapshot in [s for s in self.snapshot_offsets if s < offset]:
-            self._delete_snapshot(snapshot)
-
     def take_snapshot(self, *, sync: bool = False) -> None:
         """Write a snapshot at `map_end_offset`, unless the last one is there already. One that was not synced and is
         lost fails its checksum and is made again from the log."""
@@ -98,7 +93,7 @@ class ProducerStateManager:
             return
         entries = [self._snapshot_entry(self.producers[i]) for i in java_map_order(self.producers)]
         offset = self.map_end_offset
-        self._files.write_bytes(self.snapshot_path(offset), format_snapshot(entries), sync=sync)
+        self._files.write_bytes(self.snapshot_path(offset), format_snapshot(entries), sync=sync and bool(entries))
         if offset not in self.snapshot_offsets:
             insort(self.snapshot_offsets, offset)
         self._last_snapshot_offset = offset
@@ -162,11 +157,6 @@ class ProducerStateManager:
             return ongoing
         unreplicated = min(self._unreplicated)
         return unreplicated if ongoing is None else min(ongoing, unreplicated)
-
-    @property
-    def first_undecided_offset(self) -> int | None:
-        """The first offset of the oldest open transaction."""
-        return self._ongoing_offsets[0] if self._ongoing_offsets else None
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether a producer has a transaction open under this epoch."""
