@@ -21,6 +21,7 @@ from kafkatools.core.broker.group_coordinator.consumer_member import (
 from kafkatools.core.broker.group_coordinator.java_order import topic_order
 from kafkatools.core.broker.group_coordinator.offset_records import Record
 from kafkatools.core.protocol.schemas import consumer_groups as schemas
+from kafkatools.core.protocol.schemas.definition import build_entity
 from kafkatools.core.protocol.schemas.offsets import encode_record
 
 
@@ -161,10 +162,12 @@ class RegexChange:
         key = schemas.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=self.regex)
         if self.resolved is None:
             return encode_record(key, None)
-        value = schemas.ConsumerGroupRegularExpressionValue(
-            topics=sorted(self.resolved.topics), version=self.resolved.version, timestamp=self.resolved.timestamp_ms
-        )
-        return encode_record(key, value)
+        said = {
+            "topics": sorted(self.resolved.topics),
+            "version": self.resolved.version,  # of the metadata: not the record's
+            "timestamp": self.resolved.timestamp_ms,
+        }
+        return encode_record(key, build_entity(schemas.ConsumerGroupRegularExpressionValue.entity(), said))
 
 
 Change = (

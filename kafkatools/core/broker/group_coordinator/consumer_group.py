@@ -46,6 +46,7 @@ from kafkatools.core.errors import (
 )
 
 CONSUMER = "consumer"
+FIRST_EPOCH = 1
 FIRST_COMMIT_VERSION = 9
 Held = TypeVar("Held")
 CommitCheck = Callable[[uuid.UUID | None, int], None]
@@ -69,9 +70,9 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.group_epoch = 0
+        self.group_epoch = FIRST_EPOCH
         self.metadata_hash = 0
-        self.assignment_epoch = 0
+        self.assignment_epoch = FIRST_EPOCH
         self.assignment_timestamp_ms = 0
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
@@ -85,7 +86,7 @@ class ConsumerGroup:
     def apply(self, change: Change) -> None:
         """Make a change count."""
         if isinstance(change, GroupEpochChange):
-            self.group_epoch, self.metadata_hash = change.epoch or 0, change.metadata_hash
+            self.group_epoch, self.metadata_hash = change.epoch or FIRST_EPOCH, change.metadata_hash
         elif isinstance(change, TargetEpochChange):
             self.assignment_epoch = NO_EPOCH if change.epoch is None else change.epoch
             self.assignment_timestamp_ms = change.timestamp_ms

@@ -107,7 +107,7 @@ class GroupCoordinator:
             self._check_join(request)
             known = self.groups.get(request.group_id)
             if isinstance(known, ConsumerGroup) and not known.is_empty:
-                answer(self.consumer.join(known, request))
+                self._join_consumer(known, request, answer)
                 return
             group = self._group_to_join(request)
             self._ensure_room(group, request.member_id)
@@ -121,6 +121,12 @@ class GroupCoordinator:
             answer(join_error("", error.code))
         except KafkaError as error:
             answer(join_error(request.member_id, coordinator_error_code(error)))
+
+    def _join_consumer(self, group: ConsumerGroup, request: JoinRequest, answer: Answer) -> None:
+        try:
+            answer(self.consumer.join(group, request))
+        except KafkaError as error:
+            answer(join_error("", coordinator_error_code(error)))
 
     def _check_join(self, request: JoinRequest) -> None:
         if not request.group_id:
@@ -328,16 +334,28 @@ class GroupCoordinator:
     ) -> ProduceStatus | None:
         """Write offsets that count when their transaction is committed (KIP-447); gives what to wait for. Raises a
         KafkaError."""
-        self.ensure_may_commit_transactional(group_id, identity, generation_id)
+        self.ensure_may_commit_transactional(group_id, identity, generation_id, [place for place, _ in offsets])
         status = write_pending(self._store, self.offsets.pending, group_id, producer, offsets)
         if group_id not in self.groups:
             self.groups[group_id] = Group(group_id, self.clock.wall_ms())
         return status
 
-    def ensure_may_commit_transactional(self, group_id: str, identity: MemberIdentity, generation_id: int) -> None:
-        """Whether this member may commit in a transaction. Raises a KafkaError (validateTransactionalOffsetCommit)."""
+    def ensure_may_commit_transactional(
+        self, group_id: str, identity: MemberIdentity, generation_id: int, places: Iterable[Place] = ()
+    ) -> None:
+        """Whether this member may commit these in a transaction. Raises a KafkaError
+        (validateTransactionalOffsetCommit)."""
         group = self.groups.get(group_id)
-        if isinstance(group, (Group, ConsumerGroup)):
+        if isinstance(group, ConsumerGroup):
+            try:
+                check = group.ensure_may_commit(*identity, generation_id, is_transactional=True)
+                for topic, partition in places:
+                    known = self.consumer.topics.by_name(topic)
+                    if check is not None:
+                        check(known.topic_id if known is not None else None, partition)
+            except StaleMemberEpoch as error:
+                raise IllegalGeneration() from error
+        elif isinstance(group, Group):
             group.ensure_may_commit(identity.member_id, identity.instance_id, generation_id, is_transactional=True)
         elif generation_id >= 0:
             raise IllegalGeneration()

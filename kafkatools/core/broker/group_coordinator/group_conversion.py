@@ -23,7 +23,7 @@ from kafkatools.core.broker.group_coordinator.java_order import topic_order
 from kafkatools.core.broker.group_coordinator.member import Member
 from kafkatools.core.broker.group_coordinator.requests import Client
 from kafkatools.core.broker.group_coordinator.states import GroupState
-from kafkatools.core.errors import GroupIdNotFound, InconsistentGroupProtocol
+from kafkatools.core.errors import GroupIdNotFound, UnknownServerError
 from kafkatools.core.protocol.schemas.errors import RecordFormatError
 
 
@@ -139,13 +139,11 @@ def read_subscription(data: bytes) -> Any:
 
 
 def subscription_of_request(protocols: Collection[tuple[str, bytes]]) -> Any:
-    """The subscription of the protocol a joining member prefers; InconsistentGroupProtocol."""
+    """The subscription of the protocol a joining member prefers; UnknownServerError, as in Kafka."""
     try:
         return read_subscription(next(iter(protocols))[1])
     except RecordFormatError as error:
-        raise InconsistentGroupProtocol(
-            "Malformed embedded consumer protocol in subscription deserialization."
-        ) from error
+        raise UnknownServerError("Malformed embedded consumer protocol in subscription deserialization.") from error
 
 
 def owned_partitions(subscription: Any, topics: GroupTopics) -> dict[uuid.UUID, list[int]]:

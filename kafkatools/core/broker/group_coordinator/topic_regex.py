@@ -30,6 +30,19 @@ from kafkatools.core.errors import InvalidRegularExpression, KafkaError
 LEAST_REFRESH_INTERVAL_MS = 10_000
 _NEVER = -(1 << 63)
 _ONLY_BACKTRACKING = re.compile(r"(?:^|[^\\])(?:\\\\)*(?:\(\?(?:[=!>(]|<[=!]|P[=>])|\\[1-9]|[*+?}]\+)")
+UNSUPPORTED = "invalid or unsupported Perl syntax"
+_RE2_WORDS = {
+    "missing ), unterminated subpattern": "missing closing )",
+    "unbalanced parenthesis": "unexpected )",
+    "unterminated character set": "missing closing ]",
+    "nothing to repeat": "missing argument to repetition operator",
+    "multiple repeat": "invalid nested repetition operator",
+    "min repeat greater than max repeat": "invalid repeat count",
+    "the repetition number is too large": "invalid repeat count",
+    "bad character range": "invalid character class range",
+    "bad escape (end of pattern)": "trailing backslash at end of expression",
+    "bad escape": "invalid escape sequence",
+}
 _POSIX_CLASSES = {
     "alnum": "0-9A-Za-z",
     "alpha": "A-Za-z",
@@ -54,14 +67,18 @@ def compiled(pattern: str) -> re.Pattern[str]:
     refused = _ONLY_BACKTRACKING.search(pattern)
     try:
         if refused is not None:
-            raise re.error(f"invalid or unsupported Perl syntax: `{refused.group().lstrip()}`")
+            raise re.error(UNSUPPORTED)
         text = re.sub(r"\[:(\w+):\]", lambda found: _POSIX_CLASSES.get(found[1], found[0]), pattern)
         text = re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", text).replace(r"\z", r"\Z")
         return re.compile(text, re.ASCII)
     except (re.error, RecursionError, OverflowError) as error:
         raise InvalidRegularExpression(
-            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {_in_words_of_re2(str(error))}."
         ) from error
+
+
+def _in_words_of_re2(message: str) -> str:
+    return next((words for start, words in _RE2_WORDS.items() if message.startswith(start)), UNSUPPORTED)
 
 
 class TopicRegexes:

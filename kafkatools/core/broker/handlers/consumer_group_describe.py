@@ -87,7 +87,7 @@ def _member(node: Node, group: ConsumerGroup, member: ConsumerMember) -> dict[st
         "client_id": member.client_id,
         "client_host": member.client_host,
         "subscribed_topic_names": sorted(member.subscribed_topic_names),
-        "subscribed_topic_regex": member.subscribed_topic_regex or None,
+        "subscribed_topic_regex": member.subscribed_topic_regex,
         "assignment": {"topic_partitions": _topics(node, has)},
         "target_assignment": {"topic_partitions": _topics(node, group.target.get(member.member_id, NOTHING))},
         "member_type": CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,

@@ -83,7 +83,7 @@ def _what_is_wrong(group: AnyGroup | None) -> str:
 
 
 def _members(group: Group, *, is_stable: bool) -> list[dict[str, Any]]:
-    """Subscriptions and assignments hold only while the group is stable."""
+    """What members said of themselves holds only while the group is stable."""
     return [
         {
             "member_id": member.member_id,
@@ -91,7 +91,7 @@ def _members(group: Group, *, is_stable: bool) -> list[dict[str, Any]]:
             "client_id": member.client.client_id,
             "client_host": member.client.host,
             "member_metadata": member.metadata(group.protocol_name or "") if is_stable else b"",
-            "member_assignment": member.assignment if is_stable else b"",
+            "member_assignment": member.assignment,
         }
         for member in group.members.values()
     ]

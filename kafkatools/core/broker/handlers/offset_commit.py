@@ -119,7 +119,8 @@ class _Taking:
         self._max_bytes = node.config.offset_metadata_max_bytes
 
     def topic(self, topic: Any) -> list[dict[str, int]]:
-        """The answers of the topic's partitions should the commit work."""
+        """The answers of the topic's partitions should the commit work. A partition that the member did not have in its
+        epoch fails the whole request, as in Kafka."""
         found, missing_code = _topic(self._node, self._request.version, topic)
         if found is not None and not self._node.authorize(self._request, READ, TOPIC, found.name):
             found, missing_code = None, TopicAuthorizationFailed.code
@@ -138,10 +139,7 @@ class _Taking:
         if len(metadata) > self._max_bytes:
             return OffsetMetadataTooLarge.code
         if self._check is not None:
-            try:
-                self._check(topic.topic_id, each.partition_index)
-            except KafkaError as error:
-                return error.code
+            self._check(topic.topic_id, each.partition_index)
         has_epoch = self._request.version >= FIRST_VERSION_OF_LEADER_EPOCH
         committed = CommittedOffset(
             each.committed_offset,
