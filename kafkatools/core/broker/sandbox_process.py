@@ -66,13 +66,18 @@ def serve(node: Node, clock: Clock, idle_ms: int) -> None:
             node.request_stop()
 
 
+_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
+"""As in the server.properties that Apache Kafka ships for development: the first member of a group does not wait."""
+
+
 def _start(request: Mapping[str, Any], clock: Clock) -> Node:
     from kafkatools.core.broker.node import Node, single_node_config
 
     os.makedirs(request["directory"], mode=0o700, exist_ok=True)
     ports = bind_ports(request["port"])
     for port in ports:
-        node = Node(single_node_config(request["directory"], HOST, port, request["settings"]), clock, report=_log)
+        settings = {**_DEFAULTS, **request["settings"]}
+        node = Node(single_node_config(request["directory"], HOST, port, settings), clock, report=_log)
         if not node.settings.is_loopback:
             raise ValueError("a sandbox listens on loopback only")
         try:
