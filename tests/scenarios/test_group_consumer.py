@@ -11,7 +11,6 @@ import pytest
 from support.group_members import (
     CLIENTS_PYTHON,
     COOPERATIVE,
-    RANGE,
     Sharing,
     java_member,
     kt_member,
@@ -25,22 +24,37 @@ from support.requirements import require
 
 from kafkatools.core.consumer.subscription import TopicPartition
 
+SHORT = {
+    "classic": {"session.timeout.ms": "1500", "heartbeat.interval.ms": "200"},
+    "consumer": {"group.protocol": "consumer"},
+}
+SHORT_SESSIONS = {
+    "group_min_session_timeout_ms": "500",
+    "group_initial_rebalance_delay_ms": "0",
+    "group_consumer_min_session_timeout_ms": "500",
+    "group_consumer_session_timeout_ms": "1500",
+    "group_consumer_min_heartbeat_interval_ms": "100",
+    "group_consumer_heartbeat_interval_ms": "200",
+}
+
 
 @pytest.mark.real_kafka
 @pytest.mark.parametrize(
     ("args", "settings"),
     [
-        (("--group-protocol", "classic", "--assignment-strategy", RANGE), {}),
         (
             ("--group-protocol", "classic", "--assignment-strategy", COOPERATIVE),
             {"partition_assignment_strategy": COOPERATIVE},
         ),
+        (("--group-protocol", "consumer"), {"group_protocol": "consumer"}),
     ],
-    ids=["eager", "cooperative"],
+    ids=["cooperative", "consumer"],
 )
 def test_a_java_member_and_ours_share_a_topic(
-    broker: Any, kafka_jars: str, args: tuple[str, ...], settings: dict[str, Any]
+    make_broker: Any, kafka_jars: str, args: tuple[str, ...], settings: dict[str, Any]
 ) -> None:
+    broker = make_broker()
+    broker.start(**SHORT_SESSIONS)
     share_with(broker.bootstrap, java_member, *args, **settings)
 
 
@@ -51,14 +65,17 @@ def test_a_librdkafka_member_and_ours_share_a_topic(broker: Any) -> None:
     share_with(broker.bootstrap, librdkafka_member, "partition.assignment.strategy=range,roundrobin")
 
 
-def test_a_stopped_member_comes_back_fenced_and_commits_nothing_of_what_it_lost(make_broker: Any) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_stopped_member_comes_back_fenced_and_commits_nothing_of_what_it_lost(
+    make_broker: Any, protocol: str
+) -> None:
     broker = make_broker()
-    broker.start(group_min_session_timeout_ms="500", group_initial_rebalance_delay_ms="0")
+    broker.start(**SHORT_SESSIONS)
     topic, group = new_topic(broker.bootstrap), f"stopped-{uuid.uuid4().hex[:8]}"
-    short = {"session.timeout.ms": "1500", "heartbeat.interval.ms": "200", "auto.commit.interval.ms": "50"}
+    short = {**SHORT[protocol], "auto.commit.interval.ms": "50"}
     member = kt_member(broker.bootstrap, topic, group, *(f"{name}={value}" for name, value in short.items()))
     try:
-        with our_member(broker.bootstrap, group, **short) as consumer:
+        with our_member(broker.bootstrap, group, **{name.replace(".", "_"): short[name] for name in short}) as consumer:
             consumer.subscribe([topic])
             ours = Sharing(consumer)
             ours.until(lambda: len(ours.owned) == 2 and len(member.owned) == 2)
@@ -105,3 +122,25 @@ def test_the_broker_is_killed_and_members_go_on(make_broker: Any) -> None:
             TopicPartition(topic, part): 5 for part in range(4)
         }
     assert sorted(ours.records) == [(part, n) for part in range(4) for n in range(5)]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_killed_members_partitions_go_on_elsewhere_and_nothing_is_missed(make_broker: Any, protocol: str) -> None:
+    broker = make_broker()
+    broker.start(**SHORT_SESSIONS)
+    topic, group = new_topic(broker.bootstrap), f"killed-{uuid.uuid4().hex[:8]}"
+    settings = [f"{name}={value}" for name, value in SHORT[protocol].items()]
+    first, second = (kt_member(broker.bootstrap, topic, group, *settings) for _ in range(2))
+    try:
+        with our_member(broker.bootstrap, group, **{k.replace(".", "_"): v for k, v in SHORT[protocol].items()}) as own:
+            own.subscribe([topic])
+            ours = Sharing(own)
+            ours.until(lambda: bool(first.owned and second.owned and ours.owned))
+            produce_everywhere(broker.bootstrap, topic, 5)
+            ours.until(lambda: len({*ours.records, *first.records, *second.records}) == 20)
+            first.signal(signal.SIGKILL)
+            produce_everywhere(broker.bootstrap, topic, 5)
+            ours.until(lambda: len({*ours.records, *first.records, *second.records}) == 40)
+    finally:
+        first.stop()
+        second.stop()

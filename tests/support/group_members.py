@@ -88,7 +88,9 @@ def kt_member(bootstrap: str, topic: str, group: str, *settings: str) -> MemberP
 
 def our_member(bootstrap: str, group: str, **settings: str) -> Consumer:
     """Our consumer, with short intervals."""
-    given = {"auto.offset.reset": "earliest", "heartbeat.interval.ms": "200", "metadata.max.age.ms": "2000"}
+    given = {"auto.offset.reset": "earliest", "metadata.max.age.ms": "2000"}
+    if settings.get("group_protocol") != "consumer":
+        given["heartbeat.interval.ms"] = "200"
     given |= {name.replace("_", "."): value for name, value in settings.items()}
     return Consumer(Config(CONSUMER, {"bootstrap.servers": bootstrap, "group.id": group, **given}))
 

@@ -106,7 +106,11 @@ class Consumer:
             return None
         from kafkatools.core.consumer.group_consumer import GroupConsumer
 
-        group = GroupConsumer(config, self._clock, self._client, self._subscriptions)
+        try:
+            group = GroupConsumer(config, self._clock, self._client, self._subscriptions)
+        except KafkaError:
+            self._client.close()
+            raise
         if self._interceptors:
             group.commits.on_commit = self._interceptors.on_commit
         return group
@@ -452,7 +456,12 @@ class Consumer:
         return self._client.cluster.topic_id(topic)
 
     def connection_problem(self) -> KafkaError | None:
-        """Why a leader of what is read cannot be reached; None when all can be. A poll only tries again."""
+        """Why a leader of what is read cannot be reached; None when all can be. A poll only tries again.
+
+        A member of a group that was not given anything yet tells why no broker can be reached.
+        """
+        if self._group is not None and not self.assignment():
+            return self._client.cluster_problem()
         for part in self.assignment():
             leader = self._leaders.leader(part)
             problem = (

@@ -34,7 +34,7 @@ from kafkatools.core.consumer.offset_commits import (
 )
 from kafkatools.core.consumer.offset_requests import Fetched, is_retriable_fetch
 from kafkatools.core.consumer.subscription import FetchPosition, SubscriptionState, TopicPartition
-from kafkatools.core.errors import InvalidGroupId, KafkaError, UnsupportedVersion
+from kafkatools.core.errors import ConfigError, InvalidGroupId, KafkaError, UnsupportedVersion
 from kafkatools.core.group.classic_membership import ClassicMembership
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
 from kafkatools.core.group.heartbeat_timers import Heartbeat
@@ -90,12 +90,29 @@ def group_settings(config: Config) -> GroupSettings:
     )
 
 
+NOT_WITH = {
+    "classic": ("group.remote.assignor",),
+    "consumer": ("partition.assignment.strategy", "heartbeat.interval.ms", "session.timeout.ms"),
+}
+
+
+def check_settings(config: Config) -> None:
+    """Raises ConfigError for settings of the other protocol, and for intervals that cannot work."""
+    protocol = config.group_protocol.lower()
+    for name in NOT_WITH[protocol]:
+        if config.is_given(name):
+            raise ConfigError(f"{name} cannot be set when group.protocol={protocol.upper()}")
+    if protocol == "classic" and config.heartbeat_interval_ms >= config.session_timeout_ms:
+        raise ConfigError("Heartbeat must be set lower than the session timeout")
+
+
 class GroupConsumer:
     """See the module."""
 
     def __init__(
         self, config: Config, clock: Clock, client: ConsumerNetworkClient, subscriptions: SubscriptionState
     ) -> None:
+        check_settings(config)
         self._config = config
         self._clock = clock
         self._client = client
@@ -122,6 +139,7 @@ class GroupConsumer:
         self._thread: HeartbeatThread | None = None
         self._fetching: frozenset[TopicPartition] = frozenset()
         self._retry_ms = 0
+        self._seen_metadata = -1
         self._failure: KafkaError | None = None
 
     # --- subscriptions
@@ -192,12 +210,24 @@ class GroupConsumer:
         rebalance = self._rebalance
         if rebalance is not None and self.subscription.is_automatic:
             self._heartbeat.poll(now_ms)
+            self._check_topics()
             if self._thread is None:
                 self._thread = HeartbeatThread(self._run_background, f"heartbeat | {self._settings.group_id}")
             self.channel.tick(now_ms)
             rebalance.advance(now_ms)
         self.commits.maybe_auto_commit(now_ms)
         self.find_positions(now_ms)
+
+    def _check_topics(self) -> None:
+        """Raises InvalidTopic and TopicAuthorizationFailed of what is subscribed, once for every metadata answer."""
+        version = self._client.update_version
+        if version == self._seen_metadata:
+            return
+        self._seen_metadata = version
+        for topic in self.subscription.topics:
+            error = self._client.topic_error(topic)
+            if error is not None:
+                raise error
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure or self.channel.take_failure(), None

@@ -144,7 +144,7 @@ class OffsetCommits:
         error = offset_requests.commit_error(entity, self._settings.group_id)
         if error is None:
             if self.on_commit is not None:
-                self.on_commit(offsets)
+                self._completed.append(partial(self.on_commit, offsets))
             on_done(None)
             return
         _log.info("OffsetCommit of %s failed: %s", self._settings.group_id, error)
@@ -277,6 +277,7 @@ class OffsetCommits:
         if not self._settings.is_auto or now_ms < self._next_auto_ms:
             return
         if not self._channel.lookup.is_known:
+            self._channel.tick(now_ms)
             self._next_auto_ms = now_ms + self._settings.retry_backoff_ms
             return
         self._next_auto_ms = now_ms + self._settings.auto_interval_ms

@@ -209,7 +209,12 @@ class ClassicMembership:
         )
 
         def fields_of(version: int) -> Mapping[str, Any]:
-            return {**fields, **{name: value for name, value, first in extra if version >= first}}
+            given = {name: value for name, value, first in extra if version >= first}
+            if settings.group_instance_id is not None:
+                given["group_instance_id"] = (
+                    settings.group_instance_id
+                )  # refused by versions that have no static members
+            return {**fields, **given}
 
         timeout_ms = max(settings.request_timeout_ms, settings.max_poll_interval_ms + JOIN_TIMEOUT_LAPSE_MS)
         return GroupRequest(

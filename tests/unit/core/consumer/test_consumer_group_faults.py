@@ -3,6 +3,7 @@ gone, listeners that raise, brokers that do not answer."""
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -14,15 +15,19 @@ from support.embedded import embedded_broker
 from support.raw_client import RawClient
 
 from kafkatools.core.config import CONSUMER, Config
+from kafkatools.core.consumer.assignors import RebalanceProtocol, assignor_for_name
+from kafkatools.core.consumer.classic_rebalance import common_protocol
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.errors import FetchOffsetOutOfRange, NoOffsetForPartition, WakeupError
 from kafkatools.core.consumer.group_subscription import RebalanceListener, SubscriptionPattern
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import (
     CommitFailed,
+    ConfigError,
     FencedInstanceId,
     GroupMaxSizeReached,
     InvalidSessionTimeout,
+    InvalidTopic,
     KafkaError,
     RebalanceInProgress,
     Timeout,
@@ -392,3 +397,68 @@ def test_nobody_answers_and_close_keeps_to_its_time(group: str) -> None:
         started = time.monotonic()
         consumer.close(timeout_ms=200)
         assert time.monotonic() - started < 1.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"group.protocol": "consumer", "session.timeout.ms": "9000"},
+            "session.timeout.ms cannot be set when group.protocol=CONSUMER",
+        ),
+        (
+            {"group.protocol": "consumer", "partition.assignment.strategy": "range"},
+            "partition.assignment.strategy cannot be set when group.protocol=CONSUMER",
+        ),
+        ({"group.remote.assignor": "range"}, "group.remote.assignor cannot be set when group.protocol=CLASSIC"),
+        ({"session.timeout.ms": "3000"}, "Heartbeat must be set lower than the session timeout"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        Consumer(Config(CONSUMER, {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", **settings}))
+
+
+def test_a_name_that_is_no_topic_is_an_error(broker: str, group: str) -> None:
+    with member(broker, group) as consumer:
+        consumer.subscribe(["no topic!"])
+        with pytest.raises(InvalidTopic, match="no topic!"):
+            for _ in range(100):
+                consumer.poll(20)
+
+
+@pytest.mark.parametrize(
+    ("names", "protocol"),
+    [
+        (["range"], RebalanceProtocol.EAGER),
+        (["cooperative-sticky"], RebalanceProtocol.COOPERATIVE),
+        (["range", "cooperative-sticky"], RebalanceProtocol.EAGER),
+    ],
+)
+def test_the_highest_protocol_that_all_assignors_know_is_spoken(names: list[str], protocol: RebalanceProtocol) -> None:
+    assert common_protocol([assignor_for_name(name) for name in names]) is protocol
+
+
+def test_assignors_that_cannot_be_offered_together_are_refused() -> None:
+    with pytest.raises(ConfigError, match="names no assignor"):
+        common_protocol([])
+    with pytest.raises(ConfigError, match="The assignor name: 'range' is used in more than one assignor"):
+        common_protocol([assignor_for_name("range"), assignor_for_name("range")])
+
+
+def test_members_go_from_eager_to_cooperative_one_by_one(broker: str, client: RawClient, group: str) -> None:
+    topic, told = topic_of(client, 1, 1), Told()
+    both = f"{COOPERATIVE},org.apache.kafka.clients.consumer.RangeAssignor"
+    with member(broker, group, partition_assignment_strategy="range") as old:
+        old.subscribe([topic])
+        settle([old], 2)
+        with member(broker, group, partition_assignment_strategy=both) as middle:
+            middle.subscribe([topic], told)
+            settle([old, middle], 1, 1)
+            old.close()
+            settle([middle], 2)
+            with member(broker, group, partition_assignment_strategy=COOPERATIVE) as new:
+                new.subscribe([topic])
+                settle([middle, new], 1, 1)
+                middle.close()
+                settle([new], 2)
