@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.coordinators import Coordinator, CoordinatorRequest, ask_coordinators
-from kafkatools.core.errors import DecodeError, GroupIdNotFound, KafkaError, UnsupportedVersion
+from kafkatools.core.errors import DecodeError, GroupIdNotFound, KafkaError, Timeout, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -114,20 +114,22 @@ def list_groups(
             wanted["types_filter"] = tuple(types)
         return wanted
 
-    brokers = admin.brokers()
-    answers = admin.ask_all([Question(node, ApiKey.LIST_GROUPS, fields) for node in brokers], admin.deadline_ms())
+    def once(nodes: list[int], deadline_ms: int) -> dict[int, Any]:
+        answers = admin.ask_all([Question(node, ApiKey.LIST_GROUPS, fields) for node in nodes], deadline_ms)
+        return {
+            node: answer.error or error_of(answer.entity.error_code) or answer.entity.groups
+            for node, answer in zip(nodes, answers, strict=True)
+        }
+
+    results = admin.retry_items(admin.brokers(), once, may_retry=lambda error: not isinstance(error, Timeout))
     found: dict[str, GroupListing] = {}
-    errors: dict[int, KafkaError] = {}
-    for node, answer in zip(brokers, answers, strict=True):
-        error = answer.error or error_of(answer.entity.error_code)
-        if error is not None:
-            errors[node] = error
-            continue
-        for group in answer.entity.groups:
+    for told in results.values():
+        for group in () if isinstance(told, KafkaError) else told:
             listing = _listing(group)
             is_taken = protocol_types is None or listing.protocol_type in protocol_types
             if is_taken and _has_type(listing, types):
                 found.setdefault(listing.group_id, listing)
+    errors = {node: told for node, told in results.items() if isinstance(told, KafkaError)}
     return GroupListings(list(found.values()), errors)
 
 
