@@ -54,14 +54,13 @@ class TransactionDriver:
         self._accumulator = accumulator
         self._clock = clock
         self._request_timeout_ms = request_timeout_ms
-        self._in_flight: TxnRequest | None = None
         self._rediscover_ms = 0
 
     def step(self, now_ms: int, is_flushed: Callable[[], bool]) -> int:
         """Does what is due; how long poll may wait, in ms."""
         manager = self._manager
         manager.maybe_resolve_sequences()
-        if manager.has_fatal_error or self._in_flight is not None:
+        if manager.has_fatal_error or manager.in_flight is not None:
             return FOREVER_MS
         if manager.has_abortable_error or manager.is_aborting:
             self._abort_unsent(manager.last_error)
@@ -120,7 +119,7 @@ class TransactionDriver:
 
     def _send(self, node: int, request: TxnRequest, now_ms: int) -> None:
         _log.debug("Sending %r to node %d", request, node)
-        self._in_flight = request
+        self._manager.in_flight = request
         self._client.send(
             ClientRequest(
                 node,
@@ -135,9 +134,9 @@ class TransactionDriver:
         )
 
     def _complete(self, request: TxnRequest, response: ClientResponse) -> None:
-        self._in_flight = None
         manager = self._manager
         with manager.lock:
+            manager.in_flight = None
             if manager.has_fatal_error:
                 request.fail(manager.last_error or KafkaError())
             elif response.disconnected:

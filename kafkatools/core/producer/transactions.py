@@ -108,6 +108,7 @@ class TransactionalManager(TransactionManager):
         self.partitions_in_transaction: set[TopicPartition] = set()
         self._new_partitions: set[TopicPartition] = set()
         self._pending_partitions: set[TopicPartition] = set()
+        self.in_flight: TxnRequest | None = None
         self._queue: list[tuple[int, int, TxnRequest]] = []
         self._order = itertools.count()
         self._pending: PendingTransition | None = None
@@ -312,7 +313,8 @@ class TransactionalManager(TransactionManager):
                 self.fail(fatal)
                 return
             self._epoch_bump_required = self._epoch_bump_required or self._must_bump
-            self.transition_to_abortable_error(abortable)
+            if not self.has_abortable_error:  # the first error says more than what follows from it
+                self.transition_to_abortable_error(abortable)
 
     def transition_to_uninitialized(self, error: Exception) -> None:
         """An initialization was refused (not authorized): everything that waits fails, and it may be tried again."""
@@ -331,6 +333,8 @@ class TransactionalManager(TransactionManager):
     def _fail_waiting(self, error: Exception) -> None:
         if self._pending is not None:
             self._pending.result.fail(error)
+        if self.in_flight is not None:
+            self.in_flight.fail(error)
         for _, _, request in self._queue:
             request.fail(error)
         self._queue.clear()
