@@ -196,7 +196,7 @@ class ReplicaManager:
     def _read_one(self, wanted: FetchPartition, limit: int, isolation_level: int, min_one: bool) -> FetchedPartition:
         partition = self.find(wanted)
         if partition is None:
-            return FetchedPartition(error_code=self._missing(wanted).code)
+            return FetchedPartition(error_code=self._missing(wanted).code, aborted=())
         log = partition.log
         try:
             partition.check_leader_epoch(wanted.current_leader_epoch)

@@ -28,9 +28,17 @@ def handle(node: Node, request: Request) -> Response:
     try:
         node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
     except KafkaError as error:
-        return request.respond(
-            {"allow_replication_factor_change": allow_change, **error_fields(error), "responses": []}
-        )
+        refused = [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {"partition_index": each.partition_index, **error_fields(error)} for each in topic.partitions
+                ],
+            }
+            for topic in entity.topics
+        ]
+        fields = {"allow_replication_factor_change": allow_change, **error_fields(error), "responses": refused}
+        return request.respond(fields)
     responses = [
         {"name": topic.name, "partitions": [_partition(node, topic.name, each) for each in topic.partitions]}
         for topic in entity.topics

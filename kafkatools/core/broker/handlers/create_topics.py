@@ -36,7 +36,7 @@ def handle(node: Node, request: Request) -> Response:
         if names.count(topic.name) > 1:
             answers[topic.name] = _refused(topic.name, InvalidRequest("Duplicate topic name."))
         elif topic.name != METADATA_TOPIC and not (may_create or node.authorize(request, CREATE, TOPIC, topic.name)):
-            answers[topic.name] = {**_refused(topic.name, TopicAuthorizationFailed()), "error_message": None}
+            answers[topic.name] = _refused(topic.name, TopicAuthorizationFailed("Authorization failed."))
         else:
             wanted.append(_new_topic(topic))
     results = node.controller.create_topics(wanted, validate_only=entity.validate_only)
@@ -67,7 +67,7 @@ def _result(
         return _refused(name, result)
     answer: dict[str, Any] = {"name": name, "topic_id": result.topic_id, "error_code": 0, "error_message": None}
     if not node.authorize(request, DESCRIBE_CONFIGS, TOPIC, name):
-        return {**answer, **_NOTHING, "configs": None, "topic_config_error_code": TopicAuthorizationFailed.code}
+        return {**answer, **_NOTHING, "configs": [], "topic_config_error_code": TopicAuthorizationFailed.code}
     given = {key: value for key, value in overrides.items() if value is not None}
     return {
         **answer,

@@ -1,7 +1,8 @@
-"""DeleteTopics (key 20), versions 1-6: by name, and by id from version 6 on. Needs DELETE on the topic; a topic that
-the client may not describe either is answered as if only its id or name were known (ControllerApis.deleteTopics).
+"""DeleteTopics (key 20), versions 1-6: by name, and by id from version 6 on.
 
-A deleted topic's files go after file.delete.delay.ms. delete.topic.enable=false gives TOPIC_DELETION_DISABLED.
+Needs DELETE on the cluster or the topic; a topic that the client may not describe either is answered as if only its id
+or name were known (ControllerApis.deleteTopics). A deleted topic's files go after file.delete.delay.ms.
+delete.topic.enable=false gives TOPIC_DELETION_DISABLED.
 Not done: controller mutation quotas.
 """
 
@@ -11,7 +12,7 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.controller.acls import DELETE, DESCRIBE, TOPIC
+from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, DELETE, DESCRIBE, TOPIC
 from kafkatools.core.broker.controller.configs import error_fields
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import (
@@ -97,10 +98,11 @@ def _permitted(
         raise UnknownTopicId()
     known = name if topic is None else topic.name
     assert known is not None
-    if not node.authorize(request, DESCRIBE, TOPIC, known):
-        raise _Denied(name, topic_id)
-    if not node.authorize(request, DELETE, TOPIC, known):
-        raise _Denied(known, None if topic is None else topic.topic_id)
+    if not node.authorize(request, DELETE, CLUSTER, CLUSTER_NAME):
+        if not node.authorize(request, DESCRIBE, TOPIC, known):
+            raise _Denied(name, topic_id)
+        if not node.authorize(request, DELETE, TOPIC, known):
+            raise _Denied(known, None if topic is None else topic.topic_id)
     if topic is None:
         raise UnknownTopicOrPartition()
     return topic.name, topic.topic_id

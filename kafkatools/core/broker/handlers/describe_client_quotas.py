@@ -11,7 +11,7 @@ from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, DESCRI
 from kafkatools.core.broker.controller.client_quotas import Component, Entity, describe
 from kafkatools.core.broker.controller.configs import error_fields
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -23,8 +23,9 @@ def handle(node: Node, request: Request) -> Response:
     """One entry per entity."""
     entity = request.decode()
     components = [Component(each.entity_type, int(each.match_type), each.match) for each in entity.components]
+    if not node.authorize(request, DESCRIBE_CONFIGS, CLUSTER, CLUSTER_NAME):
+        return request.respond({"error_code": ClusterAuthorizationFailed.code, "error_message": None, "entries": None})
     try:
-        node.authorize_or_raise(request, DESCRIBE_CONFIGS, CLUSTER, CLUSTER_NAME)
         found = describe(node.controller.image.client_quotas, components, strict=entity.strict)
     except KafkaError as error:
         return request.respond({**error_fields(error), "entries": None})

@@ -35,8 +35,10 @@ def handle(node: Node, request: Request) -> Response:
 
 
 def operations_of(node: Node, request: Request, group_id: str, is_asked: bool) -> int:
-    """What the client may do with a group, when it asks."""
-    return node.authorized_operations(request, GROUP, group_id) if is_asked else NOT_ASKED
+    """What the client may do with a group, when it asks and may describe it."""
+    if not is_asked or not node.authorize(request, DESCRIBE, GROUP, group_id):
+        return NOT_ASKED
+    return node.authorized_operations(request, GROUP, group_id)
 
 
 def _answer(node: Node, request: Request, group_id: str) -> dict[str, Any]:

@@ -10,14 +10,16 @@ node endpoints of KIP-951.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from struct import Struct, pack
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, READ, TOPIC
 from kafkatools.core.broker.delayed_fetch import DelayedFetch
 from kafkatools.core.broker.fetch_session import FetchContext, SessionKey
 from kafkatools.core.broker.replica_manager import FetchedPartition, FetchPartition
 from kafkatools.core.broker.requests import DELAYED, FileRegion, Part, Request, Response
-from kafkatools.core.errors import NotLeaderOrFollower
+from kafkatools.core.errors import NotLeaderOrFollower, TopicAuthorizationFailed
 from kafkatools.core.protocol.varints import unsigned_varint
 
 if TYPE_CHECKING:
@@ -38,9 +40,12 @@ def handle(node: Node, request: Request) -> Response:
     max_bytes = min(entity.max_bytes, node.fetch_max_bytes)
     isolation_level = entity.isolation_level
     if context.error_code or _is_follower(entity, version):
-        results = [FetchedPartition(error_code=NotLeaderOrFollower.code) for _ in context.wanted]
-        return respond(request, context, results)
-    results = node.replicas.read(context.wanted, max_bytes, isolation_level)
+        return respond(request, context, _refused(node, request, context))
+    if node.authorizer is None:
+        read = partial(node.replicas.read, context.wanted, max_bytes, isolation_level)
+    else:
+        read = partial(_read_allowed, node, request, context.wanted, max_bytes, isolation_level)
+    results = read()
     max_wait_ms = entity.max_wait // _MILLISECOND
     if (
         max_wait_ms <= 0
@@ -51,12 +56,31 @@ def handle(node: Node, request: Request) -> Response:
         return respond(request, context, results)
 
     def complete() -> None:
-        request.complete(respond(request, context, node.replicas.read(context.wanted, max_bytes, isolation_level)))
+        request.complete(respond(request, context, read()))
 
     operation = DelayedFetch(max_wait_ms, node.replicas, context.wanted, (entity.min_bytes, isolation_level), complete)
     keys = [partition.key for partition in map(node.replicas.find, context.wanted) if partition is not None]
     node.fetch_purgatory.try_complete_else_watch(operation, keys, node.clock.now_ms())
     return DELAYED
+
+
+def _refused(node: Node, request: Request, context: FetchContext) -> list[FetchedPartition]:
+    """Who says that it is a replica: this broker has none but its own, and a client may not even ask."""
+    is_allowed = node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
+    error = NotLeaderOrFollower if is_allowed else TopicAuthorizationFailed
+    return [FetchedPartition(error_code=error.code) for _ in context.wanted]
+
+
+def _read_allowed(
+    node: Node, request: Request, wanted: Sequence[FetchPartition], max_bytes: int, isolation_level: int
+) -> list[FetchedPartition]:
+    """Read what the client may; a topic whose id is unknown stays unknown."""
+    names = [each.topic if each.topic is not None else node.replicas.topic_name(each.topic_id) for each in wanted]
+    allowed = {name for name in set(names) if name is None or node.authorize(request, READ, TOPIC, name)}
+    readable = [each for each, name in zip(wanted, names, strict=True) if name in allowed]
+    results = iter(node.replicas.read(readable, max_bytes, isolation_level))
+    denied = FetchedPartition(error_code=TopicAuthorizationFailed.code, aborted=())
+    return [next(results) if name in allowed else denied for name in names]
 
 
 def _milliseconds() -> Any:

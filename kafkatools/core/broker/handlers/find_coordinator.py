@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.controller import acls
+from kafkatools.core.broker.controller.acls import CLUSTER_NAME
 from kafkatools.core.broker.group_coordinator.offsets_topic import OffsetsTopic
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.broker.transaction_coordinator.transaction_log import TransactionLog
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 
 VERSIONS = (0, 6)
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+NEEDED = {
+    GROUP: (acls.DESCRIBE, acls.GROUP),
+    TRANSACTION: (acls.DESCRIBE, acls.TRANSACTIONAL_ID),
+    SHARE: (acls.CLUSTER_ACTION, acls.CLUSTER),
+}
 FIRST_VERSION_OF_TYPES = 1
 FIRST_VERSION_OF_BATCHES = 4
 FIRST_VERSION_OF_SHARE = 6
@@ -36,6 +43,7 @@ def _find(node: Node, request: Request, kind: int, key: str) -> dict[str, Any]:
     try:
         if kind not in (GROUP, TRANSACTION, SHARE) or (kind == SHARE and request.version < FIRST_VERSION_OF_SHARE):
             raise InvalidRequest()
+        node.authorize_or_raise(request, *NEEDED[kind], CLUSTER_NAME if kind == SHARE else key)
         if kind == SHARE:
             raise CoordinatorNotAvailable()
         if kind == TRANSACTION:
@@ -46,7 +54,7 @@ def _find(node: Node, request: Request, kind: int, key: str) -> dict[str, Any]:
         return {
             "key": key,
             "error_code": error.code,
-            "error_message": error.message,
+            "error_message": "" if request.version >= FIRST_VERSION_OF_BATCHES else error.message,
             "node_id": -1,
             "host": "",
             "port": -1,

@@ -44,7 +44,7 @@ def handle(node: Node, request: Request) -> Response:
     )
 
     if not node.authorize(request, READ, GROUP, wanted.group_id):
-        return request.respond(join_error(wanted.member_id, GroupAuthorizationFailed.code))
+        return request.respond(join_error("", GroupAuthorizationFailed.code))
 
     def ask(answer: Answer) -> None:
         def answer_this_version(fields: Fields) -> None:

@@ -19,6 +19,7 @@ from kafkatools.core.broker.group_coordinator.offsets import Place
 from kafkatools.core.broker.group_coordinator.requests import MemberIdentity
 from kafkatools.core.broker.requests import DELAYED, Request, Response
 from kafkatools.core.errors import (
+    GroupAuthorizationFailed,
     InvalidGroupId,
     KafkaError,
     OffsetMetadataTooLarge,
@@ -92,7 +93,8 @@ def _failed(node: Node, version: int, entity: Any, error: KafkaError) -> Answers
     answers = []
     for topic in entity.topics:
         found, missing_code = _topic(node, version, topic)
-        code = coordinator_error_code(error) if found is not None else missing_code
+        is_refused = isinstance(error, GroupAuthorizationFailed)  # says nothing about topics
+        code = coordinator_error_code(error) if found is not None or is_refused else missing_code
         answers.append(
             (topic, [{"partition_index": each.partition_index, "error_code": code} for each in topic.partitions])
         )
@@ -122,7 +124,8 @@ class _Taking:
         """The answers of the topic's partitions should the commit work. A partition that the member did not have in its
         epoch fails the whole request, as in Kafka."""
         found, missing_code = _topic(self._node, self._request.version, topic)
-        if found is not None and not self._node.authorize(self._request, READ, TOPIC, found.name):
+        name = getattr(topic, "name", None) if found is None else found.name
+        if name is not None and not self._node.authorize(self._request, READ, TOPIC, name):
             found, missing_code = None, TopicAuthorizationFailed.code
         return [
             {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.controller.acls import DESCRIBE, TOPIC
+from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, DESCRIBE, TOPIC
 from kafkatools.core.broker.replica_manager import error_code_of
 from kafkatools.core.broker.requests import Request, Response
 
@@ -34,7 +34,8 @@ def handle(node: Node, request: Request) -> Response:
 def _partition(node: Node, request: Request, topic: str, wanted: Any) -> dict[str, Any]:
     answer = {"partition": wanted.partition, "error_code": 0, "leader_epoch": -1, "end_offset": -1}
     try:
-        node.authorize_or_raise(request, DESCRIBE, TOPIC, topic)
+        if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
+            node.authorize_or_raise(request, DESCRIBE, TOPIC, topic)
         partition = node.replicas.get(topic, wanted.partition)
         partition.check_leader_epoch(wanted.current_leader_epoch)
         end = partition.epoch_end(wanted.leader_epoch)

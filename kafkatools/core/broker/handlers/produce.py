@@ -17,6 +17,7 @@ from struct import error as StructError
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.broker.controller.acls import TOPIC, WRITE
 from kafkatools.core.broker.controller.metadata_image import INTERNAL_TOPICS
 from kafkatools.core.broker.delayed_produce import DelayedProduce, ProduceStatus
 from kafkatools.core.broker.partition import Partition
@@ -190,12 +191,16 @@ def failed_result(index: int, error: Exception) -> PartitionResult:
 
 
 def find_partition(node: Node, request: Request, topic: TopicData, index: int) -> Partition:
-    """The partition that is written to. Raises UnknownTopicId, UnknownTopicOrPartition, InvalidTopic."""
+    """The partition that is written to. Raises UnknownTopicId, TopicAuthorizationFailed, UnknownTopicOrPartition,
+    InvalidTopic."""
     partitions = node.replicas.partitions.get(topic.name) if topic.name is not None else None
     if topic.topic_id is not None:
         partitions = node.replicas.partitions_by_id.get(topic.topic_id)
         if partitions is None:
             raise UnknownTopicId()
+    if node.authorizer is not None:
+        name = topic.name if topic.topic_id is None else node.replicas.topic_name(topic.topic_id)
+        node.authorize_or_raise(request, WRITE, TOPIC, name or "")
     partition = partitions.get(index) if partitions is not None else None
     if partition is None:
         raise UnknownTopicOrPartition()

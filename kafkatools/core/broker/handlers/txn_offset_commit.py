@@ -56,9 +56,10 @@ def handle(node: Node, request: Request) -> Response:
         response.respond({"topics": _topics(entity, {place: own or code for place, own in codes.items()})})
 
     try:
-        offsets = _collect(node, request, entity, codes)
+        codes.update({(topic.name, each.partition_index): 0 for topic in entity.topics for each in topic.partitions})
         node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
         node.authorize_or_raise(request, READ, GROUP, entity.group_id)
+        offsets = _collect(node, request, entity, codes)
         if not entity.group_id:
             raise InvalidGroupId()
         if offsets:
