@@ -105,7 +105,7 @@ def _verified(
         codes = node.transactions.verify_partitions(transactional_id, producer, wanted)
         return produce.append_all(node, request, data, _refused(codes, operation))
     finish = _Finish(node, request, data)
-    node.transactions.add_partitions(
+    node.transactions.add_partitions_when_settled(
         transactional_id,
         producer,
         wanted,

@@ -68,6 +68,7 @@ class TransactionSettings:
 
     max_timeout_ms: int
     expiration_ms: int
+    max_add_wait_ms: int = 0
 
 
 class Log(Protocol):
@@ -210,6 +211,29 @@ class TransactionCoordinator:
             return
         self._write(transaction, transaction.prepare_partitions(added, self._now_ms(), client_version), answer)
 
+    def add_partitions_when_settled(
+        self,
+        transactional_id: str,
+        producer: ProducerIdentity,
+        partitions: Iterable[TopicPartition],
+        client_version: int,
+        answer: CodeAnswer,
+    ) -> None:
+        """The same for a client that does not know of the markers of its last transaction: wait for them, at most
+        add.partitions.to.txn.retry.backoff.max.ms."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None or not transaction.state.is_prepared:
+            self.add_partitions(transactional_id, producer, partitions, client_version, answer)
+            return
+        waiting = [(transactional_id, producer, frozenset(partitions), client_version, answer)]
+
+        def go_on(_now_ms: int = 0) -> None:
+            if waiting:
+                self.add_partitions(*waiting.pop())
+
+        transaction.when_settled.append(go_on)
+        self._around.timer.schedule(self._settings.max_add_wait_ms, go_on, self._around.clock.now_ms())
+
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdentity, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
@@ -301,6 +325,9 @@ class TransactionCoordinator:
             self._retry_markers(transaction, completed)
             return
         transaction.complete(completed)
+        waiting, transaction.when_settled = transaction.when_settled, []
+        for go_on in waiting:
+            go_on()
 
     def _retry_markers(self, transaction: Transaction, completed: TransactionValue) -> None:
         def again(_now_ms: int) -> None:

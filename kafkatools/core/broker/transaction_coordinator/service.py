@@ -35,7 +35,11 @@ def open_transactions(node: Node) -> TransactionCoordinator:
         node.producer_ids.next_id,
         lambda: node.controller.image.features.get(TRANSACTION_VERSION, 0),
     )
-    settings = TransactionSettings(config.transaction_max_timeout_ms, config.transactional_id_expiration_ms)
+    settings = TransactionSettings(
+        config.transaction_max_timeout_ms,
+        config.transactional_id_expiration_ms,
+        config.add_partitions_to_txn_retry_backoff_max_ms,
+    )
     transactions = TransactionCoordinator(settings, around)
     transactions.load(log.read_back())
     return transactions

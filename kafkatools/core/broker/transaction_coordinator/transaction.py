@@ -8,6 +8,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,13 +55,15 @@ class TransactionValue:
 
 @dataclass(slots=True)
 class Transaction:
-    """One transactional id: its value and the state it is about to have."""
+    """One transactional id: its value and the state it is about to have; the partitions that have no marker yet, and
+    who waits for the markers."""
 
     transactional_id: str
     value: TransactionValue
     pending: TransactionState | None = None
     has_failed_epoch_fence: bool = False
     unmarked: set[TopicPartition] = field(default_factory=set)
+    when_settled: list[Callable[[], None]] = field(default_factory=list)
 
     @classmethod
     def new(cls, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:

@@ -46,7 +46,7 @@ def ensure_in_transaction(
         return
     coordinator = node.transactions
     if operation.adds:
-        coordinator.add_partitions(
+        coordinator.add_partitions_when_settled(
             transactional_id, producer, [place], ADDING_VERSION, lambda code: answer(client_code(code, operation))
         )
     elif node.config.transaction_partition_verification_enable:

@@ -122,7 +122,7 @@ class Harness:
             self.new_producer_id,
             lambda: self.version,
         )
-        return TransactionCoordinator(TransactionSettings(900_000, 604_800_000), around)
+        return TransactionCoordinator(TransactionSettings(900_000, 604_800_000, 100), around)
 
     def new_producer_id(self) -> int:
         self._next_producer_id += 1

@@ -178,6 +178,39 @@ def test_markers_are_durable_before_a_transaction_is_complete(harness: Any) -> N
     assert (harness.log.states()[-1], harness.state) == ("CompleteCommit", "CompleteCommit")
 
 
+def test_the_first_batch_of_the_next_transaction_waits_for_the_markers_of_the_last(harness: Any) -> None:
+    harness.init()
+    harness.add((PID, 0), T)
+    harness.disk.is_slow = True
+    harness.coordinator.end_transaction("x", end_request(commit=True), harness._answer)
+    harness.disk.sync()
+    harness.answers.clear()
+    harness.coordinator.add_partitions_when_settled("x", ProducerIdentity(PID, 1), [U], 2, harness._answer)
+    assert harness.answers == []
+    harness.disk.sync()
+    assert harness.log.states()[-2:] == ["CompleteCommit", "Ongoing"]
+    harness.disk.sync()
+    assert (harness.answer[0], harness.state) == (0, "Ongoing")
+    harness.advance(1000)
+    assert len(harness.answers) == 1
+
+
+def test_it_does_not_wait_for_ever(harness: Any) -> None:
+    harness.init()
+    harness.add((PID, 0), T)
+    harness.partitions.broken = {T}
+    harness.end((PID, 0), commit=True)
+    harness.answers.clear()
+    harness.coordinator.add_partitions_when_settled("x", ProducerIdentity(PID, 1), [U], 2, harness._answer)
+    harness.advance(99)
+    assert harness.answers == []
+    harness.advance(1)
+    assert harness.answer[0] == BUSY
+    harness.partitions.broken = set()
+    harness.advance(5000)
+    assert (harness.state, len(harness.answers)) == ("CompleteCommit", 1)
+
+
 def end_request(*, commit: bool) -> Any:
     from kafkatools.core.broker.transaction_coordinator.ending import EndRequest
 
