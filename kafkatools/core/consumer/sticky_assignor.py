@@ -24,9 +24,6 @@ from kafkatools.core.consumer.assignors import (
     in_map_order,
 )
 from kafkatools.core.consumer.java_order import map_order
-from kafkatools.core.consumer.sticky_constrained import ConstrainedAssignment
-from kafkatools.core.consumer.sticky_general import GeneralAssignment
-from kafkatools.core.consumer.sticky_racks import RackInfo
 from kafkatools.core.consumer.subscription import TopicPartition
 
 DEFAULT_GENERATION = -1
@@ -89,6 +86,11 @@ class _StickyBase(ABC):
         self, partitions_per_topic: Partitions, subscriptions: Subscriptions
     ) -> tuple[GroupAssignment, dict[TopicPartition, str] | None]:
         """The assignment, and what changes its owner where that is known (None: look at what was owned)."""
+        # Only a leader assigns: no other member loads this.
+        from kafkatools.core.consumer.sticky_constrained import ConstrainedAssignment
+        from kafkatools.core.consumer.sticky_general import GeneralAssignment
+        from kafkatools.core.consumer.sticky_racks import RackInfo
+
         partitions_per_topic, subscriptions = in_map_order(partitions_per_topic, subscriptions)
         data = {member: self._member_data(said) for member, said in subscriptions.items()}
         claims = Claims()
