@@ -1,11 +1,11 @@
-"""`python -m benchmarks [startup console dump_log codec broker memory]`: every workload, or those named."""
+"""`python -m benchmarks [startup console dump_log codec broker scale memory]`: every workload, or those named."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-WORKLOADS = ("startup", "codec", "dump_log", "console", "broker", "memory")
+WORKLOADS = ("startup", "codec", "dump_log", "console", "broker", "scale", "memory")
 
 
 def main(names: list[str]) -> None:
