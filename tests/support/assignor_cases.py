@@ -103,7 +103,7 @@ def _members(chance: random.Random, topics: dict[str, Any], racks: tuple[str, ..
 
 
 def _member(chance: random.Random, topics: list[str], racks: tuple[str, ...], is_equal: bool = False) -> dict[str, Any]:
-    wanted = topics if is_equal else chance.sample(topics, chance.randint(0 if len(topics) > 2 else 1, len(topics)))
+    wanted = topics if is_equal else chance.sample(topics, chance.randint(1, len(topics)))
     return {
         "id": f"consumer-{chance.randint(1, 3)}-{chance.getrandbits(48):012x}",
         "topics": list(wanted),

@@ -67,6 +67,13 @@ def test_partition_that_a_topic_no_longer_has_belongs_to_nobody() -> None:
     assert given == {"a": [TopicPartition("t", 0), TopicPartition("t", 1)]}
 
 
+@pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
+def test_member_whose_pattern_matches_no_topic_is_given_nothing(name: str) -> None:
+    subscriptions = {"a": MemberSubscription([]), "b": MemberSubscription(["t"]), "c": MemberSubscription(["t"])}
+    given = assignor_for_name(name).assign({"t": _topic("t", 3)}, subscriptions)
+    assert [len(given[member]) for member in "abc"] == [0, 2, 1]
+
+
 def test_sticky_member_says_what_it_has_only_after_its_first_assignment() -> None:
     assignor = assignor_for_name("sticky")
     assert assignor.subscription_user_data(["t"]) is None
