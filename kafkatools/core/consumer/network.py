@@ -42,6 +42,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 
 _UNREACHABLE_AFTER_MS = 3000
 _POLL_MS = 100
+_RECEIVE_MS = 5
 _COORDINATOR_IDS_FROM = 0x7FFFFFFF
 
 OnEntity = Callable[[Any], None]
@@ -347,8 +348,13 @@ class ConsumerNetworkClient:
     def _poll(self, timeout_ms: int) -> None:
         now = self._clock.now_ms()
         self._send_unsent(now)
-        self._client.poll(timeout_ms, now)
+        responses = self._client.poll(timeout_ms, now)
         now = self._clock.now_ms()
+        patience = now + min(timeout_ms, _RECEIVE_MS)
+        while not responses and now < patience and self._client.is_receiving and not self._is_woken:
+            # A large answer takes many reads; nobody above has anything to do before it is complete.
+            responses = self._client.poll(patience - now, now)
+            now = self._clock.now_ms()
         self._send_unsent(now)
         self._fail_unsent(now)
 

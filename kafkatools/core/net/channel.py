@@ -36,6 +36,11 @@ class Channel:
         """Whether bytes wait to be sent."""
         return bool(self._outgoing)
 
+    @property
+    def is_receiving(self) -> bool:
+        """Whether a part of a frame is here, and the rest still to come."""
+        return self._reader.is_inside_a_frame
+
     def send(self, buffers: list[Buffer]) -> None:
         """Queue the buffers of a frame; they must not change until `write` has said True."""
         for buffer in buffers:

@@ -178,6 +178,11 @@ class NetworkClient:
         """Requests without an answer yet."""
         return self._in_flight.count(node)
 
+    @property
+    def is_receiving(self) -> bool:
+        """Whether an answer is on its way in: a part of it has been read."""
+        return any(channel.is_receiving for channel in self._channels.values())
+
     def throttle(self, node: int, duration_ms: int, now_ms: int) -> None:
         """The node's answer asked for a pause; for callers that decode answers themselves."""
         if duration_ms > 0:
