@@ -8,8 +8,8 @@ connection of its own:
 `"later": true` sends only; `{"as": "a", "receive": true, "answer": {...}}` waits for that answer. `{"wait_ms": n}` lets
 time pass, `{"grow": "t", "to": n}` gives a topic more partitions. `"save": {"m": "member_id"}` names a value of the
 answer; `$m` stands for it from then on, in requests and in recorded answers. `$topic:t` is the id of a topic, `$group`
-the group's id (new for each run), `$subscription:t,u` and `$assignment:t=0,1` are bytes of ConsumerProtocol. Fields that
-differ from run to run are left out of answers.
+the id of the group (new for each run), `$subscription:t,u` and `$assignment:t=0,1` are bytes of ConsumerProtocol. What
+differs from run to run is left out of answers.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ def next_target(
         {topic_id: topics.partition_count(topic_id) for topic_ids in ids.values() for topic_id in topic_ids},
         {member_id: _known(group, member) for member_id, member in by_id.items()},
         group.is_homogeneous(members),
+        {member.member_id: member.instance_id for member in members if member.instance_id is not None},
     )
     try:
         return assignor_of(assignor)(spec)

@@ -31,18 +31,28 @@ def member_order(member_ids: Iterable[str]) -> list[str]:
 
 
 def topic_order(topic_ids: Iterable[uuid.UUID]) -> list[uuid.UUID]:
-    """Topic ids that were put into a new HashMap one after the other."""
-    keys = list(topic_ids)
+    """Topic ids that were put into a new HashMap; those that share a bucket by value, as if put in in that order."""
+    keys = sorted(topic_ids)
     return _listed(keys, uuid_hash, _grown(len(keys)))
 
 
 def copied_topic_order(topic_ids: Iterable[uuid.UUID]) -> list[uuid.UUID]:
     """Topic ids of a HashSet made from a collection: its size is chosen once, for all of them."""
-    keys = list(topic_ids)
-    wanted, buckets = max(int(len(keys) / LOAD_FACTOR) + 1, LEAST_BUCKETS), 1
+    keys = sorted(topic_ids)
+    return _listed(keys, uuid_hash, _copied(len(keys)))
+
+
+def partition_order(partitions: Iterable[int]) -> list[int]:
+    """Partitions of a HashSet made from a collection: those above the number of buckets come in between."""
+    keys = sorted(partitions)
+    return _listed(keys, int, _copied(len(keys)))
+
+
+def _copied(count: int) -> int:
+    wanted, buckets = max(int(count / LOAD_FACTOR) + 1, LEAST_BUCKETS), 1
     while buckets < wanted:
         buckets *= 2
-    return _listed(keys, uuid_hash, buckets)
+    return buckets
 
 
 def _grown(count: int) -> int:

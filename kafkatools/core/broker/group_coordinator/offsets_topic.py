@@ -239,6 +239,8 @@ def last_values(
 
 
 def _take(batch: Any, values: dict[bytes, bytes | None], open_transactions: OpenTransactions) -> None:
+    if batch.record_count == 0:  # emptied by the cleaner
+        return
     if batch.is_control:
         _end_transaction(batch, values, open_transactions)
         return

@@ -7,11 +7,12 @@ members' states, records or time. Source: RangeAssignor, UniformAssignor, Unifor
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafkatools.core.broker.group_coordinator.consumer_member import Assignment
-from kafkatools.core.broker.group_coordinator.java_order import copied_topic_order, topic_order
+from kafkatools.core.broker.group_coordinator.java_order import copied_topic_order, partition_order, topic_order
 
 Partition = tuple[uuid.UUID, int]
 Result = dict[str, Assignment]
@@ -24,12 +25,19 @@ class PartitionAssignorError(Exception):
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
     """What an assignor is told. `members`: member id -> topic ids it is subscribed to, in the order of Kafka's map;
-    `partition_counts` of all those topics; `target`: the assignment until now."""
+    `partition_counts` of all those topics; `target`: the assignment until now; `instance_ids` of static members."""
 
     members: Mapping[str, frozenset[uuid.UUID]]
     partition_counts: Mapping[uuid.UUID, int]
     target: Mapping[str, Assignment]
     is_homogeneous: bool
+    instance_ids: Mapping[str, str] = field(default_factory=dict)
+
+    def range_key(self, member_id: str) -> tuple[bool, bytes]:
+        """What members are sorted by for ranges; Java compares strings by their UTF-16 units."""
+        instance_id = self.instance_ids.get(member_id)
+        name = member_id if instance_id is None else instance_id
+        return instance_id is None, name.encode("utf-16-be", "surrogatepass")
 
     def assignment_of(self, member_id: str) -> Assignment:
         """What a member was to have until now."""
@@ -45,49 +53,25 @@ Assign = Callable[[GroupSpec], Result]
 
 # -- range -------------------------------------------------------------------------------------------------------------
 def assign_range(spec: GroupSpec) -> Result:
-    """Every member gets a range of each of its topics, and keeps what it has as far as that goes."""
-    result: dict[str, dict[uuid.UUID, frozenset[int]]] = {}
-    for topic_id, member_ids in _members_by_topic(spec).items():
-        for member_id, partitions in _range_of_topic(spec, topic_id, member_ids).items():
-            if partitions:
-                result.setdefault(member_id, {})[topic_id] = frozenset(partitions)
-    return dict(result)
+    """Every member gets a range of each of its topics, static members first by instance id, the others by member id.
+    Nothing is kept for its own sake: the same members have the same ranges in all topics."""
+    shares: dict[uuid.UUID, list[int]] = {}
+    subscribers = Counter(topic_id for topic_ids in spec.members.values() for topic_id in topic_ids)
+    for topic_id, count in subscribers.items():
+        quota, extra = divmod(spec.partition_counts[topic_id], count)
+        shares[topic_id] = [0, quota, extra]
+    return {
+        member_id: {topic_id: taken for topic_id in spec.members[member_id] if (taken := _next_range(shares[topic_id]))}
+        for member_id in sorted(spec.members, key=spec.range_key)
+    }
 
 
-def _members_by_topic(spec: GroupSpec) -> dict[uuid.UUID, list[str]]:
-    members: dict[uuid.UUID, list[str]] = {}
-    for member_id, topic_ids in spec.members.items():
-        for topic_id in topic_ids:
-            members.setdefault(topic_id, []).append(member_id)
-    return {topic_id: members[topic_id] for topic_id in topic_order(members)}
-
-
-def _range_of_topic(spec: GroupSpec, topic_id: uuid.UUID, member_ids: list[str]) -> dict[str, list[int]]:
-    count = spec.partition_counts[topic_id]
-    quota, extra = divmod(count, len(member_ids))
-    given: dict[str, list[int]] = {}
-    unfilled: list[tuple[str, int]] = []
-    for member_id in member_ids:
-        present = sorted(spec.assignment_of(member_id).get(topic_id, ()))
-        kept = present[:quota]
-        if len(present) > quota and extra > 0:
-            extra -= 1
-            kept = present[: quota + 1]
-        else:
-            unfilled.append((member_id, quota - len(present)))
-        given[member_id] = kept
-    taken = {partition for partitions in given.values() for partition in partitions}
-    free = [partition for partition in range(count) if partition not in taken]
-    start = 0
-    for member_id, missing in unfilled:
-        wanted = missing
-        if extra > 0:
-            extra -= 1
-            wanted += 1
-        if wanted > 0:
-            given[member_id] = [*given[member_id], *free[start : start + wanted]]
-            start += wanted
-    return given
+def _next_range(share: list[int]) -> frozenset[int]:
+    """The next member's part of a topic; `share` is where it starts, how much everybody gets, how many get one more."""
+    start, quota, extra = share
+    end = start + quota + (1 if extra > 0 else 0)
+    share[0], share[2] = end, extra - 1
+    return frozenset(range(start, end))
 
 
 # -- uniform -----------------------------------------------------------------------------------------------------------
@@ -119,7 +103,8 @@ class _HomogeneousUniform:
         total = self._collect_free()
         quota, extra = divmod(total, len(self._spec.members))
         for index, member_id in enumerate(self._spec.members):
-            self._revoke(member_id, quota + (1 if index < extra else 0))
+            is_needed = len(self._spec.members) - index <= extra
+            extra -= self._revoke(member_id, quota, has_extra=extra > 0, is_needed=is_needed)
         self._hand_out()
         return {
             member_id: {topic_id: frozenset(partitions) for topic_id, partitions in topics.items()}
@@ -139,21 +124,28 @@ class _HomogeneousUniform:
             total += count
         return total
 
-    def _revoke(self, member_id: str, quota: int) -> None:
+    def _revoke(self, member_id: str, quota: int, *, has_extra: bool, is_needed: bool) -> int:
+        """Leave a member what its quota allows. It takes one of the extra partitions if what it has fills that quota
+        too, or if there are only as many members left as extra partitions; gives how many it took."""
         kept: dict[uuid.UUID, set[int]] = {}
         assignment = self._spec.assignment_of(member_id)
         topics = set(self._topics)
+        left = quota + 1 if has_extra else quota
         for topic_id in topic_order(assignment):
             if topic_id not in topics:
                 continue
-            partitions = sorted(assignment[topic_id])
-            if partitions[:quota]:
-                kept[topic_id] = set(partitions[:quota])
-            self._free.extend((topic_id, partition) for partition in partitions[quota:])
-            quota = max(quota - len(partitions), 0)
-        if quota > 0:
-            self._unfilled.append((member_id, quota))
+            partitions = partition_order(assignment[topic_id])
+            if partitions[:left]:
+                kept[topic_id] = set(partitions[:left])
+            self._free.extend((topic_id, partition) for partition in partitions[left:])
+            left = max(left - len(partitions), 0)
+        takes_extra = has_extra
+        if left > 0 and has_extra and not is_needed:
+            left, takes_extra = left - 1, False
+        if left > 0:
+            self._unfilled.append((member_id, left))
         self._result[member_id] = kept
+        return 1 if takes_extra else 0
 
     def _hand_out(self) -> None:
         position = 0
