@@ -146,7 +146,7 @@ _ONLY_WITH = 'Option "[{0}]" can only be used with option "[{1}]"'
 
 def _needs(option: str, *actions: str) -> Requirement:
     """A rule of ours: without one of these actions the option would mean nothing."""
-    return Requirement(actions, when=(option,), message=_ONLY_WITH.format(option, '" or "'.join(actions)))
+    return Requirement(actions, when=(option,), message=_ONLY_WITH.format(option, ']" or "['.join(actions)))
 
 
 def _available(option: str, *actions: str) -> Requirement:

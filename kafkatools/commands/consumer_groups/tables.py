@@ -61,7 +61,7 @@ def duration_text(ms: int | None) -> str:
     seconds = ms // 1000
     if ms == 0 or seconds >= 60:
         return _long_text(seconds)
-    return f"{ms}ms" if ms < 1000 else f"{ms / 1000:.1f}s"
+    return f"{ms}ms" if ms < 1000 else f"{ms // 100 / 10:.1f}s"
 
 
 def _long_text(seconds: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, ask_leaders
+from kafkatools.core.admin.offsets import EARLIEST, list_offsets
 from kafkatools.core.errors import KafkaError, OffsetOutOfRange
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.records.batch import read_batches
@@ -19,7 +20,7 @@ from kafkatools.core.records.batch import read_batches
 Place = tuple[str, int, int]
 """Topic, partition and offset."""
 
-_OLDEST_FETCH = 5
+_OLDEST_FETCH = 4
 _NEWEST_FETCH = 12
 _PARTITIONS_A_REQUEST = 200
 _BYTES_A_PARTITION = 16 << 10
@@ -40,9 +41,7 @@ class _Fetched(NamedTuple):
     """What a Fetch brought of one partition."""
 
     records: Any
-    log_start_offset: int
     high_watermark: int
-    is_out_of_range: bool
 
 
 class _Search:
@@ -55,8 +54,6 @@ class _Search:
 
     def take(self, fetched: _Fetched) -> bool:
         """Looks through what came; False when nothing did."""
-        if fetched.is_out_of_range:
-            return self._move_into_range(fetched)
         if self.position >= fetched.high_watermark:
             self._end()
             return True
@@ -78,13 +75,12 @@ class _Search:
             while self.wanted and self.wanted[0] <= offset:
                 self.found[self.wanted.pop(0)] = RecordTime(offset, timestamp)
 
-    def _move_into_range(self, fetched: _Fetched) -> bool:
-        """Deleted records are skipped; behind the end there is none."""
-        if self.position < fetched.log_start_offset:
-            self.position = fetched.log_start_offset
+    def move_into_range(self, log_start_offset: int) -> None:
+        """The position is outside of the log: deleted records are skipped, behind the end there is none."""
+        if self.position < log_start_offset:
+            self.position = log_start_offset
         else:
             self._end()
-        return True
 
     def _end(self) -> None:
         self.found.update(dict.fromkeys(self.wanted, NO_RECORD))
@@ -120,9 +116,16 @@ def _round(
 ) -> list[TopicPartition]:
     """One Fetch to each leader; the partitions in which something is still looked for."""
     left = []
-    for key, fetched in _fetch(admin, {key: searches[key].position for key in keys}).items():
+    answers = _fetch(admin, {key: searches[key].position for key in keys})
+    outside = [key for key, fetched in answers.items() if isinstance(fetched, OffsetOutOfRange)]
+    starts = list_offsets(admin, dict.fromkeys(outside, EARLIEST)) if outside else {}
+    for key, fetched in answers.items():
         search = searches[key]
-        error = fetched if isinstance(fetched, KafkaError) else _taken(search, fetched)
+        if key in starts:
+            error = starts[key].error
+            search.move_into_range(starts[key].offset)
+        else:
+            error = fetched if isinstance(fetched, KafkaError) else _taken(search, fetched)
         if error is not None:
             results.update({(*key, offset): error for offset in wanted[key] if offset not in search.found})
         elif search.wanted:
@@ -168,8 +171,4 @@ def _fetch(admin: AdminClient, positions: Mapping[TopicPartition, int]) -> dict[
 
 
 def _fetched(part: Any) -> _Fetched | KafkaError:
-    error = error_of(part.error_code)
-    is_out_of_range = isinstance(error, OffsetOutOfRange)
-    if error is not None and not is_out_of_range:
-        return error
-    return _Fetched(part.records, part.log_start_offset, part.high_watermark, is_out_of_range)
+    return error_of(part.error_code) or _Fetched(part.records, part.high_watermark)
