@@ -1,15 +1,20 @@
 """Compaction inside a broker: the thread, the swap on the listener's side, the checkpoint."""
 
 import os
+import struct
 import threading
+import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.log_batches import NOW_MS, make_batch, split_batches
+from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker, set_crc, split_batches
 
 from kafkatools.core import config as tables
+from kafkatools.core.broker.group_coordinator.offsets_topic import last_values
 from kafkatools.core.broker.log_cleaner import LogCleaner
+from kafkatools.core.broker.partition import Partition
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.config import Config
 from kafkatools.core.log.checkpoints import read_offset_checkpoint
@@ -18,6 +23,7 @@ from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.log.log_manager import LogManager
 from kafkatools.core.log.partition_log import PartitionLog
+from kafkatools.core.log.producer_append import AppendOrigin
 
 CONFIG = LogConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.01)
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -57,6 +63,48 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
     made = Owner(tmp_path)
     yield made
     made.cleaner.close()
+
+
+def transaction(log: PartitionLog, sequence: int, key: bytes, value: bytes) -> None:
+    """One committed record."""
+    producer = {"producer_id": 5, "producer_epoch": 0, "base_sequence": sequence}
+    for data in (
+        make_batch([value], keys=[key], attributes=TRANSACTIONAL, **producer),
+        make_marker(5, 0, commit=True),
+    ):
+        log.append_as_leader(memoryview(data), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+
+
+def test_a_compacted_offsets_topic_is_read_back(owner: Owner) -> None:
+    log = owner.log("offsets")
+    for number in range(6):
+        transaction(log, number, b"k%d" % (number % 2), b"%d" % number)
+    for _ in range(3):  # what is left of transactions shrinks to a marker with a horizon, then to an empty batch
+        log.update_config(replace(CONFIG, delete_retention_ms=0))
+        log.update_high_watermark(log.log_end_offset)
+        log.roll(NOW_MS)
+        owner.cleaner.check()
+        owner.turn_until(lambda: not owner.cleaner.is_busy)
+        data = make_batch([b"x"], keys=[b"other"])
+        log.append_as_leader(memoryview(data), leader_epoch=0, now_ms=NOW_MS)
+    failures: list[Exception] = []
+    partition = Partition("offsets", uuid.UUID(int=1), 0, 0, log)
+    assert last_values(partition, failures.append) == {b"k0": b"4", b"k1": b"5", b"other": b"x"}
+    assert failures == [] and owner.failures == []
+
+
+def test_an_emptied_marker_ends_nothing(owner: Owner) -> None:
+    log = owner.log("offsets")
+    transaction(log, 0, b"k", b"v")
+    empty = make_marker(5, 0, commit=True)[:61]
+    struct.pack_into(">i", empty, 8, 49)
+    struct.pack_into(">i", empty, 57, 0)
+    struct.pack_into(">q", empty, 0, 2)
+    set_crc(empty)
+    log.append_as_follower(memoryview(empty), NOW_MS)
+    failures: list[Exception] = []
+    assert last_values(Partition("offsets", uuid.UUID(int=1), 0, 0, log), failures.append) == {b"k": b"v"}
+    assert failures == []
 
 
 def offsets(log: PartitionLog) -> list[int]:
