@@ -266,12 +266,12 @@ class ConsoleProducer:
 
         is_interrupted = False
         producer = Producer(self._config, self._console.clock)
-        producer.sender.watch = BrokerWatch(
-            producer.sender.client, producer.sender.metadata, lambda line: self._tell("WAITING", line)
-        )
         try:
             try:
                 self._stopped = self._reason_not_to_start(producer)
+                producer.sender.watch = BrokerWatch(
+                    producer.sender.client, producer.sender.metadata, lambda line: self._tell("WAITING", line)
+                )
                 self._start_transactions(producer)
                 self._pump(producer)
                 self._end_transactions()

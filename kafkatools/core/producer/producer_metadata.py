@@ -33,6 +33,7 @@ class ProducerMetadata(Metadata):
         self._max_idle_ms: int = config.metadata_max_idle_ms
         self._expiry_ms: dict[str, int | None] = {}
         self._new_topics: set[str] = set()
+        self.waiting = 0  # how many threads wait for an answer
 
     def add(self, topic: str, now_ms: int) -> None:
         """Notes that a topic is sent to; a new one is asked for."""
@@ -64,9 +65,13 @@ class ProducerMetadata(Metadata):
     def await_update(self, last_version: int, timeout_ms: int) -> bool:
         """Waits until an answer newer than `last_version` came. Raises the error that makes waiting senseless."""
         with self._lock:
-            arrived = self._changed.wait_for(
-                lambda: self._update_version > last_version or self._error, timeout_ms / 1000
-            )
+            self.waiting += 1
+            try:
+                arrived = self._changed.wait_for(
+                    lambda: self._update_version > last_version or self._error, timeout_ms / 1000
+                )
+            finally:
+                self.waiting -= 1
             error = self.take_error()
             if error is not None:
                 raise error

@@ -118,7 +118,7 @@ class Sender:
     def _is_waiting(self) -> bool:
         """Whether somebody waits for what a broker has to do."""
         has_requests = self._transactional is not None and self._transactional.has_pending_requests
-        return has_requests or self.accumulator.has_incomplete
+        return has_requests or self.accumulator.has_incomplete or self.metadata.waiting > 0
 
     @property
     def has_inflight(self) -> bool:
