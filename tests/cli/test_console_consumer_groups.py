@@ -110,6 +110,17 @@ def test_include_reads_the_topics_that_match(broker: str, group: str) -> None:
     assert "complete: 5/5 partitions" in ran.err
 
 
+@pytest.mark.parametrize("with_group", [False, True], ids=["alone", "group"])
+def test_internal_topics_match_only_when_they_are_not_excluded(broker: str, group: str, with_group: bool) -> None:
+    more = ("--group", group) if with_group else ()
+    consume(broker, "--topic", "ten", "--group", f"{group}-first", "--from-beginning", "--exit-at-end")
+    args = ("--include", "__cons.*", "--from-beginning", "--exit-at-end", *more)
+    assert "A topic that matches __cons.* does not exist" in consume(broker, *args).err
+    ran = consume(broker, *args, "--command-property", "exclude.internal.topics=false", "--formatter", "offsets")
+    assert ran.status == ExitStatus.OK, ran.err
+    assert f'"group":"{group}-first"' in ran.out
+
+
 def test_record_that_cannot_be_printed_is_not_committed(broker: str, group: str) -> None:
     args = ("--topic", "numbers", "--group", group, "--from-beginning", "--value-deserializer", "LongDeserializer")
     for _ in range(2):

@@ -41,9 +41,9 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core.config import CONSUMER, Config
 
     inputs.tell_deprecated(console, args, OPTIONS)
-    wanted = inputs.wanted(args)
-    formatter = inputs.formatter(console, args)
     settings = inputs.settings(args)
+    wanted = inputs.wanted(args, settings)
+    formatter = inputs.formatter(console, args)
     settings["bootstrap.servers"] = console.connect(args)
     return ConsoleConsumer(console, args, formatter, wanted).run(Config(CONSUMER, settings))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import UsageError
@@ -46,9 +46,10 @@ class Wanted(NamedTuple):
         return f"Topic {self.topic}" if self.topic else f"A topic that matches {self.include}"
 
 
-def wanted(args: Args) -> Wanted:
+def wanted(args: Args, settings: Mapping[str, str]) -> Wanted:
     """What the options ask for. Raises UsageError."""
-    return Wanted(args.topic, args.include, _pattern(args), args.partition, _start_offset(args))
+    hidden = () if settings.get("exclude.internal.topics", "").strip().lower() == "false" else INTERNAL_TOPICS
+    return Wanted(args.topic, args.include, _pattern(args.include, hidden), args.partition, _start_offset(args))
 
 
 def tell_deprecated(console: Console, args: Args, options: Iterable[Option]) -> None:
@@ -74,15 +75,15 @@ def _start_offset(args: Args) -> str | int:
     return offset
 
 
-def _pattern(args: Args) -> Callable[[str], bool] | None:
-    """The predicate of --include: a Java regular expression for whole names; internal topics stay out."""
-    if args.include is None:
+def _pattern(include: str | None, hidden: Collection[str]) -> Callable[[str], bool] | None:
+    """The predicate of --include: a Java regular expression for whole names; internal topics stay out by default."""
+    if include is None:
         return None
     try:
-        pattern = java_pattern(args.include)
+        pattern = java_pattern(include)
     except re.error as error:
-        raise UsageError(f"{args.include} is an invalid regex: {error}") from None
-    return lambda name: name not in INTERNAL_TOPICS and pattern.fullmatch(name) is not None
+        raise UsageError(f"{include} is an invalid regex: {error}") from None
+    return lambda name: name not in hidden and pattern.fullmatch(name) is not None
 
 
 def formatter(console: Console, args: Args) -> MessageFormatter:

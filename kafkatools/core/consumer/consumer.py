@@ -189,6 +189,7 @@ class Consumer:
         if offset < 0:
             raise ValueError("seek offset must not be a negative number")
         part = TopicPartition(*partition)
+        self._client.note_epoch(part, leader_epoch)
         leader = self._leaders.leader(part)
         position = FetchPosition(offset, leader_epoch)
         self._subscriptions.seek(part, position if leader is None else position._replace(leader=leader))
