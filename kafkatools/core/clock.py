@@ -12,6 +12,10 @@ class Clock(Protocol):
         """A time that never goes back, for timers; its zero means nothing."""
         ...
 
+    def now_ns(self) -> int:
+        """The same in nanoseconds, for how long something took."""
+        ...
+
     def wall_ms(self) -> int:
         """Milliseconds since 1970 in UTC, for record timestamps."""
         ...
@@ -27,6 +31,10 @@ class SystemClock:
     def now_ms(self) -> int:
         """Monotonic milliseconds."""
         return time.monotonic_ns() // 1_000_000
+
+    def now_ns(self) -> int:
+        """Monotonic nanoseconds."""
+        return time.monotonic_ns()
 
     def wall_ms(self) -> int:
         """Wall clock milliseconds."""
@@ -50,6 +58,10 @@ class ManualClock:
         """The timer's time."""
         with self._lock:
             return self._now_ms
+
+    def now_ns(self) -> int:
+        """The timer's time in nanoseconds."""
+        return self.now_ms() * 1_000_000
 
     def wall_ms(self) -> int:
         """The wall clock."""

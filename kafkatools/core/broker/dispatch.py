@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.core.broker.requests import CloseConnection, Request, Response
+from kafkatools.core.broker.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.frames import decode_request_header
 
@@ -114,11 +114,16 @@ class Dispatcher:
             except DecodeError as error:
                 raise CloseConnection(f"malformed request header: {error}") from error
             request.client_id, request.body_offset = header.client_id, header.body_offset
+        if self._node.quotas.is_active:
+            self._node.quotas.begin(request)
         handler = self._handlers.get(api.key)
         if handler is None:
             handler = self._load(api)
         try:
-            return handler(self._node, request)
+            response = handler(self._node, request)
+            if response is DELAYED and request.quotas is not None:
+                request.quotas.note_request(request)
+            return response
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - boundary: a handler that fails ends its connection, not the broker

@@ -55,8 +55,8 @@ class Connection:
         self.socket = sock
         self.last_active_ms = now_ms
         self.is_muted = False
+        self.is_throttled = False
         self.is_closed = False
-        self.throttled_until_ms = 0
         self._buffer = bytearray(INITIAL_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._start = 0
@@ -100,7 +100,7 @@ class Connection:
             return  # a request completed by the handler of another one of this very connection
         self._is_handling = True
         try:
-            while not self.is_muted and not self.is_closed and not self._is_blocked():
+            while not (self.is_muted or self.is_throttled or self.is_closed or self._is_blocked()):
                 frame = self._next_frame()
                 if frame is None:
                     break
@@ -139,6 +139,8 @@ class Connection:
             if not self.is_closed:
                 self.is_muted = True
             return
+        if request.throttle_ms:
+            self.throttle(request.throttle_ms)
         self._queue(response)
 
     def _compact(self) -> None:
@@ -174,6 +176,18 @@ class Connection:
         self.is_muted = False
         self._queue(response)
         self.handle_frames()
+
+    def throttle(self, delay_ms: int) -> None:
+        """Read and handle nothing more for so long (KIP-219)."""
+        if not self.is_throttled and not self.is_closed:
+            self.is_throttled = True
+            self.listener.schedule(delay_ms, self._end_throttle)
+
+    def _end_throttle(self, now_ms: int) -> None:
+        self.is_throttled = False
+        self.last_active_ms = now_ms
+        if not self.is_closed:
+            self.handle_frames()
 
     def _queue(self, response: Response) -> None:
         for part in response:
@@ -260,7 +274,7 @@ class Connection:
     def _update_events(self) -> None:
         if self.is_closed:
             return
-        events = WRITE if self._output else 0 if self.is_muted else READ
+        events = WRITE if self._output else 0 if self.is_muted or self.is_throttled else READ
         if events != self._events:
             self.listener.change_events(self, self._events, events)
             self._events = events
@@ -318,6 +332,7 @@ class Listener:
         self.buffered_bytes = 0
         self.connections: set[Connection] = set()
         self.last_request_ms = 0
+        self.schedule: Callable[[int, Callable[[int], None]], object] = lambda delay_ms, run: None
         self._now_ms = 0
         self._next_idle_check_ms = 0
         self._accept_again_ms: int | None = None
@@ -355,8 +370,9 @@ class Listener:
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + IDLE_CHECK_MS
             oldest = now_ms - self.max_idle_ms
-            for connection in [c for c in self.connections if c.last_active_ms < oldest and not c.is_muted]:
-                connection.close()
+            for connection in [c for c in self.connections if c.last_active_ms < oldest]:
+                if not connection.is_muted and not connection.is_throttled:
+                    connection.close()
 
     def _run_connection(self, connection: Connection, mask: int) -> None:
         if connection.is_closed:

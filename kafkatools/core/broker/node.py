@@ -30,13 +30,19 @@ from kafkatools.core.broker.formatter import (
 )
 from kafkatools.core.broker.group_commit import GroupCommit
 from kafkatools.core.broker.group_coordinator.coordinator import GroupCoordinator
-from kafkatools.core.broker.group_coordinator.service import expire_offsets, note_deleted_topics, note_topics, open_groups
+from kafkatools.core.broker.group_coordinator.service import (
+    expire_offsets,
+    note_deleted_topics,
+    note_topics,
+    open_groups,
+)
 from kafkatools.core.broker.listener import Listener
 from kafkatools.core.broker.log_cleaner import LogCleaner
 from kafkatools.core.broker.node_settings import node_settings
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.producer_ids import ProducerIds
 from kafkatools.core.broker.purgatory import Purgatory
+from kafkatools.core.broker.quotas import Quotas
 from kafkatools.core.broker.replica_manager import ReplicaManager
 from kafkatools.core.broker.requests import Request
 from kafkatools.core.broker.timer import Timer
@@ -98,6 +104,7 @@ class Node:
         self.logs = LogManager(self.files, self.log_directory)
         self.authorizer: StandardAuthorizer | None = None
         self.controller: Controller
+        self.quotas: Quotas
         self.replicas: ReplicaManager
         self.groups: GroupCoordinator
         self.cleaner: LogCleaner | None = None
@@ -192,6 +199,8 @@ class Node:
         bootstrap = self._bootstrap_records() if is_new else None
         self.controller = Controller(metadata_log, self.config, self.node_id, directory_id, self.clock)
         self.authorizer = open_authorizer(self.config, self.controller.image.acls)
+        self.quotas = Quotas(self.controller.image.client_quotas, self.config, self.clock)
+        self.listener.schedule = lambda delay_ms, run: self.timer.schedule(delay_ms, run, self.clock.now_ms())
         self.replicas = ReplicaManager(self.logs, self.controller.image, self.node_id, self.clock, self.fetch_purgatory)
         self.replicas.broker_config = self.controller.settings.effective
         if is_durable:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.listener import Connection
+    from kafkatools.core.broker.quotas import Quotas
 
 _SIZE_AND_CORRELATION = Struct(">ii")
 
@@ -60,6 +61,9 @@ class Request:
         "correlation_id",
         "frame",
         "is_flexible",
+        "quotas",
+        "started_ns",
+        "throttle_ms",
         "version",
     )
 
@@ -70,6 +74,9 @@ class Request:
         self.client_id: str | None = None
         self.body_offset = 0
         self.is_flexible = False
+        self.quotas: Quotas | None = None
+        self.started_ns = 0
+        self.throttle_ms = 0
 
     def decode(self) -> Any:
         """The body as kio's entity; raises CloseConnection when it cannot be read."""
@@ -88,6 +95,9 @@ class Request:
         left out."""
         from kafkatools.core.protocol import messages
 
+        if self.quotas is not None:
+            self.quotas.note_request(self)
+            fields = {**fields, "throttle_time": self.throttle_ms}
         entity_type = messages.response_type(self.api_key, self.version)
         entity = messages.build(entity_type, fields_of_version(entity_type, fields))
         return [self.frame_response(messages.encode(entity))]
@@ -99,7 +109,10 @@ class Request:
         return _SIZE_AND_CORRELATION.pack(len(body) + 4 + following_bytes, self.correlation_id) + body
 
     def complete(self, response: Response) -> None:
-        """Answer a request that was delayed; the connection is read again from here on."""
+        """Answer a request that was delayed; the connection is read again from here on, or when its throttle time is
+        over."""
+        if self.throttle_ms:
+            self.connection.throttle(self.throttle_ms)
         self.connection.complete(response)
 
 

@@ -3,7 +3,7 @@
 Records go from the segment's file to the socket with sendfile; the response around them is framed by hand. Sessions
 (KIP-227), topic ids (KIP-516), min and max bytes, max wait in the purgatory, both isolation levels, current leader
 epoch and diverging epoch.
-Not done: fetches of followers are refused (one node has none), preferred read replicas, quotas, current leader and
+Not done: fetches of followers are refused (one node has none), preferred read replicas, current leader and
 node endpoints of KIP-951.
 """
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 VERSIONS = (4, 18)
 INLINE_BYTES = 4096
+BYTES_PER_PARTITION = 50
 _HEAD = Struct(">ihqq")
 _INT64 = Struct(">q")
 _SIZE_AND_CORRELATION = Struct(">ii")
@@ -135,11 +136,17 @@ def _zero_id() -> Any:
 _ZERO_ID = _zero_id()
 
 
+def _size(results: Sequence[FetchedPartition]) -> int:
+    """About what the response will take."""
+    return sum(result.size_bytes for result in results) + BYTES_PER_PARTITION * len(results)
+
+
 def respond(request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> list[Part]:
-    """The response as parts: framing and, between it, file regions."""
-    chosen = context.select(results)
+    """The response as parts: framing and, between it, file regions. Above its quota a client gets none of it."""
+    is_throttled = request.quotas is not None and not request.quotas.note_fetch(request, _size(results))
+    chosen = [] if is_throttled else context.select(results)
     writer = _Writer(request.version)
-    writer.begin(context)
+    writer.begin(context, request.throttle_ms)
     groups: list[tuple[Any, list[tuple[FetchPartition, FetchedPartition]]]] = []
     for wanted, result in chosen:
         name = wanted.topic_id if request.version >= 13 else wanted.topic
@@ -167,8 +174,8 @@ class _Writer:
         self._parts: list[Part] = []
         self._file_bytes = 0
 
-    def begin(self, context: FetchContext) -> None:
-        self._out += b"\0\0\0\0"
+    def begin(self, context: FetchContext, throttle_ms: int) -> None:
+        self._out += pack(">i", throttle_ms)
         if self._version >= 7:
             self._out += pack(">hi", context.error_code, context.session_id)
 

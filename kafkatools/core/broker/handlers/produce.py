@@ -4,7 +4,7 @@ The hot path: the frame is read by hand over the receive buffer, each batch is s
 there; nothing is copied and no record is looked at. acks 0, 1 and all; with acks=0 any error closes the connection.
 One record batch of magic 2 per partition (ProduceRequest.validateRecords). The first batch of a transaction in a
 partition is verified with, from version 12 on added by, the transaction coordinator (KIP-890, `transactional_produce`).
-Not done: quotas; current leader and node endpoints of KIP-951 (one node has no other leader).
+Not done: current leader and node endpoints of KIP-951 (one node has no other leader).
 """
 
 from __future__ import annotations
@@ -88,6 +88,8 @@ def handle(node: Node, request: Request) -> Response:
         data = parse(request.frame, request.body_offset, request.version)
     except (StructError, DecodeError, IndexError, ValueError) as error:
         raise CloseConnection(f"malformed produce request: {error}") from error
+    if request.quotas is not None:
+        request.quotas.note_produce(request, len(request.frame))
     if data.transactional_id is not None or has_transactional_records(data.topics):
         from kafkatools.core.broker.handlers import transactional_produce
 
@@ -321,6 +323,8 @@ def _compact_string(frame: memoryview, position: int) -> tuple[str | None, int]:
 def encode_response(request: Request, results: list[tuple[TopicData, list[PartitionResult]]]) -> bytes:
     """The response frame."""
     version = request.version
+    if request.quotas is not None:
+        request.quotas.note_request(request)
     if version >= 9:
         out = bytearray(unsigned_varint(len(results) + 1))
         for topic, partitions in results:
@@ -328,14 +332,14 @@ def encode_response(request: Request, results: list[tuple[TopicData, list[Partit
             for result in partitions:
                 _write_flexible(out, result)
             out += b"\0"
-        out += b"\0\0\0\0\0"
+        out += _INT32.pack(request.throttle_ms) + b"\0"
     else:
         out = bytearray(_INT32.pack(len(results)))
         for topic, partitions in results:
             out += topic.wire_name + _INT32.pack(len(partitions))
             for result in partitions:
                 _write_plain(out, result, version)
-        out += b"\0\0\0\0"
+        out += _INT32.pack(request.throttle_ms)
     return request.frame_response(out)
 
 
