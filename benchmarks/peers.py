@@ -53,11 +53,13 @@ def scratch() -> Iterator[pathlib.Path]:
 
 
 @contextlib.contextmanager
-def embedded_broker(directory: pathlib.Path) -> Iterator[str]:
+def embedded_broker(directory: pathlib.Path, **settings: str) -> Iterator[str]:
     """A sandbox of its own; gives its bootstrap address."""
     environment = {**os.environ, "KT_HOME": str(directory / "sandbox")}
     port = apache_kafka.free_port()
-    subprocess.run([*KT, "sandbox", "start", "--port", str(port)], env=environment, check=True, capture_output=True)
+    given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    command = [*KT, "sandbox", "start", "--port", str(port), *given]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
     try:
         yield f"127.0.0.1:{port}"
     finally:
@@ -76,10 +78,10 @@ def real_broker(directory: pathlib.Path) -> Iterator[str]:
         cluster.stop()
 
 
-def create_topic(bootstrap: str, topic: str) -> None:
-    """A topic of one partition, made with kt."""
+def create_topic(bootstrap: str, topic: str, partitions: int = 1) -> None:
+    """A topic, made with kt."""
     subprocess.run(
-        [*KT, "topics", "--create", "--topic", topic, "--partitions", "1", "--bootstrap-server", bootstrap],
+        [*KT, "topics", "--create", "--topic", topic, "--partitions", str(partitions), "--bootstrap-server", bootstrap],
         check=True,
         capture_output=True,
     )
