@@ -252,9 +252,9 @@ def put_keys(data: Buffer, position: int, count: int, base_offset: int, table: m
     numbers = _long_items(state)
     slots = _words(table)
     slot_count = len(table) // 3
-    numbers[4] = 0
     if len(state) < 7 or slot_count < 2 or position < 0:
         return 0
+    numbers[4] = 0
     with cython.nogil:
         row = _put_keys(source, position, end, count, base_offset, slots, slot_count, numbers)
     return row
