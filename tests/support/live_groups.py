@@ -64,9 +64,16 @@ class GroupClient(RawClient):
 class ClassicMember(GroupClient):
     """The only member of a group of the classic protocol: it has all partitions it names. It never sends heartbeats."""
 
-    def __init__(self, bootstrap: str, client_id: str, group_id: str, partitions: Mapping[str, Sequence[int]]) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        client_id: str,
+        group_id: str,
+        partitions: Mapping[str, Sequence[int]],
+        instance_id: str | None = None,
+    ) -> None:
         super().__init__(bootstrap, client_id)
-        self.group_id = group_id
+        self.group_id, self._instance_id = group_id, instance_id
         self.find_coordinator(group_id)
         self.member_id = ""
         joined = self._join(partitions)
@@ -82,6 +89,7 @@ class ClassicMember(GroupClient):
             "group_id": group_id,
             "generation_id": self.generation_id,
             "member_id": self.member_id,
+            "group_instance_id": self._instance_id,
             "assignments": [{"member_id": self.member_id, "assignment": assignment + b"\xff\xff\xff\xff"}],
         }
         synced = self.call(ApiKey.SYNC_GROUP, 3, fields)
@@ -94,6 +102,7 @@ class ClassicMember(GroupClient):
             "session_timeout": SESSION_MS,
             "rebalance_timeout": SESSION_MS,
             "member_id": self.member_id,
+            "group_instance_id": self._instance_id,
             "protocol_type": "consumer",
             "protocols": [{"name": "range", "metadata": subscription}],
         }

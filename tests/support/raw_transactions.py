@@ -27,7 +27,11 @@ class RawProducer(GroupClient):
         self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
         self._sequences: dict[tuple[str, int], int] = {}
 
-    def send(self, topic: str, partition: int, timestamps: list[int]) -> None:
+    def send_without_coordinator(self, topic: str, partition: int, timestamps: list[int]) -> None:
+        """As before KIP-890: the coordinator is not told, and nothing will end the transaction."""
+        self.send(topic, partition, timestamps, version=9)
+
+    def send(self, topic: str, partition: int, timestamps: list[int], version: int = 12) -> None:
         """One batch with a record for each timestamp; the partition becomes part of the transaction."""
         sequence = self._sequences.get((topic, partition), 0)
         builder = BatchBuilder(
@@ -48,7 +52,7 @@ class RawProducer(GroupClient):
             ],
         }
         while True:
-            answer = self.call(ApiKey.PRODUCE, 12, fields)
+            answer = self.call(ApiKey.PRODUCE, version, fields)
             code = int(answer.responses[0].partition_responses[0].error_code)
             if code not in (3, 5, 6, *_RETRY):
                 break
