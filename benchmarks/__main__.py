@@ -1,11 +1,11 @@
-"""`python -m benchmarks [startup console dump_log codec broker scale groups memory]`: every workload, or those named."""
+"""`python -m benchmarks [startup console transactions dump_log codec broker scale groups memory]`: every workload, or those named."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-WORKLOADS = ("startup", "codec", "dump_log", "console", "broker", "scale", "groups", "memory")
+WORKLOADS = ("startup", "codec", "dump_log", "console", "transactions", "broker", "scale", "groups", "memory")
 
 
 def main(names: list[str]) -> None:
