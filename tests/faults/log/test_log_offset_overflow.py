@@ -5,9 +5,13 @@ from pathlib import Path
 import pytest
 from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker, split_batches
 
+from kafkatools.core.log.cleaner import Cleaner, CleanerStats
+from kafkatools.core.log.cleaner_manager import LogCleanerManager
 from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem, InjectedCrash
 from kafkatools.core.log.log_config import LogConfig
+from kafkatools.core.log.log_to_clean import SegmentOverflowed
 from kafkatools.core.log.partition_log import PartitionLog
+from kafkatools.core.log.segment_swap import swap_in
 
 DIRECTORY = "/data/t-0"
 COMPACTED = LogConfig(cleanup_policy=frozenset({"compact"}), index_interval_bytes=0)
@@ -155,3 +159,35 @@ def test_after_a_kill_the_zeros_of_a_preallocated_segment_are_cut(tmp_path: Path
     assert (again.log_end_offset, again.size_bytes) == (2, size)
     append(again, 1)
     assert again.log_end_offset == 3
+
+
+def test_the_cleaner_has_an_overflowed_segment_split_and_goes_on() -> None:
+    files = overflowed(OFFSETS)
+    later = files.open(f"{DIRECTORY}/{2**34:020d}.log", create=True)
+    later.append(make_batch([b"%d" % 2**34], keys=[b"k"], base_offset=2**34, leader_epoch=0))
+    files.open(f"{DIRECTORY}/{2**34:020d}.index", create=True)
+    log = open_log(files, clean=True)
+    log.update_high_watermark(log.log_end_offset)
+    manager = LogCleanerManager()
+    outcomes: list[type] = []
+    while (grabbed := manager.grab_filthiest_log([log], NOW_MS)) is not None:
+        _, wanted = grabbed
+        outcome: CleanerStats | Exception
+        try:
+            outcome = Cleaner(files, dedupe_buffer_bytes=4096).clean(
+                wanted, NOW_MS, lambda plan, cleaned: swap_in(log, plan, cleaned, NOW_MS)
+            )
+        except SegmentOverflowed as error:
+            outcome = error
+        outcomes.append(type(outcome))
+        assert manager.done_cleaning(log, wanted, outcome, NOW_MS)
+        if len(outcomes) == 1:
+            assert log.segments.base_offsets == [*BASES, 2**34]
+            assert values(log) == [*OFFSETS, 2**34]
+            for offset in OFFSETS:
+                assert log.read(offset, 1).base_offset == offset
+    assert outcomes == [SegmentOverflowed, CleanerStats]
+    assert values(log)[-2:] == [OFFSETS[-1], 2**34]
+    assert log.log_end_offset == 2**34 + 1
+    log.close()
+    assert values(open_log(files, clean=True))[-2:] == [OFFSETS[-1], 2**34]
