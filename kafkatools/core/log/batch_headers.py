@@ -13,27 +13,28 @@ from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.log.files import Buffer, LogFile
+from kafkatools.core.records import layout
 from kafkatools.core.records.crc import crc32c
 
-LOG_OVERHEAD = 12
-HEADER_SIZE = 61
-HEADER_SIZE_UP_TO_MAGIC = 17
-MAGIC_POSITION = 16
-CRC_POSITION = 17
-ATTRIBUTES_POSITION = CRC_START = 21
-MIN_LEGACY_SIZE = 14
+CODEC_MASK = layout.CODEC_MASK
+HEADER_SIZE = layout.HEADER_SIZE
+HEADER_SIZE_UP_TO_MAGIC = layout.HEADER_SIZE_UP_TO_MAGIC
+LOG_OVERHEAD = layout.LOG_OVERHEAD
+V2_HEADER = layout.V2_HEADER
+MAGIC_POSITION = layout.MAGIC_OFFSET
+CRC_POSITION = layout.CRC_OFFSET
+ATTRIBUTES_POSITION = CRC_START = layout.ATTRIBUTES_OFFSET
+MIN_LEGACY_SIZE = layout.SMALLEST_OVERHEAD
 LEGACY_CRC_START = 16
 
-CODEC_MASK = 0x07
-TIMESTAMP_TYPE_MASK = 0x08
-TRANSACTIONAL_MASK = 0x10
-CONTROL_MASK = 0x20
+TIMESTAMP_TYPE_MASK = layout.TIMESTAMP_TYPE_BIT
+TRANSACTIONAL_MASK = layout.TRANSACTIONAL_BIT
+CONTROL_MASK = layout.CONTROL_BIT
 
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
 
 CRC_FIELD = Struct(">I")
-V2_HEADER = Struct(">qiibIhiqqqhii")
 _OVERHEAD = Struct(">qi")
 _LEGACY_HEADER = Struct(">qiIbb")
 _LONG = Struct(">q")

@@ -34,6 +34,7 @@ from kafkatools.core.producer.futures import (
 )
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.builder import BatchBuilder
+from kafkatools.core.records.layout import HEADER_SIZE
 
 if TYPE_CHECKING:
     from kafkatools.core.producer.producer_record import Headers
@@ -403,7 +404,6 @@ class ProducerBatch:
 
 
 MAX_RECORD_OVERHEAD = 21
-BATCH_OVERHEAD = 61
 
 
 def _varint_size(length: int) -> int:
@@ -438,12 +438,12 @@ def _headers_size(headers: Headers) -> int:
 
 def batch_size_upper_bound(payload: Payload) -> int:
     """The most a batch of this record alone takes (AbstractRecords.estimateSizeInBytesUpperBound for magic 2)."""
-    return BATCH_OVERHEAD + record_size_upper_bound(payload)
+    return HEADER_SIZE + record_size_upper_bound(payload)
 
 
 def rows_size_upper_bound(columns: RowColumns, row: int) -> int:
     """The same for one row of columns."""
-    size = BATCH_OVERHEAD + MAX_RECORD_OVERHEAD + 1 + _cell_size(columns.value_lengths[row])
+    size = HEADER_SIZE + MAX_RECORD_OVERHEAD + 1 + _cell_size(columns.value_lengths[row])
     return size + (1 if columns.key_lengths is None else _cell_size(columns.key_lengths[row]))
 
 
@@ -453,4 +453,4 @@ def _cell_size(length: int) -> int:
 
 def value_size_upper_bound(length: int) -> int:
     """The same for a record that is nothing but a value of so many bytes."""
-    return BATCH_OVERHEAD + MAX_RECORD_OVERHEAD + 1 + 1 + _cell_size(length)
+    return HEADER_SIZE + MAX_RECORD_OVERHEAD + 1 + 1 + _cell_size(length)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from kafkatools.core.errors import CorruptRecord
-from kafkatools.core.records import kernel
+from kafkatools.core.records import kernel, layout
 from kafkatools.core.records.columns import Record, RecordColumns, TimestampType
 from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, decompress
 from kafkatools.core.records.crc import crc32c
@@ -28,15 +28,20 @@ if TYPE_CHECKING:
 
 Buffer = bytes | bytearray | memoryview
 
-LOG_OVERHEAD = 12
-HEADER_SIZE = 61
-HEADER_SIZE_UP_TO_MAGIC = 17
-MAGIC_OFFSET = 16
-CRC_OFFSET = 17
-ATTRIBUTES_OFFSET = 21
-MAX_TIMESTAMP_OFFSET = 35
-# the smallest message: crc, magic, attributes, key size, value size (LegacyRecord.RECORD_OVERHEAD_V0)
-SMALLEST_OVERHEAD = 14
+ATTRIBUTES_OFFSET = layout.ATTRIBUTES_OFFSET
+CODEC_MASK = layout.CODEC_MASK
+CONTROL_BIT = layout.CONTROL_BIT
+CRC_OFFSET = layout.CRC_OFFSET
+DELETE_HORIZON_BIT = layout.DELETE_HORIZON_BIT
+HEADER_SIZE = layout.HEADER_SIZE
+HEADER_SIZE_UP_TO_MAGIC = layout.HEADER_SIZE_UP_TO_MAGIC
+LOG_OVERHEAD = layout.LOG_OVERHEAD
+MAGIC_OFFSET = layout.MAGIC_OFFSET
+MAX_TIMESTAMP_OFFSET = layout.MAX_TIMESTAMP_OFFSET
+SMALLEST_OVERHEAD = layout.SMALLEST_OVERHEAD
+TIMESTAMP_TYPE_BIT = layout.TIMESTAMP_TYPE_BIT
+TRANSACTIONAL_BIT = layout.TRANSACTIONAL_BIT
+V2_HEADER = layout.V2_HEADER
 MINIMUM_RECORD_SIZE = 7
 CURRENT_MAGIC = 2
 
@@ -45,14 +50,7 @@ NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_PARTITION_LEADER_EPOCH = -1
 
-CODEC_MASK = 0x07
-TIMESTAMP_TYPE_BIT = 0x08
-TRANSACTIONAL_BIT = 0x10
-CONTROL_BIT = 0x20
-DELETE_HORIZON_BIT = 0x40
-
 _SIZE = struct.Struct(">qi")
-_HEADER = struct.Struct(">qiibIhiqqqhii")
 
 
 class InvalidBatchContents(CorruptRecord):
@@ -92,7 +90,7 @@ class RecordBatch:
         if self._header is None:
             if len(self.buffer) - self.position < HEADER_SIZE:
                 raise CorruptRecord(self._too_small())
-            self._header = _HEADER.unpack_from(self.buffer, self.position)
+            self._header = V2_HEADER.unpack_from(self.buffer, self.position)
         return self._header
 
     @property

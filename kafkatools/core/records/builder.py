@@ -23,23 +23,26 @@ from typing import TypedDict, Unpack
 
 from kafkatools.core.records import kernel
 from kafkatools.core.records.batch import (
-    ATTRIBUTES_OFFSET,
-    CONTROL_BIT,
-    CRC_OFFSET,
     CURRENT_MAGIC,
-    DELETE_HORIZON_BIT,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
-    TIMESTAMP_TYPE_BIT,
-    TRANSACTIONAL_BIT,
 )
 from kafkatools.core.records.columns import NO_HEADERS, NO_TIMESTAMP, RowColumns, TimestampType, encode_headers
 from kafkatools.core.records.compression import CompressionType, compress
 from kafkatools.core.records.crc import crc32c
+from kafkatools.core.records.layout import (
+    ATTRIBUTES_OFFSET,
+    CONTROL_BIT,
+    CRC_OFFSET,
+    DELETE_HORIZON_BIT,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    V2_HEADER,
+)
 
 __all__ = ["BatchBuilder", "BatchHeader", "RowColumns", "write_header"]
 
@@ -47,8 +50,6 @@ Buffer = bytes | bytearray | memoryview
 
 COMPRESSION_RATE_ESTIMATION_FACTOR = 1.05
 MAX_OFFSET_DELTA = 0x7FFFFFFF
-
-_HEADER = struct.Struct(">qiibIhiqqqhii")
 
 
 class BatchHeader(TypedDict, total=False):
@@ -326,7 +327,7 @@ def write_header(
     if horizon is not None:
         attributes |= DELETE_HORIZON_BIT
         base_timestamp = horizon
-    _HEADER.pack_into(
+    V2_HEADER.pack_into(
         batch,
         0,
         header.get("base_offset", 0),
