@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.files import FileSystem, LogFile
+from kafkatools.core.log.index_file import IndexFile
 
 PAGE_BYTES = 4096
 UNLOADED = -1
@@ -25,17 +26,14 @@ class InvalidIndexOffset(KafkaError, name="INVALID_OFFSET"):
     """An offset does not follow the last entry of an index (InvalidOffsetException)."""
 
 
-class SparseIndex:
+class SparseIndex(IndexFile):
     """A file of sorted fixed-size entries. Subclasses say what an entry is and in which order it may follow another."""
 
     entry: ClassVar[Struct]
 
     def __init__(self, files: FileSystem, path: str, base_offset: int, max_index_bytes: int = -1) -> None:
         """`max_index_bytes` -1 is for readers: nothing is ever preallocated."""
-        self._files = files
-        self._file: LogFile | None = None
-        self.path = path
-        self.base_offset = base_offset
+        super().__init__(files, path, base_offset)
         self.max_index_bytes = max_index_bytes
         self._max_entries = max_index_bytes // self.entry.size if max_index_bytes >= 0 else 2**62
         self._slots_per_page = PAGE_BYTES // self.entry.size
@@ -202,20 +200,3 @@ class SparseIndex:
         """Trim and let the file go."""
         self.trim_to_valid_size()
         self.release()
-
-    def release(self) -> None:
-        """Let the file go without writing anything."""
-        if self._file is not None:
-            self._file.close()
-
-    def rename(self, path: str) -> None:
-        """Rename the file, if it exists."""
-        if self._files.exists(self.path):
-            self._files.rename(self.path, path)
-        self.follow(path)
-
-    def follow(self, path: str) -> None:
-        """Take note that the file was renamed."""
-        self.path = path
-        if self._file is not None:
-            self._file.path = path

@@ -10,7 +10,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptIndex, IllegalState, KafkaError
-from kafkatools.core.log.files import FileSystem, LogFile
+from kafkatools.core.log.files import FileSystem
+from kafkatools.core.log.index_file import IndexFile
 
 CURRENT_VERSION = 0
 ENTRY = Struct(">hqqqq")
@@ -33,15 +34,12 @@ class AbortedTransaction(NamedTuple):
         )
 
 
-class TransactionIndex:
+class TransactionIndex(IndexFile):
     """The aborted transactions of one segment."""
 
     def __init__(self, files: FileSystem, path: str, base_offset: int) -> None:
-        self._files = files
-        self._file: LogFile | None = None
+        super().__init__(files, path, base_offset)
         self._entries: list[AbortedTransaction] | None = None
-        self.path = path
-        self.base_offset = base_offset
 
     def entries(self) -> Iterator[AbortedTransaction]:
         """The whole entries in order; raises KafkaError at one of an unknown version. A partial tail is no entry."""
@@ -121,18 +119,5 @@ class TransactionIndex:
             self._file.flush()
 
     def close(self) -> None:
-        """Let the file go."""
-        if self._file is not None:
-            self._file.close()
-
-    def rename(self, path: str) -> None:
-        """Rename the file, if it exists."""
-        if self._files.exists(self.path):
-            self._files.rename(self.path, path)
-        self.follow(path)
-
-    def follow(self, path: str) -> None:
-        """Take note that the file was renamed."""
-        self.path = path
-        if self._file is not None:
-            self._file.path = path
+        """Let the file go: nothing waits to be written."""
+        self.release()
