@@ -6,6 +6,7 @@ The producers of the recordings are made by requests of our own, in the same ord
 from __future__ import annotations
 
 import contextlib
+import json
 import pathlib
 import re
 import time
@@ -146,10 +147,39 @@ def _failures(bootstrap: str, directory: pathlib.Path) -> list[str]:
         return transcripts.replay(transcripts.load("transactions"), replay.run, _DIFFERENCES, _wanted)
 
 
+def _find_and_end_a_hanging_transaction(bootstrap: str) -> None:
+    """A partition holds a transaction open that no coordinator knows of, beside one that is known."""
+
+    def kt(*args: str) -> Ran:
+        return run_kt("transactions", "--bootstrap-server", bootstrap, *args)
+
+    now_ms = time.time_ns() // 1_000_000
+    with RawProducer(bootstrap, "known") as known, RawProducer(bootstrap, "lost") as lost:
+        known.create_topic("hang", 2)
+        known.send("hang", 0, [now_ms - 3_600_000])
+        lost.send_without_coordinator("hang", 1, [now_ms - 3_600_000])
+        found = kt("find-hanging", "--topic", "hang")
+        rows = [line.split() for line in found.out.splitlines()[1:]]
+        assert [[*row[:3], row[7]] for row in rows] == [["hang", "1", str(lost.producer_id), "60"]]
+        assert found.status == ExitStatus.FINDINGS
+        ended = kt("abort", "--topic", "hang", "--partition", "1", "--start-offset", "0", "--json")
+        row = {"topic": "hang", "partition": 1, "producer_id": lost.producer_id, "aborted": True}
+        assert (ended.status, ended.err, json.loads(ended.out)) == (ExitStatus.OK, "", row)
+        assert kt("find-hanging", "--topic", "hang").status == ExitStatus.OK
+        described = json.loads(kt("describe", "--transactional-id", "known", "--json").out)
+        assert (described["state"], described["partitions"]) == ("Ongoing", [{"topic": "hang", "partition": 0}])
+
+
+_UNVERIFIED = {"transaction.partition.verification.enable": "false"}
+"""Since KIP-890 brokers take no records of a transaction that its coordinator does not know of, unless told to."""
+
+
 @pytest.mark.slow
 def test_transactions_behaves_as_recorded(start_broker: Callable[..., str], tmp_path: pathlib.Path) -> None:
-    failures = _failures(start_broker(), tmp_path)
+    bootstrap = start_broker(_UNVERIFIED)
+    failures = _failures(bootstrap, tmp_path)
     assert not failures, "\n".join(failures)
+    _find_and_end_a_hanging_transaction(bootstrap)
 
 
 @pytest.mark.real_kafka
@@ -157,10 +187,11 @@ def test_transactions_behaves_as_recorded(start_broker: Callable[..., str], tmp_
 def test_transactions_behaves_as_recorded_on_apache_kafka(
     new_kafka: Callable[..., ApacheKafka], tmp_path: pathlib.Path
 ) -> None:
-    cluster = new_kafka()
+    cluster = new_kafka(settings=_UNVERIFIED)
     cluster.start()
     failures = _failures(cluster.bootstrap, tmp_path)
     assert not failures, "\n".join(failures)
+    _find_and_end_a_hanging_transaction(cluster.bootstrap)
 
 
 def test_every_difference_is_documented() -> None:

@@ -1,16 +1,13 @@
-"""Groups and transactions of Apache Kafka: kt and Kafka's own tools say the same, and take each other's files."""
+"""Groups of Apache Kafka: kt and Kafka's own tools say the same, and take each other's files."""
 
 from __future__ import annotations
 
 import pathlib
-import time
-from collections.abc import Callable
 
 import pytest
 from support.apache_kafka import ApacheKafka
 from support.kt import Ran, run_kt
 from support.live_groups import ClassicMember, ConsumerMember, GroupClient
-from support.raw_transactions import RawProducer
 
 from kafkatools.exit_status import ExitStatus
 
@@ -37,7 +34,7 @@ def test_members_of_all_kinds_look_the_same(real_kafka: ApacheKafka) -> None:
     static.commit_own({(LONG_TOPIC, 1): 0})
     try:
         groups = ("--group", "grp-static", "--group", "grp-new")
-        for form in ((), ("--verbose",), ("--members",), ("--members", "--verbose"), ("--state", "--verbose")):
+        for form in (("--verbose",), ("--members", "--verbose"), ("--state", "--verbose")):
             ours, theirs = _both(real_kafka, "--describe", *groups, *form)
             assert ours == theirs, form
     finally:
@@ -67,30 +64,3 @@ def test_plans_go_both_ways(real_kafka: ApacheKafka, tmp_path: pathlib.Path) -> 
     assert done.status == ExitStatus.OK, done.err
     undone = ("--reset-offsets", "--group", "grp plans, all", "--from-file", str(tmp_path / "undo.csv"), "--dry-run")
     assert real_kafka.tool("consumer-groups", *undone) == ours
-
-
-def test_a_hanging_transaction_is_found_and_ended(
-    new_kafka: Callable[..., ApacheKafka], tmp_path: pathlib.Path
-) -> None:
-    cluster = new_kafka(settings={"transaction.partition.verification.enable": "false"})
-    cluster.start()
-
-    def kt(*args: str) -> Ran:
-        return run_kt("transactions", "--bootstrap-server", cluster.bootstrap, *args)
-
-    now_ms = time.time_ns() // 1_000_000
-    with RawProducer(cluster.bootstrap, "known") as known, RawProducer(cluster.bootstrap, "lost") as lost:
-        known.create_topic("hang", 2)
-        known.send("hang", 0, [now_ms - 3_600_000])
-        lost.send_without_coordinator("hang", 1, [now_ms - 3_600_000])
-        found = kt("find-hanging", "--topic", "hang")
-        rows = [line.split() for line in found.out.splitlines()[1:]]
-        assert [row[:3] for row in rows] == [["hang", "1", str(lost.producer_id)]]
-        assert rows[0][7] == "60"
-        assert found.status == ExitStatus.FINDINGS
-        ended = kt("abort", "--topic", "hang", "--partition", "1", "--start-offset", "0")
-        assert (ended.status, ended.err) == (ExitStatus.OK, "")
-        assert kt("find-hanging", "--topic", "hang").status == ExitStatus.OK
-        described = kt("describe", "--transactional-id", "known", "--json")
-        assert '"state":"Ongoing"' in described.out
-        assert '"partitions":[{"topic":"hang","partition":0}]' in described.out
