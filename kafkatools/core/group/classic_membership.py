@@ -242,7 +242,7 @@ class ClassicMembership:
         )
         skips = bool(getattr(entity, "skip_assignment", False))
         self.joined = JoinedGroup(name, members if is_leader else (), skips)
-        self.heartbeat.reset_session(now_ms)
+        self.heartbeat.reset(now_ms)  # as when Kafka's heartbeat thread is enabled: the first one after the interval
         self.heartbeat.forget_request()
 
     def _handle_join_error(self, sent: Generation, error: KafkaError, entity: Any, now_ms: int) -> None:

@@ -225,6 +225,13 @@ def test_a_heartbeat_is_sent_every_interval_and_one_at_a_time() -> None:
     assert turned.member.heartbeat_request(NOW + 9000) is None
 
 
+def test_the_first_heartbeat_waits_for_the_interval_after_joining() -> None:
+    turned = Turned()
+    turned.join().answered(join_answer(), NOW + 40_000)  # a rebalance may take longer than an interval
+    assert turned.member.heartbeat_request(NOW + 42_999) is None
+    assert turned.member.heartbeat_request(NOW + 43_000) is not None
+
+
 def test_a_heartbeat_that_hears_of_a_rebalance_joins_again_and_keeps_the_generation() -> None:
     turned = Turned().stable()
     turned.beat("REBALANCE_IN_PROGRESS")
