@@ -61,17 +61,20 @@ def consume(broker: str, bootstrap: str, lines: pathlib.Path) -> None:
         f"console-consumer 1 M records from {broker}", ours, java, "kafka-console-consumer", target=5, rounds=3
     )
 
+    through_group(broker, bootstrap, lines)
 
-    through_group(broker, arguments, ours, lines)
 
-
-def through_group(broker: str, arguments: list[str], alone: measure.Work, lines: pathlib.Path) -> None:
+def through_group(broker: str, bootstrap: str, lines: pathlib.Path) -> None:
     """The same records as the member of a new group each time, which commits what it printed."""
-    shared = [word for word in arguments if word not in ("--partition", "0", "--offset", "earliest")]
-    command = shlex.join([*peers.KT, "console-consumer", *shared, "--from-beginning", "--group"])
-    member = measure.Work(["sh", "-c", f"exec {command} group-$$"], stdout=lines.with_name("through-group.txt"))
+    arguments = ["--topic", "out", "--from-beginning", "--max-messages", str(COUNT), "--bootstrap-server", bootstrap]
+    command = shlex.join([*peers.KT, "console-consumer", *arguments])
+    result = lines.with_name("through-group.txt")
+    member = measure.Work(["sh", "-c", f"exec {command} --group group-$$"], stdout=result)
+    alone = measure.Work(["sh", "-c", f"exec {command}"], stdout=result)
     ensure_all_read(member, lines)
-    measure.compare(f"console-consumer 1 M records through a group from {broker}", member, alone, "no group", target=1.0)
+    measure.compare(
+        f"console-consumer 1 M records through a group from {broker}", member, alone, "no group", target=1.0
+    )
 
 
 def ensure_all_read(work: measure.Work, lines: pathlib.Path) -> None:
