@@ -275,7 +275,8 @@ class ConsoleProducer:
                 self._start_transactions(producer)
                 self._pump(producer)
                 self._end_transactions()
-                producer.close()
+                is_open = self._transactions is not None and self._transactions.is_open
+                producer.close(_INTERRUPTED_CLOSE_MS if is_open else None)
             except KeyboardInterrupt:
                 is_interrupted = True
                 if self._has_prompt:

@@ -40,6 +40,7 @@ from kafkatools.core.producer.producer_batch import (
 )
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.core.producer.row_groups import group_rows, partitions_of_keys
+from kafkatools.core.producer.sender import MAX_POLL_MS
 from kafkatools.core.producer.serializers import serializer_for
 from kafkatools.core.producer.transactions import TransactionalManager
 
@@ -88,6 +89,7 @@ class Producer:
         self._transactions = transactions if isinstance(transactions, TransactionalManager) else None
         self._closed = False
         self._force_close = False
+        self._end_deadline_ms: int | None = None
         self._thread: threading.Thread | None = None
         if start_thread:
             self._thread = threading.Thread(target=self._run, name="kafka-producer-network-thread", daemon=True)
@@ -324,7 +326,8 @@ class Producer:
 
     def close(self, timeout_ms: int | None = None) -> None:
         """Waits for what is under way, at most `timeout_ms` (None: until it is acknowledged or delivery.timeout.ms is
-        over); what is left then fails. An open transaction is aborted. Safe to call again."""
+        over); what is left then fails. An open transaction is aborted, which takes max.block.ms at most. Safe to call
+        again."""
         self._closed = True
         self._accumulator.close()
         self.sender.wakeup()
@@ -422,19 +425,24 @@ class Producer:
         while not self._closed:
             self._turn(sender.run_once)
         while not self._force_close and self._has_work():
-            self._turn(sender.run_once)
+            self._turn(lambda now_ms: sender.run_once(now_ms, min(MAX_POLL_MS, self._max_block_ms)))
         self._close_transactions()
         sender.abort_all(IllegalState("Producer is closed forcefully."))
         sender.client.close()
 
     def _has_work(self) -> bool:
         """Whether something still has to end: batches, or a transaction, which is aborted unless it is being
-        completed already."""
+        completed already. Its end is waited for as long as a call would, not for ever as in Kafka."""
         manager = self._transactions
         if manager is not None and manager.has_ongoing_transaction and not manager.is_completing:
             _log.info("Aborting incomplete transaction due to shutdown")
             manager.begin_abort()
-        return self._accumulator.has_incomplete or (manager is not None and manager.has_ongoing_transaction)
+        if self._accumulator.has_incomplete or manager is None or not manager.has_ongoing_transaction:
+            return self._accumulator.has_incomplete
+        now_ms = self.clock.now_ms()
+        if self._end_deadline_ms is None:
+            self._end_deadline_ms = now_ms + self._max_block_ms
+        return now_ms < self._end_deadline_ms
 
     def _close_transactions(self) -> None:
         if self._transactions is not None:

@@ -96,14 +96,14 @@ class Sender:
 
     # -- the crank --
 
-    def run_once(self, now_ms: int) -> None:
+    def run_once(self, now_ms: int, max_poll_ms: int = MAX_POLL_MS) -> None:
         """One turn; waits in poll until something happens or is due."""
         self._is_signalled = False
-        poll_ms = MAX_POLL_MS
+        poll_ms = max_poll_ms
         if self._driver is not None:
-            poll_ms = self._driver.step(now_ms, lambda: self.is_idle)
+            poll_ms = min(poll_ms, self._driver.step(now_ms, lambda: self.is_idle))
         elif self.transactions is not None:
-            poll_ms = self._prepare_producer_id(self.transactions, now_ms)
+            poll_ms = min(poll_ms, self._prepare_producer_id(self.transactions, now_ms))
         if self.transactions is not None and self.transactions.has_fatal_error:
             self._abort_after_fatal_error(self.transactions)
         poll_ms = min(poll_ms, self._send_producer_data(now_ms))
