@@ -8,7 +8,9 @@ _kt() {
         words="topics console-producer console-consumer consumer-groups groups transactions get-offsets dump-log storage sandbox server-start server-stop completion dump-log-segments"
     elif [[ $before == --topic ]]; then
         words="$(kt completion --topics ${server:+--bootstrap-server "$server"} 2>/dev/null)"
-    elif [[ $before == --*config || $before == --files || $before == -c ]]; then
+    elif [[ $before == --group ]]; then
+        words="$(kt completion --groups ${server:+--bootstrap-server "$server"} 2>/dev/null)"
+    elif [[ $before == --*config || $before == --*-file || $before == --files || $before == -c ]]; then
         COMPREPLY=($(compgen -f -- "$word"))
         return
     else
@@ -25,7 +27,7 @@ _kt() {
             sandbox) words="start status stop --json --help" ;;
             server-start) words="--override --durability --insecure --json --help --version" ;;
             server-stop) words="--node-id --json --help --version" ;;
-            completion) words="--shell --topics --bootstrap-server --json --help --version" ;;
+            completion) words="--shell --topics --groups --bootstrap-server --json --help --version" ;;
             dump-log-segments) words="--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version" ;;
         esac
     fi

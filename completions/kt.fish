@@ -64,7 +64,7 @@ complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l bootstrap-se
 complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l command-config -d 'Properties file with settings of the consumer.' -r -F
 complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l command-property -d 'Setting of the consumer.' -x
 complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l isolation-level -d 'read_committed leaves out transactions that were aborted or are still open. Default: read_uncommitted.' -x
-complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l group -d 'Read as a member of this group, and commit what was printed.' -x
+complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l group -d 'Read as a member of this group, and commit what was printed.' -x -a '(kt completion --groups 2>/dev/null)'
 complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l formatter -d 'What prints records: a class name, or default, logging, no-op; for internal topics: offsets, group-metadata, transaction-log, share-group, share-group-state.' -x
 complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l formatter-property -d 'Setting of the formatter: print.key, print.value, print.headers, print.timestamp, print.partition, print.offset (true or false), key.separator, line.separator, headers.separator, null.literal, key.deserializer, value.deserializer, headers.deserializer.' -x
 complete -c kt -n '__fish_seen_subcommand_from console-consumer' -l formatter-config -d 'Properties file with settings of the formatter.' -r -F
@@ -84,7 +84,7 @@ complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l reset-offsets
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l delete-offsets -d 'Forget the committed offsets of topics.'
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l validate-regex -d 'Check a regular expression as brokers do (RE2 syntax).' -x
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
-complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l group -d 'The group; may be given several times.' -x
+complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l group -d 'The group; may be given several times.' -x -a '(kt completion --groups 2>/dev/null)'
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l all-groups -d 'All groups of consumers.'
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l topic -d 'The topic, or topic:0,1 for partitions; may be repeated.' -x -a '(kt completion --topics 2>/dev/null)'
 complete -c kt -n '__fish_seen_subcommand_from consumer-groups' -l all-topics -d 'With --reset-offsets: all topics the group has offsets of.'
@@ -199,6 +199,7 @@ complete -c kt -n '__fish_seen_subcommand_from server-stop' -l version -d 'Show 
 complete -c kt -n __fish_use_subcommand -a completion -d 'Print a completion script for bash, zsh or fish.'
 complete -c kt -n '__fish_seen_subcommand_from completion' -l shell -d 'The shell to print the script for.' -x
 complete -c kt -n '__fish_seen_subcommand_from completion' -l topics -d 'Print names of topics, for the scripts: from a cache or within 200 ms.'
+complete -c kt -n '__fish_seen_subcommand_from completion' -l groups -d 'Print names of groups likewise.'
 complete -c kt -n '__fish_seen_subcommand_from completion' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
 complete -c kt -n '__fish_seen_subcommand_from completion' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__fish_seen_subcommand_from completion' -l help -d 'Show this text and stop.'

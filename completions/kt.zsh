@@ -10,7 +10,9 @@ _kt() {
         words_of=(topics console-producer console-consumer consumer-groups groups transactions get-offsets dump-log storage sandbox server-start server-stop completion dump-log-segments)
     elif [[ ${words[CURRENT-1]} == --topic ]]; then
         words_of=(${(f)"$(kt completion --topics ${server:+--bootstrap-server $server} 2>/dev/null)"})
-    elif [[ ${words[CURRENT-1]} == --*config || ${words[CURRENT-1]} == --files || ${words[CURRENT-1]} == -c ]]; then
+    elif [[ ${words[CURRENT-1]} == --group ]]; then
+        words_of=(${(f)"$(kt completion --groups ${server:+--bootstrap-server $server} 2>/dev/null)"})
+    elif [[ ${words[CURRENT-1]} == (--*config|--*-file|--files|-c) ]]; then
         _files
         return
     else
@@ -27,7 +29,7 @@ _kt() {
             sandbox) words_of=(start status stop --json --help) ;;
             server-start) words_of=(--override --durability --insecure --json --help --version) ;;
             server-stop) words_of=(--node-id --json --help --version) ;;
-            completion) words_of=(--shell --topics --bootstrap-server --json --help --version) ;;
+            completion) words_of=(--shell --topics --groups --bootstrap-server --json --help --version) ;;
             dump-log-segments) words_of=(--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version) ;;
         esac
     fi

@@ -1,7 +1,7 @@
 """kt completion: completion scripts for bash, zsh and fish, made from the option tables.
 
-The scripts call `kt completion --topics` for names of topics. That answers from a cache of one minute and otherwise
-asks the broker for at most 200 ms; without an answer it prints what it knew before, so the shell never waits.
+The scripts call `kt completion --topics` and `--groups` for names. That answers from a cache of one minute and
+otherwise asks the broker for at most 200 ms; without an answer it prints what it knew before, so the shell never waits.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _BUDGET_MS = 200
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Prints a script, or the names of topics for one."""
-    if args.topics:
-        for name in _topics(console, args):
+    """Prints a script, or names for one."""
+    if args.topics or args.groups:
+        for name in _names(console, args, "topics" if args.topics else "groups"):
             console.print(name)
         return ExitStatus.OK
     if args.shell not in SHELLS:
@@ -36,16 +36,16 @@ def run(console: Console, args: Args) -> ExitStatus:
     return ExitStatus.OK
 
 
-def _topics(console: Console, args: Args) -> Iterable[str]:
+def _names(console: Console, args: Args, kind: str) -> Iterable[str]:
     """Names from the cache, refreshed from the broker when it is old; never an error, never the start of a sandbox."""
-    path = os.path.join(console.home, "completion-topics")
+    path = os.path.join(console.home, f"completion-{kind}")
     known, age_ms = _cached(path, console.clock.wall_ms())
     if age_ms < _CACHE_MS or args.bootstrap_server is None:
         return known
     from kafkatools.core.errors import KafkaError
 
     try:
-        names = _ask(console, args.bootstrap_server)
+        names = _ask(console, args.bootstrap_server, kind)
         os.makedirs(console.home, mode=0o700, exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(f"{name}\n" for name in names)
@@ -54,12 +54,15 @@ def _topics(console: Console, args: Args) -> Iterable[str]:
     return names
 
 
-def _ask(console: Console, bootstrap: str) -> list[str]:
+def _ask(console: Console, bootstrap: str, kind: str) -> list[str]:
     from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.groups import list_groups
     from kafkatools.core.admin.topics import list_topics
 
     limits = {"request.timeout.ms": str(_BUDGET_MS), "default.api.timeout.ms": str(_BUDGET_MS)}
     with AdminClient(bootstrap, limits, console.clock) as admin:
+        if kind == "groups":
+            return sorted(listing.group_id for listing in list_groups(admin).groups)
         return sorted(listing.name for listing in list_topics(admin))
 
 
@@ -67,7 +70,7 @@ def _cached(path: str, now_ms: int) -> tuple[list[str], int]:
     """The names kept, and how old they are in ms."""
     try:
         with open(path, encoding="utf-8") as file:
-            return file.read().split(), now_ms - int(os.stat(path).st_mtime * 1000)
+            return file.read().splitlines(), now_ms - int(os.stat(path).st_mtime * 1000)
     except OSError:
         return [], _CACHE_MS
 
@@ -94,7 +97,9 @@ _kt() {
         words="@COMMANDS@"
     elif [[ $before == --topic ]]; then
         words="$(kt completion --topics ${server:+--bootstrap-server "$server"} 2>/dev/null)"
-    elif [[ $before == --*config || $before == --files || $before == -c ]]; then
+    elif [[ $before == --group ]]; then
+        words="$(kt completion --groups ${server:+--bootstrap-server "$server"} 2>/dev/null)"
+    elif [[ $before == --*config || $before == --*-file || $before == --files || $before == -c ]]; then
         COMPREPLY=($(compgen -f -- "$word"))
         return
     else
@@ -119,7 +124,9 @@ _kt() {
         words_of=(@COMMANDS@)
     elif [[ ${words[CURRENT-1]} == --topic ]]; then
         words_of=(${(f)"$(kt completion --topics ${server:+--bootstrap-server $server} 2>/dev/null)"})
-    elif [[ ${words[CURRENT-1]} == --*config || ${words[CURRENT-1]} == --files || ${words[CURRENT-1]} == -c ]]; then
+    elif [[ ${words[CURRENT-1]} == --group ]]; then
+        words_of=(${(f)"$(kt completion --groups ${server:+--bootstrap-server $server} 2>/dev/null)"})
+    elif [[ ${words[CURRENT-1]} == (--*config|--*-file|--files|-c) ]]; then
         _files
         return
     else
@@ -155,8 +162,8 @@ def _fish(commands: dict[str, Command]) -> str:
             if option.replacement:
                 continue
             value = ""
-            if option.name == "--topic":
-                value = " -x -a '(kt completion --topics 2>/dev/null)'"
+            if option.name in ("--topic", "--group"):
+                value = f" -x -a '(kt completion {option.name}s 2>/dev/null)'"
             elif option.value:
                 value = " -r -F" if option.value == "FILE" else " -x"
             lines.append(f"complete -c kt {when} -l {option.long} -d {_quoted(option.about)}{value}")
@@ -173,9 +180,10 @@ COMMAND = Command(
     (
         Option("--shell", "The shell to print the script for.", value="SHELL", choices=SHELLS),
         Option("--topics", "Print names of topics, for the scripts: from a cache or within 200 ms."),
+        Option("--groups", "Print names of groups likewise."),
         BOOTSTRAP_SERVER,
     ),
     run,
-    rules=(ExactlyOne(("shell", "topics"), "Either --shell or --topics is needed"),),
+    rules=(ExactlyOne(("shell", "topics", "groups"), "Either --shell or --topics or --groups is needed"),),
     examples=("source <(kt completion --shell bash)",),
 )

@@ -7,7 +7,9 @@ import shutil
 import subprocess
 
 import pytest
+from support.embedded import embedded_broker
 from support.kt import run_kt
+from support.live_groups import GroupClient
 from support.requirements import require
 
 from kafkatools.commands import COMMANDS
@@ -37,6 +39,7 @@ def test_bash_completes_commands_options_and_topics() -> None:
     assert _complete("kt", "topics", "--cre") == ["--create"]
     assert "random-uuid" in _complete("kt", "storage", "")
     assert _complete("kt", "topics", "--topic", "al") == ["alpha"]
+    assert _complete("kt", "consumer-groups", "--group", "be") == ["beta"]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
@@ -48,10 +51,22 @@ def test_other_shells_read_their_script(shell: str) -> None:
     subprocess.run([executable, "-n", str(SCRIPTS / f"kt.{shell}")], check=True)
 
 
-def test_topics_come_from_the_cache_without_a_broker(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "completion-topics").write_text("one\ntwo\n")
-    ran = run_kt("completion", "--topics", environ={"KT_HOME": str(tmp_path)})
+@pytest.mark.parametrize("kind", ["topics", "groups"])
+def test_names_come_from_the_cache_without_a_broker(tmp_path: pathlib.Path, kind: str) -> None:
+    (tmp_path / f"completion-{kind}").write_text("one\ntwo\n")
+    ran = run_kt("completion", f"--{kind}", environ={"KT_HOME": str(tmp_path)})
     assert (ran.status, ran.out, ran.err) == (0, "one\ntwo\n", "")
+
+
+def test_names_are_asked_of_the_broker_and_kept(tmp_path: pathlib.Path) -> None:
+    with embedded_broker(tmp_path / "broker") as bootstrap, GroupClient(bootstrap) as client:
+        client.create_topic("a-topic")
+        client.commit("a group", {("a-topic", 0): 0})
+        environ = {"KT_HOME": str(tmp_path / "home")}
+        for kind, expected in (("topics", "__consumer_offsets\na-topic\n"), ("groups", "a group\n")):
+            ran = run_kt("completion", f"--{kind}", "--bootstrap-server", bootstrap, environ=environ)
+            assert (ran.status, ran.out, ran.err) == (0, expected, "")
+    assert run_kt("completion", "--groups", environ=environ).out == "a group\n"
 
 
 def test_unknown_shells_are_a_usage_error() -> None:
