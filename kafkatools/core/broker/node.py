@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.authorizer import ANONYMOUS, StandardAuthorizer, open_authorizer, operations_field
@@ -46,8 +46,6 @@ from kafkatools.core.broker.quotas import Quotas
 from kafkatools.core.broker.replica_manager import ReplicaManager
 from kafkatools.core.broker.requests import Request
 from kafkatools.core.broker.timer import Timer
-from kafkatools.core.broker.transaction_coordinator import service as transaction_service
-from kafkatools.core.broker.transaction_coordinator.coordinator import TransactionCoordinator
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
@@ -66,9 +64,13 @@ from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.log_manager import LogManager
 from kafkatools.core.protocol import uuids
 
+if TYPE_CHECKING:
+    from kafkatools.core.broker.transaction_coordinator.coordinator import TransactionCoordinator
+
 MAX_POLL_MS = 1000
 HOUSEKEEPING_MS = 1000
 FIRST_RETENTION_MS = 30_000
+TRANSACTION_TOPIC = "__transaction_state"
 LONG_MAX = 2**63 - 1
 AUTHORIZATION_ERRORS: dict[int, type[KafkaError]] = {
     acls.TOPIC: TopicAuthorizationFailed,
@@ -109,7 +111,7 @@ class Node:
         self.groups: GroupCoordinator
         self.cleaner: LogCleaner | None = None
         self.producer_ids: ProducerIds
-        self.transactions: TransactionCoordinator
+        self._transactions: TransactionCoordinator | None = None
         self.listener: Listener
 
     # -- start -----------------------------------------------------------------------------------------------------
@@ -214,7 +216,8 @@ class Node:
             self._adopt_partitions()
         self.groups = open_groups(self)
         self.producer_ids = ProducerIds(self.controller.take_producer_ids)
-        self.transactions = transaction_service.open_transactions(self)
+        if TRANSACTION_TOPIC in self.controller.image.topics:
+            self._open_transactions()
         self.controller.apply_delta = self._apply_delta
 
     def _apply_delta(self, delta: MetadataDelta) -> None:
@@ -222,7 +225,24 @@ class Node:
         note_topics(self, delta)
         if delta.removed_topics:
             note_deleted_topics(self, delta)
-            transaction_service.note_deleted_topics(self, delta)
+            if self._transactions is not None and any(
+                t.name == TRANSACTION_TOPIC for t in delta.removed_topics.values()
+            ):
+                self._transactions.unload()
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transaction coordinator; opened at start when there were transactions before, else when first asked."""
+        return self._transactions or self._open_transactions()
+
+    def _open_transactions(self) -> TransactionCoordinator:
+        from kafkatools.core.broker.transaction_coordinator.service import open_transactions
+
+        made = self._transactions = open_transactions(self)
+        config = self.config
+        self._every(config.transaction_abort_timed_out_transaction_cleanup_interval_ms, made.abort_timed_out)
+        self._every(config.transaction_remove_expired_transaction_cleanup_interval_ms, made.expire_ids)
+        return made
 
     def _bootstrap_records(self) -> list[Any]:
         path = f"{self.log_directory}/{BOOTSTRAP_CHECKPOINT}"
@@ -264,10 +284,6 @@ class Node:
             self._every(max(1, config.log_cleaner_backoff_ms), self.cleaner.check)
         interval = config.producer_id_expiration_check_interval_ms
         self._every(interval, lambda: self.logs.remove_expired_producers(self.clock.wall_ms()))
-        interval = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
-        self._every(interval, lambda: self.transactions.abort_timed_out())
-        interval = config.transaction_remove_expired_transaction_cleanup_interval_ms
-        self._every(interval, lambda: self.transactions.expire_ids())
         if config.log_flush_scheduler_interval_ms < LONG_MAX:
             self._every(config.log_flush_scheduler_interval_ms, lambda: self.logs.flush_due(self.clock.wall_ms()))
 

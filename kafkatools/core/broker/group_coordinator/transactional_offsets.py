@@ -9,7 +9,6 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from kafkatools.core.broker.delayed_produce import ProduceStatus
 from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset, committed_offset
@@ -19,12 +18,14 @@ from kafkatools.core.errors import InvalidCommitOffsetSize, MessageTooLarge, Rec
 Place = tuple[str, int]
 
 
-@dataclass(slots=True)
 class _Pending:
     """One offset; `order` is its place in the log among commits, `committed` None once a later commit has won."""
 
-    order: int
-    committed: CommittedOffset | None
+    __slots__ = ("committed", "order")
+
+    def __init__(self, order: int, committed: CommittedOffset) -> None:
+        self.order = order
+        self.committed: CommittedOffset | None = committed
 
 
 class PendingOffsets:

@@ -13,10 +13,9 @@ from kafkatools.core.broker.transaction_coordinator.coordinator import (
 )
 from kafkatools.core.broker.transaction_coordinator.durability import Durability
 from kafkatools.core.broker.transaction_coordinator.markers import MarkerWriter
-from kafkatools.core.broker.transaction_coordinator.transaction_log import TOPIC, TransactionLog
+from kafkatools.core.broker.transaction_coordinator.transaction_log import TransactionLog
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.controller.metadata_image import MetadataDelta
     from kafkatools.core.broker.node import Node
 
 TRANSACTION_VERSION = "transaction.version"
@@ -43,12 +42,6 @@ def open_transactions(node: Node) -> TransactionCoordinator:
     transactions = TransactionCoordinator(settings, around)
     transactions.load(log.read_back())
     return transactions
-
-
-def note_deleted_topics(node: Node, delta: MetadataDelta) -> None:
-    """`__transaction_state` may be among what was deleted."""
-    if any(topic.name == TOPIC for topic in delta.removed_topics.values()):
-        node.transactions.unload()
 
 
 class LaterResponse:
