@@ -1,0 +1,111 @@
+"""confluent-kafka's AdminClient: ACLs, SCRAM credentials, settings, elections, offsets, records. Prints ok."""
+
+import sys
+from typing import Any
+
+from confluent_kafka import ElectionType, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+
+BOOTSTRAP, TOPIC = sys.argv[1:]
+
+
+def only(futures: dict[Any, Any]) -> Any:
+    (future,) = futures.values()
+    return future.result(20)
+
+
+def topics_and_settings(admin: AdminClient) -> None:
+    only(admin.create_topics([NewTopic(TOPIC, 2, 1, config={"retention.ms": "60000"})]))
+    only(admin.create_partitions([NewPartitions(TOPIC, 3)]))
+    described = only(admin.describe_topics(topic_collection([TOPIC]), include_authorized_operations=True))
+    assert len(described.partitions) == 3
+    assert AclOperation.WRITE in described.authorized_operations
+    entry = ConfigEntry("segment.ms", "70000", incremental_operation=AlterConfigOpType.SET)
+    only(admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])]))
+    found = only(admin.describe_configs([ConfigResource(ResourceType.TOPIC, TOPIC)]))
+    assert (found["segment.ms"].value, found["retention.ms"].value) == ("70000", "60000")
+    assert only(admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]))["num.partitions"].value == "1"
+    cluster = admin.describe_cluster(include_authorized_operations=True).result(20)
+    assert [node.id for node in cluster.nodes] == [1]
+    assert AclOperation.ALTER in cluster.authorized_operations
+
+
+def topic_collection(names: list[str]) -> Any:
+    from confluent_kafka import TopicCollection
+
+    return TopicCollection(names)
+
+
+def records_and_elections(admin: AdminClient) -> None:
+    producer = Producer({"bootstrap.servers": BOOTSTRAP})
+    for index in range(5):
+        producer.produce(TOPIC, f"value {index}", partition=0)
+    assert producer.flush(20) == 0
+    place = TopicPartition(TOPIC, 0)
+    assert only(admin.list_offsets({place: OffsetSpec.latest()})).offset == 5
+    only(admin.delete_records([TopicPartition(TOPIC, 0, 3)]))
+    assert only(admin.list_offsets({place: OffsetSpec.earliest()})).offset == 3
+    result = admin.elect_leaders(ElectionType.PREFERRED, [place]).result(20)
+    assert result[place].name() == "ELECTION_NOT_NEEDED"
+
+
+def credentials(admin: AdminClient) -> None:
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)
+    only(admin.alter_user_scram_credentials([UserScramCredentialUpsertion("alice", info, b"secret")]))
+    (credential,) = only(admin.describe_user_scram_credentials(["alice"])).scram_credential_infos
+    assert (credential.mechanism, credential.iterations) == (ScramMechanism.SCRAM_SHA_256, 8192)
+    only(admin.alter_user_scram_credentials([UserScramCredentialDeletion("alice", ScramMechanism.SCRAM_SHA_256)]))
+    try:
+        only(admin.describe_user_scram_credentials(["alice"]))
+    except KafkaException as refused:
+        assert refused.args[0].name() == "RESOURCE_NOT_FOUND"
+    else:
+        raise AssertionError("a deleted credential was described")
+
+
+def acls(admin: AdminClient) -> None:
+    literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+    everything = AclBindingFilter(
+        ResourceType.TOPIC, TOPIC, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    mine = AclBinding(ResourceType.TOPIC, TOPIC, literal, "User:ANONYMOUS", "*", AclOperation.READ, allow)
+    only(admin.create_acls([mine]))
+    assert admin.describe_acls(everything).result(20) == [mine]
+    producer = Producer({"bootstrap.servers": BOOTSTRAP})
+    failures: list[str] = []
+    producer.produce(TOPIC, "denied", on_delivery=lambda error, _: failures.append(error.name() if error else "none"))
+    producer.flush(20)
+    assert failures == ["TOPIC_AUTHORIZATION_FAILED"], failures
+    assert only(admin.delete_acls([everything])) == [mine]
+    assert admin.describe_acls(everything).result(20) == []
+
+
+def main() -> None:
+    admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
+    topics_and_settings(admin)
+    records_and_elections(admin)
+    credentials(admin)
+    acls(admin)
+    only(admin.delete_topics([TOPIC]))
+    print("ok")
+
+
+main()
