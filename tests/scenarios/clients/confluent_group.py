@@ -1,15 +1,16 @@
 """confluent-kafka: two members of a group share a topic's partitions; one leaves, the other goes on where it stood.
-argv: bootstrap, topic, group. The topic has 4 partitions with 25 records each."""
+argv: bootstrap, topic, group[, the protocol of each member]. The topic has 4 partitions with 25 records each."""
 
 import sys
 import time
 
 from confluent_kafka import Consumer, TopicPartition
 
-bootstrap, topic, group = sys.argv[1:]
+bootstrap, topic, group, *protocols = sys.argv[1:]
 deadline = time.monotonic() + 60
 settings = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
-members = [Consumer({**settings, "enable.auto.commit": False}) for _ in range(2)]
+kinds = protocols[0].split(",") if protocols else ["classic", "classic"]
+members = [Consumer({**settings, "enable.auto.commit": False, "group.protocol": kind}) for kind in kinds]
 for member in members:
     member.subscribe([topic])
 seen: set[tuple[int, int]] = set()
