@@ -68,6 +68,9 @@ class Leaders(Protocol):
     def request_update(self) -> None:
         """Asks for fresh metadata."""
 
+    def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
+        """A leader epoch was seen in an answer (-1: none); a newer one than is known asks for fresh metadata."""
+
     def update_leadership(
         self, partition: TopicPartition, leader: CurrentLeader, endpoints: tuple[NodeEndpoint, ...]
     ) -> bool:

@@ -82,6 +82,11 @@ class MetadataLeaders:
         """Asks for fresh metadata."""
         self._metadata.request_update()
 
+    def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
+        """A leader epoch was seen: newer than known asks for fresh metadata."""
+        if epoch >= 0:
+            self._metadata.update_last_seen_epoch_if_newer(*partition, epoch)
+
     def update_leadership(
         self, partition: TopicPartition, leader: CurrentLeader, endpoints: tuple[NodeEndpoint, ...]
     ) -> bool:
@@ -154,8 +159,7 @@ class ConsumerNetworkClient:
 
     def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
         """A leader epoch was seen in a committed offset: newer than known asks for fresh metadata."""
-        if epoch >= 0:
-            self._metadata.update_last_seen_epoch_if_newer(*partition, epoch)
+        self.leaders.note_epoch(partition, epoch)
 
     @property
     def metadata_version(self) -> int:

@@ -165,6 +165,7 @@ class OffsetFetcher:
                 # No record is as young as the duration asks for: the next one to come will be.
                 self._subscriptions.maybe_replace_reset(part, strategy, AutoOffsetResetStrategy(ResetKind.LATEST))
                 continue
+            self._leaders.note_epoch(part, offset.leader_epoch)
             leader = self._leaders.leader(part) or LeaderAndEpoch()
             self._subscriptions.maybe_seek_unvalidated(part, FetchPosition(offset.offset, -1, leader), strategy)
 

@@ -35,6 +35,9 @@ class Cluster:
     def request_update(self) -> None:
         pass
 
+    def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
+        pass
+
     def update_leadership(self, *_: object) -> bool:
         return False
 

@@ -59,6 +59,9 @@ class Cluster:
     def request_update(self) -> None:
         self.updates += 1
 
+    def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
+        pass
+
     def update_leadership(
         self, partition: TopicPartition, leader: CurrentLeader, endpoints: tuple[NodeEndpoint, ...]
     ) -> bool:

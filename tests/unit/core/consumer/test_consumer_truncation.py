@@ -36,6 +36,7 @@ class Cluster:
         self.leaders = dict.fromkeys((P0, P1, P2), LeaderAndEpoch(1, 3))
         self.replicas = {1, 2}
         self.updates = 0
+        self.epochs: list[tuple[TopicPartition, int]] = []
 
     def leader(self, partition: TopicPartition) -> LeaderAndEpoch | None:
         return self.leaders.get(partition)
@@ -48,6 +49,9 @@ class Cluster:
 
     def request_update(self) -> None:
         self.updates += 1
+
+    def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
+        self.epochs.append((partition, epoch))
 
     def update_leadership(
         self, partition: TopicPartition, leader: CurrentLeader, endpoints: tuple[NodeEndpoint, ...]
@@ -130,6 +134,17 @@ def test_with_a_policy_reading_goes_on_where_the_logs_diverge() -> None:
     assert situation.subscriptions.position(P0) == FetchPosition(40, 3, LeaderAndEpoch(2, 4))
     assert situation.subscriptions.position(P1) == FetchPosition(50, 3, LeaderAndEpoch(2, 4))
     assert situation.subscriptions.state(P2).state is FetchState.AWAIT_RESET
+
+
+def test_epoch_of_a_reset_is_told_to_metadata() -> None:
+    situation = Situation()
+    situation.subscriptions.request_offset_reset(P0)
+    [request] = situation.offsets.reset_requests(0, 0)
+    data = SimpleNamespace(partition_index=0, error_code=0, offset=70, timestamp=-1, leader_epoch=9)
+    answer = SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=[data])])
+    situation.offsets.handle_reset_response(request, answer, 0)
+    assert situation.cluster.epochs == [(P0, 9)], "a leader of epoch 9 is newer than the one we know"
+    assert situation.subscriptions.position(P0) == FetchPosition(70, -1, LeaderAndEpoch(1, 3))
 
 
 @pytest.mark.parametrize("code", [3, 5, 6, 9, 56, 74, 76, 78])
