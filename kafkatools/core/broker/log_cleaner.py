@@ -68,7 +68,7 @@ class LogCleaner:
         self._failed = failed
         self._dedupe_buffer_bytes: int = config.log_cleaner_dedupe_buffer_size
         self._load_factor: float = config.log_cleaner_io_buffer_load_factor
-        self._throttle = _Throttle(config.log_cleaner_io_max_bytes_per_second, clock)
+        self._throttle = Throttle(config.log_cleaner_io_max_bytes_per_second, clock)
         own_files = isinstance(logs.files, RealFileSystem)
         self._files: FileSystem = RealFileSystem(CLEANER_OPEN_FILES) if own_files else logs.files
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -203,7 +203,7 @@ class LogCleaner:
             self._failed(KafkaStorageError(f"Cannot write {path}: {error}"))
 
 
-class _Throttle:
+class Throttle:
     """log.cleaner.io.max.bytes.per.second: what is read and written counts (Kafka's Throttler)."""
 
     def __init__(self, max_bytes_per_second: float, clock: Clock) -> None:

@@ -13,9 +13,9 @@ from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker, 
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.group_coordinator.offsets_topic import last_values
-from kafkatools.core.broker.log_cleaner import LogCleaner
+from kafkatools.core.broker.log_cleaner import LogCleaner, Throttle
 from kafkatools.core.broker.partition import Partition
-from kafkatools.core.clock import SystemClock
+from kafkatools.core.clock import ManualClock, SystemClock
 from kafkatools.core.config import Config
 from kafkatools.core.log.checkpoints import read_offset_checkpoint
 from kafkatools.core.log.filenames import CLEANER_OFFSET_CHECKPOINT, TopicPartition
@@ -164,3 +164,16 @@ def test_a_damaged_partition_is_reported_once_and_the_others_go_on(owner: Owner)
     owner.logs.delete(TopicPartition("bad", 0), NOW_MS)
     owner.cleaner.check()
     assert owner.cleaner.manager.uncleanable == {}
+
+
+def test_the_throttle_waits_for_what_came_too_fast() -> None:
+    clock = ManualClock(now_ms=0)
+    throttle = Throttle(1000.0, clock)
+    throttle.note(250)
+    assert clock.now_ms() == 0  # looked at every 300 ms
+    clock.advance_ms(300)
+    throttle.note(250)
+    assert clock.now_ms() == 500
+    clock.advance_ms(400)
+    throttle.note(100)
+    assert clock.now_ms() == 900

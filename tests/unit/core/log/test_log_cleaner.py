@@ -1,5 +1,6 @@
 """The cleaner on one log: what stays, in which form, and how often it has to come."""
 
+import os
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +21,9 @@ from kafkatools.core.log.producer_append import AppendOrigin
 from kafkatools.core.log.segment_swap import swap_in
 from kafkatools.core.records.batch import RecordBatch, read_batches
 from kafkatools.core.records.builder import BatchBuilder
+from kafkatools.core.records.columns import Record, TimestampType
 from kafkatools.core.records.compression import CompressionType
+from kafkatools.core.records.legacy import write_message_set
 
 DAY_MS = 86_400_000
 CONFIG = LogConfig(
@@ -418,3 +421,45 @@ def test_a_damaged_record_under_a_right_checksum_is_noticed(tmp_path: Path) -> N
     segment.log.write_at(0, data)
     with pytest.raises(CorruptRecord):
         clean(log)
+
+
+@pytest.mark.parametrize(("magic", "codec"), [(0, 0), (1, 0), (1, 1), (0, 2), (1, 3)])
+def test_message_sets_of_old_versions(tmp_path: Path, magic: int, codec: int) -> None:
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    stamp = NOW_MS if magic else -1
+
+    def message(offset: int, key: bytes, value: bytes | None) -> Record:
+        return Record(offset, stamp, TimestampType.CREATE_TIME, key, value)
+
+    first = [message(0, b"a", b"1"), message(1, b"b", b"2"), message(2, b"c", b"3")]
+    second = [message(3, b"a", b"4"), message(4, b"c", None)]
+    data = write_message_set(first, magic, codec) + write_message_set(second, magic, codec)
+    path = directory / "00000000000000000000.log"
+    path.write_bytes(data)
+    path.with_suffix(".index").touch()
+    (directory / "00000000000000000005.log").touch()
+    (directory / "00000000000000000005.index").touch()
+    os.utime(path, (NOW_MS / 1000, NOW_MS / 1000))
+    log = open_log(tmp_path, replace(CONFIG, segment_bytes=100))  # so that segments are not joined
+    log.update_high_watermark(5)
+    clean(log)
+    assert legacy_rows(log) == [(1, b"b", b"2"), (3, b"a", b"4"), (4, b"c", None)]
+    assert log.files.modified_ms(log.segments.first.log.path) == NOW_MS
+    append(log, (b"y", b"9"))
+    log.roll(NOW_MS)
+    for late_ms, expected in ((DAY_MS - 1, 3), (DAY_MS, 2)):
+        # tombstones go when their segment is delete.retention.ms older than the newest clean one
+        newest = log.segments.lower(log.active_segment.base_offset)
+        assert newest is not None
+        log.files.set_modified_ms(newest.log.path, NOW_MS + late_ms)
+        log.first_dirty_offset = log.log_end_offset
+        append(log, (b"z", b"9"))
+        log.roll(NOW_MS)
+        clean(log, memory_bytes=24 * 50)
+        assert len(legacy_rows(log)) == expected
+
+
+def legacy_rows(log: PartitionLog) -> list[Row]:
+    data = log.segments.first.log.read_at(0, log.segments.first.size_bytes)
+    return [(r.offset, r.key, r.value) for b in read_batches(data) if b.magic < 2 for r in b.records()]
