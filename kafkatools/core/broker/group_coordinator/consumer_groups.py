@@ -81,8 +81,9 @@ class ConsumerGroups:
     def note_topics(self, names: Collection[str], *, has_new: bool) -> None:
         """Topics were made, changed or deleted: groups that read them look at their assignment again."""
         self.topics.note_changes(names, has_new=has_new)
+        changed = frozenset(names)
         for group in self.course.groups.values():
-            if isinstance(group, ConsumerGroup) and any(group.is_subscribed_to(name) for name in names):
+            if isinstance(group, ConsumerGroup) and not changed.isdisjoint(group.topics_of(group.members.values())):
                 group.request_metadata_refresh()
 
     # -- reading back ------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from kafkatools.core.broker.group_coordinator.consumer_member import (
 from kafkatools.core.broker.group_coordinator.java_order import topic_order
 from kafkatools.core.broker.group_coordinator.reconciliation import Owned
 from kafkatools.core.broker.group_coordinator.requests import Client, Fields
-from kafkatools.core.broker.group_coordinator.topic_regex import TopicRegexes
+from kafkatools.core.broker.group_coordinator.topic_regex import MayDescribe, TopicRegexes, everything
 from kafkatools.core.errors import GroupIdNotFound, InvalidRequest, UnsupportedAssignor
 from kafkatools.core.protocol import uuids
 
@@ -36,7 +36,7 @@ OpenGroup = Callable[[str], Draft]
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRequest:
-    """ConsumerGroupHeartbeat; None: not given, as before."""
+    """ConsumerGroupHeartbeat; None: not given, as before. `may_describe`: which topics a pattern may find."""
 
     group_id: str
     member_id: str
@@ -50,6 +50,7 @@ class HeartbeatRequest:
     subscribed_topic_regex: str | None = None
     server_assignor: str | None = None
     owned: Owned | None = None
+    may_describe: MayDescribe = everything
 
     @property
     def is_full(self) -> bool:
@@ -117,7 +118,7 @@ class ConsumerHeartbeats:
         known = self._member(draft, request)
         updated = _updated(known, request)
         names_changed = course.note_subscription(draft, known, updated)
-        regex_changed, regex_resolved = self._regexes.update(draft, known, updated)
+        regex_changed, regex_resolved = self._regexes.update(draft, known, updated, request.may_describe)
         epoch = course.advance(draft, updated, bump=names_changed or (regex_changed and regex_resolved))
         target = course.target(draft, updated, epoch)
         member = course.reconcile(

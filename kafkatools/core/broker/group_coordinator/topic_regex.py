@@ -9,7 +9,7 @@ TopicRegexResolver.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from kafkatools.core.broker.group_coordinator.consumer_changes import (
@@ -28,6 +28,7 @@ from kafkatools.core.broker.group_coordinator.consumer_member import ConsumerMem
 from kafkatools.core.errors import InvalidRegularExpression, KafkaError
 
 LEAST_REFRESH_INTERVAL_MS = 10_000
+MayDescribe = Callable[[str], bool]
 _NEVER = -(1 << 63)
 _ONLY_BACKTRACKING = re.compile(r"(?:^|[^\\])(?:\\\\)*(?:\(\?(?:[=!>(]|<[=!]|P[=>])|\\[1-9]|[*+?}]\+)")
 UNSUPPORTED = "invalid or unsupported Perl syntax"
@@ -81,13 +82,20 @@ def _in_words_of_re2(message: str) -> str:
     return next((words for start, words in _RE2_WORDS.items() if message.startswith(start)), UNSUPPORTED)
 
 
+def everything(_topic: str) -> bool:
+    """No topic is hidden."""
+    return True
+
+
 class TopicRegexes:
     """Resolves the patterns of groups."""
 
     def __init__(self, course: ConsumerCourse) -> None:
         self._course = course
 
-    def update(self, draft: Draft, known: ConsumerMember, updated: ConsumerMember) -> tuple[bool, bool]:
+    def update(
+        self, draft: Draft, known: ConsumerMember, updated: ConsumerMember, may_describe: MayDescribe = everything
+    ) -> tuple[bool, bool]:
         """Note a changed pattern of a member, and have patterns resolved where that is due; whether the pattern
         changed, and whether what it now matches is known."""
         group = draft.group
@@ -104,10 +112,10 @@ class TopicRegexes:
                 is_resolved = not new or new in group.regexes
         if needs_refresh or counts:
             wanted = set(group.regex_counts(group.members_with(updated)))
-            self._maybe_refresh(draft, wanted, is_needed=needs_refresh)
+            self._maybe_refresh(draft, wanted, may_describe, is_needed=needs_refresh)
         return old != new, is_resolved
 
-    def _maybe_refresh(self, draft: Draft, wanted: set[str], *, is_needed: bool) -> None:
+    def _maybe_refresh(self, draft: Draft, wanted: set[str], may_describe: MayDescribe, *, is_needed: bool) -> None:
         group, now_ms = draft.group, self._course.clock.wall_ms()
         if self._course.timer.is_scheduled(("regex", group.group_id)):
             return
@@ -121,18 +129,22 @@ class TopicRegexes:
             or now_ms > last.timestamp_ms + self._course.settings.regex_refresh_interval_ms
         )
         if is_due and wanted:
-            draft.after.append(lambda: self._schedule(group.group_id, wanted))
+            draft.after.append(lambda: self._schedule(group.group_id, wanted, may_describe))
 
-    def _schedule(self, group_id: str, wanted: Iterable[str]) -> None:
+    def _schedule(self, group_id: str, wanted: Iterable[str], may_describe: MayDescribe) -> None:
         """As soon as the present request is answered: Kafka does it on another thread."""
-        self._course.timer.schedule(("regex", group_id), 0, lambda: self._resolve(group_id, wanted))
+        self._course.timer.schedule(("regex", group_id), 0, lambda: self._resolve(group_id, wanted, may_describe))
 
-    def _resolve(self, group_id: str, wanted: Iterable[str]) -> None:
+    def _resolve(self, group_id: str, wanted: Iterable[str], may_describe: MayDescribe) -> None:
         group = self._course.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return
         topics = self._course.topics
-        names, now_ms, version = list(topics.names()), self._course.clock.wall_ms(), topics.version
+        names, now_ms, version = (
+            list(filter(may_describe, topics.names())),
+            self._course.clock.wall_ms(),
+            topics.version,
+        )
         found = {
             regex: ResolvedRegex(frozenset(filter(compiled(regex).fullmatch, names)), version, now_ms)
             for regex in wanted

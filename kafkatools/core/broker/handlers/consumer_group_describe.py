@@ -10,9 +10,16 @@ from kafkatools.core.broker.controller.acls import DESCRIBE, GROUP, TOPIC
 from kafkatools.core.broker.group_coordinator.consumer_group import NOTHING, ConsumerGroup
 from kafkatools.core.broker.group_coordinator.consumer_member import ConsumerMember
 from kafkatools.core.broker.group_coordinator.java_order import topic_order
+from kafkatools.core.broker.handlers.consumer_group_heartbeat import ensure_enabled
 from kafkatools.core.broker.handlers.describe_groups import operations_of
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import GroupAuthorizationFailed, GroupIdNotFound, InvalidGroupId, TopicAuthorizationFailed
+from kafkatools.core.errors import (
+    GroupAuthorizationFailed,
+    GroupIdNotFound,
+    InvalidGroupId,
+    KafkaError,
+    TopicAuthorizationFailed,
+)
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -33,6 +40,10 @@ def handle(node: Node, request: Request) -> Response:
 
 
 def _answer(node: Node, request: Request, group_id: str) -> dict[str, Any]:
+    try:
+        ensure_enabled(node)
+    except KafkaError as error:
+        return _refusal(group_id, error.code, None)
     if not node.authorize(request, DESCRIBE, GROUP, group_id):
         return _refusal(group_id, GroupAuthorizationFailed.code, None)
     described = _describe(node, group_id)

@@ -6,22 +6,27 @@ A refusal says why in its message. Answered at once; what changes is written bef
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.authorizer import ANONYMOUS
 from kafkatools.core.broker.controller.acls import DESCRIBE, GROUP, READ, TOPIC
+from kafkatools.core.broker.group_coordinator.consumer_group import CONSUMER
 from kafkatools.core.broker.group_coordinator.consumer_heartbeats import HeartbeatRequest
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
 from kafkatools.core.broker.group_coordinator.requests import Fields
 from kafkatools.core.broker.group_coordinator.service import client_of
+from kafkatools.core.broker.group_coordinator.topic_regex import everything
 from kafkatools.core.broker.handlers.join_group import to_ms
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import KafkaError, UnsupportedVersion
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
 VERSIONS = (0, 1)
 FIRST_VERSION_OF_REGEX = 1
+FEATURE = "group.version"
 NOTHING: Fields = {"member_id": None, "member_epoch": 0, "heartbeat_interval": 0, "assignment": None}
 
 
@@ -42,14 +47,29 @@ def handle(node: Node, request: Request) -> Response:
         subscribed_topic_regex=entity.subscribed_topic_regex if request.version >= FIRST_VERSION_OF_REGEX else None,
         server_assignor=entity.server_assignor,
         owned=_owned(entity.topic_partitions),
+        may_describe=everything if node.authorizer is None else _describable(node, request.connection.client_host),
     )
     try:
+        ensure_enabled(node)
         _ensure_allowed(node, request, wanted)
         fields = node.groups.consumer_heartbeat(wanted)
     except KafkaError as error:
         fields = {**NOTHING, "error_code": coordinator_error_code(error), "error_message": message_of(error)}
     node.groups.send_answers()
     return request.respond(fields)
+
+
+def ensure_enabled(node: Node) -> None:
+    """UnsupportedVersion when the cluster's feature level or the broker's settings leave this protocol out."""
+    is_offered = CONSUMER in node.config.group_coordinator_rebalance_protocols
+    if not is_offered or node.controller.image.features.get(FEATURE, 0) < 1:
+        raise UnsupportedVersion()
+
+
+def _describable(node: Node, host: str) -> Callable[[str], bool]:
+    """The topics of a client, also after its request is gone."""
+    authorizer = node.authorizer
+    return lambda topic: authorizer is None or authorizer.authorize(ANONYMOUS, host, DESCRIBE, TOPIC, topic)
 
 
 def _ensure_allowed(node: Node, request: Request, wanted: HeartbeatRequest) -> None:
