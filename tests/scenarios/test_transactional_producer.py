@@ -11,8 +11,9 @@ import pytest
 
 from kafkatools.core.config import CONSUMER, PRODUCER, Config
 from kafkatools.core.consumer.consumer import Consumer
+from kafkatools.core.errors import IllegalState
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
-from kafkatools.core.producer.futures import TopicPartition
+from kafkatools.core.producer.futures import RecordFuture, TopicPartition
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.core.records.columns import RowColumns
@@ -149,3 +150,40 @@ def copy_some(bootstrap: str, source: random.Random) -> int:
         producer.commit_transaction()
     producer.close(0)
     return copied
+
+
+def test_sends_of_other_threads_are_in_the_transaction_or_refused(make_broker: Any) -> None:
+    """A commit that races with sends: whatever a future calls acknowledged is committed."""
+    broker = make_broker()
+    broker.start()
+    make_topic(broker, "raced")
+    stop = threading.Event()
+    futures: list[list[tuple[int, RecordFuture]]] = [[] for _ in range(PARTITIONS)]
+    with producer_of(broker.bootstrap, "raced") as producer:
+        producer.init_transactions()
+
+        def keep_sending(partition: int) -> None:
+            number = 0
+            while not stop.is_set():
+                try:
+                    future = producer.send(ProducerRecord("raced", b"%d" % number, partition=partition))
+                except IllegalState:
+                    stop.wait(0.0002)
+                    continue
+                futures[partition].append((number, future))
+                number += 1
+                if number % 50 == 0:
+                    stop.wait(0.0005)
+
+        senders = [threading.Thread(target=keep_sending, args=(partition,)) for partition in range(PARTITIONS)]
+        for sender in senders:
+            sender.start()
+        for _ in range(60):
+            producer.begin_transaction()
+            stop.wait(0.002)
+            producer.commit_transaction()
+        stop.set()
+        for sender in senders:
+            sender.join()
+    assert [future.exception() for sent in futures for _, future in sent if future.exception()] == []
+    assert committed(broker, "raced") == [[str(number) for number, _ in sent] for sent in futures]

@@ -267,7 +267,14 @@ class Producer:
                     sink.callback(run)
                 sink.future.add(run)
 
-            self.send(ProducerRecord(topic, value, key, partition, timestamp), told)
+            try:
+                self.send(ProducerRecord(topic, value, key, partition, timestamp), told)
+            except KafkaError as error:
+                if self._transactions is None:
+                    raise
+                place = TopicPartition(topic, UNKNOWN_PARTITION if partition is None else partition)
+                self._fail_rows(place, sink._replace(rows=sink.rows[row:]), error)
+                return
 
     def _fail_rows(self, target: TopicPartition, sink: RowsSink, error: Exception) -> None:
         if not len(sink.rows):
@@ -436,7 +443,7 @@ class Producer:
         manager = self._transactions
         if manager is not None and manager.has_ongoing_transaction and not manager.is_completing:
             _log.info("Aborting incomplete transaction due to shutdown")
-            manager.begin_abort()
+            manager.abort_for_close()
         if self._accumulator.has_incomplete or manager is None or not manager.has_ongoing_transaction:
             return self._accumulator.has_incomplete
         now_ms = self.clock.now_ms()

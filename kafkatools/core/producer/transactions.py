@@ -159,6 +159,12 @@ class TransactionalManager(TransactionManager):
 
         return self._cached(start, State.ABORTING_TRANSACTION, "abortTransaction")
 
+    def abort_for_close(self) -> None:
+        """The producer is being closed: whatever call is still to be repeated, nobody will."""
+        with self.lock:
+            self._pending = None
+            self.begin_abort()
+
     def _begin_completing(self, is_commit: bool) -> TransactionalResult:
         """The transaction ends in the version it began with; a newer one counts from the next on."""
         self._enqueue_new_partitions()

@@ -293,6 +293,46 @@ def test_a_call_that_took_too_long_goes_on_when_repeated(version: int) -> None:
     bench.producer.begin_transaction()
 
 
+def test_a_close_aborts_though_a_call_was_never_repeated(version: int) -> None:
+    bench = TransactionBench(version).init().begin()
+    bench.sent()
+    with pytest.raises(Timeout):
+        bench.producer.commit_transaction(0)
+    bench.answer_produce(OUT_OF_ORDER)  # now the commit has failed, and nobody has asked
+    bench.producer._has_work()
+    assert bench.manager.is_aborting
+
+
+def test_rows_that_pass_interceptors_are_all_reported(version: int) -> None:
+    from kafkatools.core.producer.interceptors import ProducerInterceptors
+
+    class Breaker:
+        """Fences the producer at the second record."""
+
+        def __init__(self) -> None:
+            self.seen = 0
+
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            self.seen += 1
+            if self.seen == 2:
+                bench.manager.fail(ProducerFenced())
+            return record
+
+        def on_acknowledgement(self, metadata: object, error: Exception | None) -> None:
+            """Nothing to do."""
+
+        def close(self) -> None:
+            """Nothing to do."""
+
+    bench = TransactionBench(version).init().begin()
+    bench.producer._interceptors = ProducerInterceptors([Breaker()])
+    future = bench.producer.send_columns("t", RowColumns.of_values([b"a", b"b", b"c"]), partition=0)
+    bench.turn()
+    errors = {row: run.error for run in future.get(0) for row in run.rows}
+    assert sorted(errors) == [0, 1, 2]
+    assert all(isinstance(error, ProducerFenced) for error in errors.values())
+
+
 def test_initialization_that_took_too_long_goes_on_when_repeated() -> None:
     bench = TransactionBench()
     with pytest.raises(Timeout, match="while awaiting InitProducerId"):
