@@ -361,12 +361,12 @@ class GroupConsumer:
             self._thread = None
 
     def _drain(self, deadline: int) -> None:
-        """Waits until the coordinator has answered the last requests."""
+        """Waits until the coordinator has answered the last requests; one that metadata went before is still unsent."""
         endpoint = self._lookup.endpoint
         if endpoint is None:
             return
         node = self._client.coordinator_node(endpoint)
-        while self._client.in_flight_count(node) and self._clock.now_ms() < deadline:
+        while (self._client.has_unsent or self._client.in_flight_count(node)) and self._clock.now_ms() < deadline:
             self._client.poll(max(0, min(deadline - self._clock.now_ms(), self._client.poll_limit_ms)))
 
 

@@ -24,6 +24,7 @@ from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import (
     CommitFailed,
     ConfigError,
+    DecodeError,
     FencedInstanceId,
     GroupMaxSizeReached,
     InvalidSessionTimeout,
@@ -462,3 +463,50 @@ def test_members_go_from_eager_to_cooperative_one_by_one(broker: str, client: Ra
                 settle([middle, new], 1, 1)
                 middle.close()
                 settle([new], 2)
+
+
+def test_a_leader_names_a_member_that_says_nonsense(broker: str, client: RawClient, group: str) -> None:
+    topic = topic_of(client, 1)
+    with member(broker, group) as consumer:
+        consumer.subscribe([topic])
+        settle([consumer], 1)
+        with RawClient(broker) as other:
+            fields = {
+                "group_id": group,
+                "session_timeout": 5000,
+                "rebalance_timeout": 5000,
+                "member_id": "",
+                "protocol_type": "consumer",
+                "protocols": [{"name": "range", "metadata": b"\x00\x03nonsense"}],
+            }
+            joining = threading.Thread(target=lambda: other.call(ApiKey.JOIN_GROUP, 3, fields))
+            joining.start()
+            with pytest.raises(DecodeError, match="A member's subscription cannot be read"):
+                for _ in range(200):
+                    consumer.poll(20)
+            joining.join()
+
+
+def test_async_commits_of_a_removed_member_hear_of_it(broker: str, client: RawClient, group: str) -> None:
+    topic = topic_of(client, 1)
+    heard: list[KafkaError | None] = []
+    with member(broker, group) as consumer:
+        consumer.subscribe([topic])
+        settle([consumer], 1)
+        remove(client, consumer)
+        consumer.commit_async({(topic, 0): 1}, lambda offsets, error: heard.append(error))
+        for _ in range(100):
+            consumer.poll(10)
+            if heard:
+                break
+        assert [type(error) for error in heard] == [CommitFailed]
+
+
+def test_leaving_is_told_even_when_metadata_is_due_first(broker: str, client: RawClient, group: str) -> None:
+    topic = topic_of(client, 1)
+    with member(broker, group) as consumer:
+        consumer.subscribe([topic])
+        settle([consumer], 1)
+        consumer._client.request_metadata()  # no other request goes before it
+    described = client.call(ApiKey.DESCRIBE_GROUPS, 5, {"groups": [group], "include_authorized_operations": False})
+    assert described.groups[0].group_state == "Empty"
