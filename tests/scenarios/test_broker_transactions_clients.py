@@ -102,7 +102,7 @@ def test_a_transactional_copy_is_exact_while_the_broker_is_killed(
 def test_apache_kafkas_tools_find_and_end_a_hanging_transaction(make_broker: Any, kafka_tool: Any) -> None:
     """A transaction that no coordinator knows of; the partitions do not verify."""
     from support.broker_client import batch
-    from support.transaction_stories import Teller
+    from support.transaction_teller import Teller
 
     from kafkatools.core.clock import SystemClock
     from kafkatools.core.protocol.api_versions import ApiKey

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support.transaction_stories import Teller
+from support.transaction_teller import Teller
 
 SETTINGS = {"transaction_state_log_num_partitions": "4", "offsets_topic_num_partitions": "4"}
 T = "story.t"

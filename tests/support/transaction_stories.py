@@ -1,8 +1,7 @@
-"""Courses of transactions, told request by request to a broker, and what it answered.
+"""Courses of transactions, told request by request to a broker.
 
 The same stories are told to Apache Kafka 4.3.1 (tests/golden/broker/transaction-stories.json holds its answers) and to
-the embedded broker. Producer ids are told as P0, P1... in the order in which a story meets them; times are left out. A
-story waits for the markers after each end, which Apache Kafka writes after its answer.
+the embedded broker.
 """
 
 from __future__ import annotations
@@ -10,324 +9,21 @@ from __future__ import annotations
 import json
 import pathlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from support.raw_client import RawClient
+from support.transaction_teller import Identity, Teller, error
 
-from kafkatools.core.errors import error_for_code
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.records.batch import RecordBatch, read_batches
 from kafkatools.core.records.builder import BatchBuilder
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "broker" / "transaction-stories.json"
-Identity = tuple[int, int]
-SETTLING = ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR")
-UNSETTLED = ("PrepareCommit", "PrepareAbort")
 
 
 def golden() -> dict[str, list[Any]]:
     """story -> what Apache Kafka answered."""
     answers: dict[str, list[Any]] = json.loads(GOLDEN.read_text())
     return answers
-
-
-def error(code: int) -> str:
-    """The name of an error code."""
-    return "OK" if int(code) == 0 else error_for_code(int(code)).name
-
-
-class Teller:
-    """Tells one story; `answers` are what it heard."""
-
-    def __init__(self, bootstrap: str, name: str) -> None:
-        self.client = RawClient(bootstrap)
-        self.name = name
-        self.answers: list[Any] = []
-        self.producers_met: list[int] = []
-
-    def topic(self, partitions: int = 1, name: str = "t") -> str:
-        """A topic of this story."""
-        topic = f"{self.name}.{name}"
-        self.client.create_topic(topic, partitions)
-        return topic
-
-    def _call(self, api: ApiKey, version: int, fields: dict[str, Any], code: Callable[[Any], int]) -> Any:
-        """Ask until the broker has taken its place, which takes Apache Kafka a moment."""
-        for _ in range(100):
-            answer = self.client.call(api, version, fields)
-            if error(code(answer)) not in SETTLING:
-                return answer
-            time.sleep(0.1)
-        raise AssertionError(f"never settled: {answer}")
-
-    def find_coordinator(self, key: str, kind: int = 1) -> None:
-        """Until there is one."""
-        for _ in range(100):
-            found = self.client.call(ApiKey.FIND_COORDINATOR, 4, {"key_type": kind, "coordinator_keys": [key]})
-            if int(found.coordinators[0].error_code) == 0:
-                return
-            time.sleep(0.1)
-        raise AssertionError(f"no coordinator: {found}")
-
-    def who(self, producer_id: int) -> str:
-        """A producer id as the story tells it."""
-        if producer_id < 0:
-            return "nobody"
-        if producer_id not in self.producers_met:
-            self.producers_met.append(producer_id)
-        return f"P{self.producers_met.index(producer_id)}"
-
-    def note(self, what: str, *answer: Any) -> None:
-        """An answer is part of the story."""
-        self.answers.append([what, *answer])
-
-    # -- what a producer asks --------------------------------------------------------------------------------------
-    def init(
-        self, transactional_id: str, *, version: int = 5, timeout_ms: int = 60000, expected: Identity = (-1, -1)
-    ) -> Identity:
-        """InitProducerId."""
-        fields: dict[str, Any] = {"transactional_id": transactional_id, "transaction_timeout": timeout_ms}
-        if version >= 3:
-            fields.update(producer_id=expected[0], producer_epoch=expected[1])
-        answer = self._call(ApiKey.INIT_PRODUCER_ID, version, fields, lambda found: found.error_code)
-        self.note("init", error(answer.error_code), self.who(answer.producer_id), answer.producer_epoch)
-        return answer.producer_id, answer.producer_epoch
-
-    def add(
-        self, transactional_id: str, producer: Identity, places: Sequence[tuple[str, int]], *, version: int = 3
-    ) -> None:
-        """AddPartitionsToTxn of a client."""
-        fields = {
-            "v3_and_below_transactional_id": transactional_id,
-            "v3_and_below_producer_id": producer[0],
-            "v3_and_below_producer_epoch": producer[1],
-            "v3_and_below_topics": self._by_topic(places),
-        }
-        answer = self.client.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, fields)
-        self.note("add", *self._partition_results(answer.results_by_topic_v3_and_below))
-
-    def add_batch(self, *wanted: tuple[str, Identity, Sequence[tuple[str, int]], bool], version: int = 5) -> None:
-        """AddPartitionsToTxn of a broker, of several transactions; the last of each says whether only to verify."""
-        transactions = [
-            {
-                "transactional_id": transactional_id,
-                "producer_id": producer[0],
-                "producer_epoch": producer[1],
-                "verify_only": verify_only,
-                "topics": self._by_topic(places),
-            }
-            for transactional_id, producer, places, verify_only in wanted
-        ]
-        answer = self.client.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, {"transactions": transactions})
-        results = sorted(answer.results_by_transaction, key=lambda each: str(each.transactional_id))
-        self.note("add batch", error(answer.error_code), *(self._partition_results(e.topic_results) for e in results))
-
-    @staticmethod
-    def _by_topic(places: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
-        topics = sorted({topic for topic, _ in places})
-        return [{"name": name, "partitions": [index for topic, index in places if topic == name]} for name in topics]
-
-    @staticmethod
-    def _partition_results(topics: Any) -> list[str]:
-        results = [
-            (str(topic.name), each.partition_index, error(each.partition_error_code))
-            for topic in topics
-            for each in topic.results_by_partition
-        ]
-        return [f"{topic.rpartition('.')[2]}-{index} {code}" for topic, index, code in sorted(results)]
-
-    def produce(
-        self,
-        transactional_id: str | None,
-        producer: Identity,
-        place: tuple[str, int],
-        sequence: int,
-        *,
-        version: int = 11,
-        values: Sequence[bytes] = (b"v",),
-    ) -> None:
-        """Produce one batch of a transaction."""
-        builder = BatchBuilder(
-            1 << 16,
-            producer_id=producer[0],
-            producer_epoch=producer[1],
-            base_sequence=sequence,
-            is_transactional=transactional_id is not None,
-        )
-        for value in values:
-            builder.append(int(time.time() * 1000), None, value)
-        data = {"index": place[1], "records": bytes(builder.close())}
-        fields = {
-            "transactional_id": transactional_id,
-            "acks": -1,
-            "timeout": 10000,
-            "topic_data": [{"name": place[0], "partition_data": [data]}],
-        }
-        found = self._call(ApiKey.PRODUCE, version, fields, lambda e: e.responses[0].partition_responses[0].error_code)
-        answer = found.responses[0].partition_responses[0]
-        self.note("produce", error(answer.error_code), answer.base_offset, getattr(answer, "error_message", None))
-
-    def add_offsets(self, transactional_id: str, producer: Identity, group: str, *, version: int = 4) -> None:
-        """AddOffsetsToTxn."""
-        fields = {
-            "transactional_id": transactional_id,
-            "producer_id": producer[0],
-            "producer_epoch": producer[1],
-            "group_id": group,
-        }
-        self.note("add offsets", error(self.client.call(ApiKey.ADD_OFFSETS_TO_TXN, version, fields).error_code))
-
-    def commit_offset(
-        self,
-        transactional_id: str,
-        producer: Identity,
-        group: str,
-        offset: tuple[str, int, int],
-        *,
-        version: int = 4,
-        member: tuple[str, int] = ("", -1),
-    ) -> None:
-        """TxnOffsetCommit of one partition: topic, partition, offset."""
-        topic, index, position = offset
-        partition: dict[str, Any] = {
-            "partition_index": index,
-            "committed_offset": position,
-            "committed_metadata": "m",
-        }
-        if version >= 2:
-            partition["committed_leader_epoch"] = 0
-        fields: dict[str, Any] = {
-            "transactional_id": transactional_id,
-            "group_id": group,
-            "producer_id": producer[0],
-            "producer_epoch": producer[1],
-            "topics": [{"name": topic, "partitions": [partition]}],
-        }
-        if version >= 3:
-            fields.update(member_id=member[0], generation_id=member[1], group_instance_id=None)
-        answer = self.client.call(ApiKey.TXN_OFFSET_COMMIT, version, fields)
-        self.note("commit offset", error(answer.topics[0].partitions[0].error_code))
-
-    def end(self, transactional_id: str, producer: Identity, *, commit: bool, version: int = 4) -> Identity:
-        """EndTxn, and wait until it is over."""
-        fields = {
-            "transactional_id": transactional_id,
-            "producer_id": producer[0],
-            "producer_epoch": producer[1],
-            "committed": commit,
-        }
-        answer = self.client.call(ApiKey.END_TXN, version, fields)
-        identity = (getattr(answer, "producer_id", -1), getattr(answer, "producer_epoch", -1))
-        self.note("end", error(answer.error_code), self.who(identity[0]), identity[1])
-        self.settle(transactional_id)
-        return identity
-
-    # -- what others see -------------------------------------------------------------------------------------------
-    def _described(self, transactional_id: str) -> Any:
-        fields = {"transactional_ids": [transactional_id]}
-        found = self._call(ApiKey.DESCRIBE_TRANSACTIONS, 0, fields, lambda each: each.transaction_states[0].error_code)
-        return found.transaction_states[0]
-
-    def settle(self, transactional_id: str) -> None:
-        """Wait for markers; then for what a reader may still miss."""
-        for _ in range(200):
-            if self._described(transactional_id).transaction_state not in UNSETTLED:
-                return
-            time.sleep(0.02)
-
-    def describe(self, transactional_id: str) -> None:
-        """DescribeTransactions."""
-        found = self._described(transactional_id)
-        if int(found.error_code):
-            self.note("describe", error(found.error_code))
-            return
-        places = sorted((str(topic.topic), sorted(topic.partitions)) for topic in found.topics)
-        self.note(
-            "describe",
-            error(found.error_code),
-            found.transaction_state,
-            self.who(found.producer_id),
-            found.producer_epoch,
-            [f"{topic.rpartition('.')[2]} {indexes}" for topic, indexes in places],
-        )
-
-    def producers(self, place: tuple[str, int]) -> None:
-        """DescribeProducers."""
-        topics = [{"name": place[0], "partition_indexes": [place[1]]}]
-        found = self.client.call(ApiKey.DESCRIBE_PRODUCERS, 0, {"topics": topics}).topics[0].partitions[0]
-        states = [
-            [
-                self.who(each.producer_id),
-                each.producer_epoch,
-                each.last_sequence,
-                each.coordinator_epoch,
-                each.current_txn_start_offset,
-            ]
-            for each in found.active_producers
-        ]
-        self.note("producers", error(found.error_code), *states)
-
-    def offset(self, group: str, place: tuple[str, int], *, stable: bool = True) -> None:
-        """OffsetFetch."""
-        topics = [{"name": place[0], "partition_indexes": [place[1]]}]
-        fields = {"group_id": group, "topics": topics, "require_stable": stable}
-        answer = self._call(ApiKey.OFFSET_FETCH, 7, fields, lambda each: each.error_code)
-        found = answer.topics[0].partitions[0]
-        self.note("offset", error(found.error_code), found.committed_offset)
-
-    def read(self, place: tuple[str, int], offset: int = 0, *, committed: bool = True) -> None:
-        """Fetch: last stable offset, aborted transactions, batches."""
-        wanted = {"partition": place[1], "fetch_offset": offset, "partition_max_bytes": 1 << 20}
-        fields = {
-            "max_wait": 0,
-            "min_bytes": 0,
-            "max_bytes": 1 << 20,
-            "isolation_level": int(committed),
-            "topics": [{"topic": place[0], "partitions": [wanted]}],
-        }
-        found = self.client.call(ApiKey.FETCH, 12, fields).responses[0].partitions[0]
-        aborted = [[self.who(each.producer_id), each.first_offset] for each in found.aborted_transactions or ()]
-        batches = [self._batch(each) for each in read_batches(found.records or b"")]
-        self.note("read", error(found.error_code), found.high_watermark, found.last_stable_offset, aborted, batches)
-
-    def _batch(self, batch: Any) -> list[Any]:
-        assert isinstance(batch, RecordBatch)
-        kind = "control" if batch.is_control else "data"
-        values = [(record.value or b"").hex() if batch.is_control else str(record.value, "ascii")
-                  for record in batch.records()]  # fmt: skip
-        return [batch.base_offset, kind, self.who(batch.producer_id), batch.producer_epoch, batch.base_sequence, values]
-
-    def list(self, *, version: int = 2, **filters: Any) -> None:
-        """ListTransactions, of this story's ids only."""
-        fields: dict[str, Any] = {"state_filters": [], "producer_id_filters": [], **filters}
-        if version >= 1:
-            fields.setdefault("duration_filter", -1)
-        if version >= 2:
-            fields.setdefault("transactional_id_pattern", None)
-        found = self.client.call(ApiKey.LIST_TRANSACTIONS, version, fields)
-        states = sorted(
-            [str(each.transactional_id), each.transaction_state, self.who(each.producer_id)]
-            for each in found.transaction_states
-            if each.transactional_id.startswith(self.name)
-        )
-        self.note("list", error(found.error_code), sorted(found.unknown_state_filters), states)
-
-    def marker(
-        self, place: tuple[str, int], producer: Identity, *, commit: bool, coordinator_epoch: int, version: int = 1
-    ) -> None:
-        """WriteTxnMarkers."""
-        marker: dict[str, Any] = {
-            "producer_id": producer[0],
-            "producer_epoch": producer[1],
-            "transaction_result": commit,
-            "coordinator_epoch": coordinator_epoch,
-            "topics": [{"name": place[0], "partition_indexes": [place[1]]}],
-        }
-        if version >= 2:
-            marker["transaction_version"] = 2
-        answer = self.client.call(ApiKey.WRITE_TXN_MARKERS, version, {"markers": [marker]}).markers[0]
-        self.note("marker", self.who(answer.producer_id), error(answer.topics[0].partitions[0].error_code))
 
 
 Story = Callable[[Teller], None]
@@ -600,3 +296,91 @@ def plain_records(s: Teller) -> None:
     s.produce("plain_records.other", p, (t, 0), 2, version=11)
     s.produce("plain_records.other", p, (t, 0), 2, version=10)
     s.read((t, 0))
+
+
+def _batch(producer: Identity, sequence: int, *, is_transactional: bool = True) -> bytes:
+    builder = BatchBuilder(
+        1 << 16,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=sequence,
+        is_transactional=is_transactional,
+    )
+    builder.append(int(time.time() * 1000), None, b"v")
+    return bytes(builder.close())
+
+
+@story
+def several_partitions(s: Teller) -> None:
+    """Produce to several partitions of which not all are well; a topic that is deleted in mid-transaction."""
+    t, u, x = s.topic(2), s.topic(1, "u"), "several_partitions.x"
+    p = s.init(x)
+    s.produce(x, p, (t, 0), 0, version=12)
+    s.produce(x, p, (u, 0), 0, version=12)
+    s.delete_topic(u)
+    p = s.end(x, p, commit=True, version=5)
+    s.describe(x)
+
+    def produce(version: int, *partitions: tuple[int, bytes]) -> None:
+        data = [{"index": index, "records": records} for index, records in partitions]
+        fields = {
+            "transactional_id": x,
+            "acks": -1,
+            "timeout": 10000,
+            "topic_data": [{"name": t, "partition_data": data}],
+        }
+        found = s.client.call(ApiKey.PRODUCE, version, fields).responses[0].partition_responses
+        s.note("produce", sorted([each.index, error(each.error_code), each.base_offset] for each in found))
+
+    produce(12, (0, _batch(p, 0)), (1, _batch(p, 0)[:-1] + b"\xff"))
+    produce(12, (0, _batch(p, 1)), (7, _batch(p, 0)))
+    produce(11, (0, _batch(p, 2)), (1, _batch(p, 0)))
+    s.describe(x)
+    produce(12, (0, _batch(p, 3)), (1, _batch((p[0] + 50, 0), 0)))
+    produce(12, (0, _batch(p, 3)), (1, _batch(p, 0, is_transactional=False)))
+    s.end(x, p, commit=False, version=5)
+    s.read((t, 0))
+    s.read((t, 1))
+
+
+@story
+def members(s: Teller) -> None:
+    """Offsets of a group with a member: its generation counts, a rebalance does not."""
+    t, x, g = s.topic(), "members.x", "members.g"
+    s.find_coordinator(g, kind=0)
+    p = s.init(x)
+    fields: dict[str, Any] = {
+        "group_id": g,
+        "session_timeout": 30000,
+        "rebalance_timeout": 30000,
+        "member_id": "",
+        "group_instance_id": None,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": bytes(10)}],
+    }
+    for _ in range(100):
+        joined = s.client.call(ApiKey.JOIN_GROUP, 5, fields)
+        if error(joined.error_code) == "OK":
+            break
+        fields["member_id"] = joined.member_id
+        time.sleep(0.05)
+    me = (str(joined.member_id), int(joined.generation_id))
+    s.commit_offset(x, p, g, (t, 0, 1), version=5, member=me)
+    sync: dict[str, Any] = {"group_id": g, "generation_id": me[1], "member_id": me[0], "group_instance_id": None}
+    sync["assignments"] = [{"member_id": me[0], "assignment": b""}]
+    s.note("sync", error(s.client.call(ApiKey.SYNC_GROUP, 3, sync).error_code))
+    s.commit_offset(x, p, g, (t, 0, 2), version=5, member=me)
+    s.commit_offset(x, p, g, (t, 0, 3), version=5, member=(me[0], me[1] - 1))
+    s.commit_offset(x, p, g, (t, 0, 4), version=5, member=("other", me[1]))
+    s.commit_offset(x, p, g, (t, 0, 5), version=5)
+    p = s.end(x, p, commit=True, version=5)
+    s.offset(g, (t, 0))
+    h = g + ".deleted"
+    s.find_coordinator(h, kind=0)
+    s.commit_offset(x, p, h, (t, 0, 4), version=5)
+    deleted = s.client.call(ApiKey.DELETE_GROUPS, 2, {"groups_names": [h]})
+    s.note("delete", error(deleted.results[0].error_code))
+    s.end(x, p, commit=True, version=5)
+    s.offset(h, (t, 0))
+    leave = {"group_id": g, "members": [{"member_id": me[0], "group_instance_id": None}]}
+    s.client.call(ApiKey.LEAVE_GROUP, 3, leave)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kafkatools.core.broker.controller.acls import TRANSACTIONAL_ID, WRITE
 from kafkatools.core.broker.handlers import produce
 from kafkatools.core.broker.partition import Partition
-from kafkatools.core.broker.requests import DELAYED, NO_RESPONSE, CloseConnection, Request, Response
+from kafkatools.core.broker.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.broker.transaction_coordinator.coordinator import ProducerIdentity
 from kafkatools.core.broker.transaction_coordinator.transaction import TopicPartition
 from kafkatools.core.broker.transaction_coordinator.verification import ADDING_VERSION, Operation, client_code
@@ -51,7 +51,7 @@ def handle(node: Node, request: Request, data: produce.ProduceData) -> Response:
     if has_records and (
         transactional_id is None or not node.authorize(request, WRITE, TRANSACTIONAL_ID, transactional_id)
     ):
-        return _refuse_all(request, data, TransactionalIdAuthorizationFailed())
+        return _refuse_all(request, data, TransactionalIdAuthorizationFailed.code)
     if not has_records or transactional_id is None:
         return produce.append_all(node, request, data)
     operation = operation_of(request.version)
@@ -65,7 +65,10 @@ def handle(node: Node, request: Request, data: produce.ProduceData) -> Response:
             wanted.append((partition.topic, partition.index))
     if len({identity.producer_id for identity in producers}) > 1:
         return _refuse_all(
-            request, data, InvalidProducerIdMapping("Transactional records contained more than one producer ID")
+            request,
+            data,
+            InvalidProducerIdMapping.code,
+            "Transactional records contained more than one producer ID",
         )
     is_off = not operation.adds and not node.config.transaction_partition_verification_enable
     if not wanted or is_off:
@@ -168,8 +171,11 @@ def _produce_result(index: int, code: int, operation: Operation) -> produce.Part
     return produce.PartitionResult(index, code, message=message)
 
 
-def _refuse_all(request: Request, data: produce.ProduceData, error: KafkaError) -> Response:
+def _refuse_all(request: Request, data: produce.ProduceData, code: int, message: str | None = None) -> Response:
     if data.acks == 0:
         raise CloseConnection("a produce request with acks=0 failed")
-    results = [(topic, [produce.failed_result(index, error) for index, _ in topic.partitions]) for topic in data.topics]
-    return [produce.encode_response(request, results)] if results else NO_RESPONSE
+    results = [
+        (topic, [produce.PartitionResult(index, code, message=message) for index, _ in topic.partitions])
+        for topic in data.topics
+    ]
+    return [produce.encode_response(request, results)]

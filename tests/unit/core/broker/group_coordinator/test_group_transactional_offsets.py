@@ -10,7 +10,7 @@ import pytest
 from support.broker_client import BrokerClient
 from support.embedded import embedded_broker
 from support.raw_client import RawClient
-from support.transaction_stories import Teller
+from support.transaction_teller import Teller
 
 from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset
 from kafkatools.core.broker.group_coordinator.offsets import Offsets
