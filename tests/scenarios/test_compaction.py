@@ -95,6 +95,38 @@ def test_the_last_value_of_every_key_survives_kills_in_the_middle_of_cleaning(br
         pytest.fail("the log was not compacted")
 
 
+def test_committed_offsets_are_compacted_and_survive_a_kill(broker: Any) -> None:
+    broker.stop()
+    settings = {
+        "log_cleaner_backoff_ms": "20",
+        "log_cleaner_dedupe_buffer_size": "1000000",
+        "offsets_topic_num_partitions": "1",
+        "offsets_topic_segment_bytes": "1048576",
+    }
+    broker.start(**settings)
+    size = 0
+    with connect(broker) as client:
+        create(client, "read", partitions=200)
+        for number in range(80):
+            partitions = [{"partition_index": i, "committed_offset": number * 1000 + i} for i in range(200)]
+            topics = [{"name": "read", "partitions": partitions}]
+            answer = client.call(8, 8, group_id="readers", topics=topics)
+            assert {each.error_code for each in answer.topics[0].partitions} == {0}
+            size += 200 * 60
+    directory = broker.directory / "__consumer_offsets-0"
+    deadline = time.monotonic() + 30
+    while sum(path.stat().st_size for path in directory.glob("*.log")) > size / 2:
+        assert time.monotonic() < deadline, "the offsets were not compacted"
+        time.sleep(0.05)
+    broker.kill()
+    broker.start(**settings)
+    with connect(broker) as client:
+        topics = [{"name": "read", "partition_indexes": list(range(200))}]
+        answer = client.call(9, 7, group_id="readers", topics=topics)
+        found = {each.partition_index: each.committed_offset for each in answer.topics[0].partitions}
+        assert found == {i: 79_000 + i for i in range(200)}
+
+
 def checkpoints(directory: pathlib.Path) -> list[str]:
     return sorted(path.name for path in (directory / "__cluster_metadata-0").glob("*.checkpoint"))
 
