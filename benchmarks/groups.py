@@ -1,5 +1,6 @@
 """Consumer groups of the embedded broker: 50 classic members from their first join to stable, and the offsets and
-descriptions of 1,000 groups with 100 partitions each, asked for in one request.
+descriptions of 1,000 groups with 100 partitions each, asked for in one request and by the
+command that shows them.
 
 Members are connections of this process that do what the Java client does: a heartbeat every three seconds, join again
 when told to.
@@ -11,6 +12,8 @@ import select
 import socket
 import statistics
 import struct
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -41,6 +44,9 @@ def main() -> None:
         _commit_all(bootstrap)
         for name, ask in (("OffsetFetch", _fetch), ("ListGroups", _list), ("DescribeGroups", _describe)):
             _figure(f"{name} of {GROUPS} groups", [ask(bootstrap) for _ in range(ROUNDS)], target=2.0)
+        _figure(
+            f"kt consumer-groups --describe of {GROUPS} groups", [_kt(bootstrap) for _ in range(ROUNDS)], target=2.0
+        )
 
 
 def _figure(name: str, seconds: list[float], target: float) -> None:
@@ -199,6 +205,16 @@ def _list(bootstrap: str) -> float:
 def _describe(bootstrap: str) -> float:
     request = {"groups": _names(), "include_authorized_operations": False}
     return _timed(bootstrap, ApiKey.DESCRIBE_GROUPS, 6, request, GROUPS * 10)
+
+
+def _kt(bootstrap: str) -> float:
+    """The whole command, from its start to its last line."""
+    command = [sys.executable, "-m", "kafkatools", "consumer-groups", "--bootstrap-server", bootstrap]
+    start = time.monotonic()
+    done = subprocess.run([*command, "--describe", "--all-groups"], capture_output=True, check=True)
+    elapsed = time.monotonic() - start
+    assert done.stdout.count(b"\n") == GROUPS * (PARTITIONS + 2), done.stderr[:300]
+    return elapsed
 
 
 if __name__ == "__main__":
