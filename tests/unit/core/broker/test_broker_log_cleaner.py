@@ -22,6 +22,7 @@ from kafkatools.core.log.filenames import CLEANER_OFFSET_CHECKPOINT, TopicPartit
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.log.log_manager import LogManager
+from kafkatools.core.log.log_to_clean import measure, plan
 from kafkatools.core.log.partition_log import PartitionLog
 from kafkatools.core.log.producer_append import AppendOrigin
 
@@ -63,6 +64,33 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
     made = Owner(tmp_path)
     yield made
     made.cleaner.close()
+
+
+def test_compact_and_delete_together(owner: Owner) -> None:
+    config = replace(CONFIG, cleanup_policy=frozenset({"compact", "delete"}), retention_ms=1000, segment_bytes=400)
+    now_ms = SystemClock().wall_ms()
+    log = owner.logs.get_or_create(TopicPartition("both", 0), TOPIC_ID, config, now_ms)
+    for number in range(20):
+        time_ms = now_ms - 60_000 if number < 10 else now_ms + 60_000
+        batch = make_batch([b"%d" % number], keys=[b"k%d" % (number % 3)], timestamps=[time_ms])
+        log.append_as_leader(memoryview(batch), leader_epoch=0, now_ms=now_ms)
+    log.update_high_watermark(20)
+    log.roll(now_ms)
+    first_young = next(s.base_offset for s in log.segments if s.max_timestamp_so_far.timestamp > now_ms)
+    owner.cleaner.check()
+    owner.turn_until(lambda: not owner.cleaner.is_busy)
+    assert log.log_start_offset == first_young
+    assert offsets(log) == [17, 18, 19]
+    assert owner.failures == []
+
+
+def test_a_log_under_cleaning_is_left_alone_by_retention(owner: Owner) -> None:
+    log = owner.fill("one")
+    log.update_config(replace(CONFIG, cleanup_policy=frozenset({"compact", "delete"}), retention_ms=0))
+    log.cleaning = plan(log, measure(log, NOW_MS))
+    assert owner.logs.cleanup(NOW_MS * 2) == 0
+    log.cleaning = None
+    assert owner.logs.cleanup(NOW_MS * 2) > 0
 
 
 def transaction(log: PartitionLog, sequence: int, key: bytes, value: bytes) -> None:
