@@ -150,7 +150,7 @@ class Tracer:
         return value
 
     def _field(self, name: str, value: Any, *, is_node: bool) -> Any:
-        if name in MASKED or (is_node and name in ("host", "port")):
+        if name in MASKED or (is_node and name in ("host", "port")) or (name == "session_id" and value):
             return f"${name}"
         text = self.plain(value)
         if isinstance(text, str) and text.startswith("Request Request("):

@@ -123,7 +123,7 @@ class FetchSessionCache:
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session_id != INVALID_SESSION_ID:
                 self.sessions.pop(session_id, None)
-            if epoch == FINAL_EPOCH or not wanted:
+            if epoch == FINAL_EPOCH:
                 return FetchContext(wanted)
             return FetchContext(wanted, self._create(wanted, uses_topic_ids, now_ms))
         session = self.sessions.get(session_id)
