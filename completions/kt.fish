@@ -32,7 +32,7 @@ complete -c kt -n '__fish_seen_subcommand_from console-producer' -l topic -d 'Th
 complete -c kt -n '__fish_seen_subcommand_from console-producer' -l sync -d 'Wait for each record before the next is sent; stop at the first that fails.'
 complete -c kt -n '__fish_seen_subcommand_from console-producer' -l compression-codec -d 'Compression of batches; gzip when the value is left out.' -x
 complete -c kt -n '__fish_seen_subcommand_from console-producer' -l batch-size -d 'Largest batch in bytes (default 262144).' -x
-complete -c kt -n '__fish_seen_subcommand_from console-producer' -l message-send-max-retries -d 'Tries after the first (default 3).' -x
+complete -c kt -n '__fish_seen_subcommand_from console-producer' -l message-send-max-retries -d 'Tries after the first (default 3; in transactions as many as fit delivery.timeout.ms).' -x
 complete -c kt -n '__fish_seen_subcommand_from console-producer' -l retry-backoff-ms -d 'Pause before a retry (default 100).' -x
 complete -c kt -n '__fish_seen_subcommand_from console-producer' -l timeout -d 'How long a batch may wait to fill (default 1000; 0 with --sync).' -x
 complete -c kt -n '__fish_seen_subcommand_from console-producer' -l request-required-acks -d 'Who must have a record before it counts as sent: 0 nobody, 1 the leader, -1 or all the replicas in sync (default -1).' -x

@@ -65,7 +65,12 @@ OPTIONS = (
         choices=("none", "gzip", "snappy", "lz4", "zstd"),
     ),
     Option("--batch-size", f"Largest batch in bytes (default {BATCH_BYTES}).", value="BYTES", type=java_int),
-    Option("--message-send-max-retries", "Tries after the first (default 3).", value="COUNT", type=java_int),
+    Option(
+        "--message-send-max-retries",
+        "Tries after the first (default 3; in transactions as many as fit delivery.timeout.ms).",
+        value="COUNT",
+        type=java_int,
+    ),
     Option("--retry-backoff-ms", "Pause before a retry (default 100).", value="MS", type=java_long),
     Option("--timeout", "How long a batch may wait to fill (default 1000; 0 with --sync).", value="MS", type=java_long),
     Option(
@@ -220,11 +225,12 @@ def producer_config(console: Console, args: Args) -> Config:
         if name not in PRODUCER and not PRODUCER.is_prefixed(name):
             raise UsageError(str(PRODUCER.unknown(name)))
     values |= pairs
+    is_transactional = args.transactional_id is not None or "transactional.id" in values
     for name, option, default in _MERGED:
         given = getattr(args, option)
         if given is not None:
             values[name] = given
-        elif default is not None:
+        elif default is not None and not (name == "retries" and is_transactional):
             values.setdefault(name, "0" if name == "linger.ms" and args.sync else default)
     size = args.max_partition_memory_bytes if args.max_partition_memory_bytes is not None else args.batch_size
     if size is not None:

@@ -206,3 +206,23 @@ def test_a_broker_that_dies_is_told_within_seconds(tmp_path: pathlib.Path) -> No
     assert time.monotonic() - started < 15
     assert line.startswith("No broker answers, still trying: ")
     assert broker.bootstrap in line
+
+
+@pytest.mark.parametrize(
+    ("options", "retries"),
+    [
+        ((), 3),
+        (("--transactional-id", "x"), 2**31 - 1),
+        (("--transactional-id", "x", "--message-send-max-retries", "7"), 7),
+    ],
+)
+def test_tries_in_transactions_are_bounded_by_time_and_not_by_number(options: tuple[str, ...], retries: int) -> None:
+    import io
+
+    from kafkatools.commands.console_producer import COMMAND, producer_config
+    from kafkatools.console import Console
+    from kafkatools.options.parser import parse
+
+    _, args = parse(COMMAND, ["--topic", "t", "--bootstrap-server", "127.0.0.1:1", *options])
+    console = Console(io.BytesIO(), io.BytesIO(), io.BytesIO(), {})  # type: ignore[arg-type]
+    assert producer_config(console, args).retries == retries
