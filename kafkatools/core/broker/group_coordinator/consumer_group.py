@@ -276,8 +276,10 @@ class ConsumerGroup:
         return any(counts[name] == len(classic) for name in names)
 
     def uses_classic_except(self, leaving: Collection[str]) -> bool:
-        """Whether everybody who stays uses the classic protocol, and somebody who goes does not."""
-        return all(member.uses_classic_protocol != (member_id in leaving) for member_id, member in self.members.items())
+        """Whether everybody who stays uses the classic protocol."""
+        return all(
+            member.uses_classic_protocol for member_id, member in self.members.items() if member_id not in leaving
+        )
 
     # -- checks and ends -------------------------------------------------------------------------------------------
     def ensure_may_delete(self) -> None:
