@@ -126,7 +126,10 @@ class LogCleaner:
     def _swap(self, posted: _Swap) -> Exception | None:
         try:
             swap_in(posted.log, posted.wanted, posted.cleaned, self._clock.wall_ms())
-        except (CleaningAborted, KafkaStorageError, OSError) as error:
+        except KafkaStorageError as error:
+            self._failed(error)
+            return error
+        except (CleaningAborted, OSError) as error:
             return error
         return None
 
@@ -135,6 +138,9 @@ class LogCleaner:
         self._wanted = None
         is_cleaner = self.manager.done_cleaning(outcome.log, outcome.wanted, outcome.result, self._clock.wall_ms())
         self._report_new(known)
+        if isinstance(outcome.result, OSError) and not outcome.wanted.is_aborted:
+            name = outcome.log.topic_partition
+            self._failed(KafkaStorageError(f"The log of {name} could not be compacted now: {outcome.result}"))
         if is_cleaner:
             offsets = self._logs.first_dirty_offsets()
             self._jobs.put(lambda: self._write_checkpoint(offsets))

@@ -1,5 +1,6 @@
 """Compaction inside a broker: the thread, the swap on the listener's side, the checkpoint."""
 
+import errno
 import os
 import struct
 import threading
@@ -19,7 +20,7 @@ from kafkatools.core.clock import ManualClock, SystemClock
 from kafkatools.core.config import Config
 from kafkatools.core.log.checkpoints import read_offset_checkpoint
 from kafkatools.core.log.filenames import CLEANER_OFFSET_CHECKPOINT, TopicPartition
-from kafkatools.core.log.files import RealFileSystem
+from kafkatools.core.log.files import RealFileSystem, RealLogFile
 from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.log.log_manager import LogManager
 from kafkatools.core.log.log_to_clean import measure, plan
@@ -64,6 +65,27 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
     made = Owner(tmp_path)
     yield made
     made.cleaner.close()
+
+
+class FullDisk(RealFileSystem):
+    """A disk that takes nothing of a cleaner."""
+
+    def open(self, path: str, *, create: bool = False) -> RealLogFile:
+        if create and path.endswith(".cleaned"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        return super().open(path, create=create)
+
+
+def test_a_full_disk_is_reported_and_tried_again_later(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    full, log = FullDisk(), owner.fill("one")
+    monkeypatch.setattr(owner.cleaner, "_files", full)
+    owner.cleaner.check()
+    owner.turn_until(lambda: not owner.cleaner.is_busy)
+    (failure,) = owner.failures
+    assert "one-0 could not be compacted now" in str(failure) and "No space left" in str(failure)
+    assert offsets(log) == list(range(20)) and owner.cleaner.manager.uncleanable == {}
+    owner.cleaner.check()
+    assert not owner.cleaner.is_busy
 
 
 def test_compact_and_delete_together(owner: Owner) -> None:

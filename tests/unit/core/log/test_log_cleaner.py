@@ -309,6 +309,23 @@ def test_a_damaged_batch_puts_the_partition_aside(tmp_path: Path, position: int,
     assert [path.name for path in (tmp_path / "t-0").glob("*.cleaned")] == []
 
 
+def test_an_error_of_the_disk_is_not_for_ever_and_lets_the_others_pass(tmp_path: Path) -> None:
+    log, other = open_log(tmp_path / "one"), open_log(tmp_path / "two")
+    for each in (log, other):
+        append(each, (b"a", b"1"))
+        append(each, (b"a", b"2"))
+        each.roll(NOW_MS)
+    append(other, (b"b", b"3"))
+    other.first_dirty_offset = 1
+    manager = LogCleanerManager()
+    first = manager.grab_filthiest_log([log, other], NOW_MS)
+    assert first is not None
+    assert not manager.done_cleaning(*first, OSError(28, "No space left on device"), NOW_MS)
+    assert manager.uncleanable == {}
+    assert manager.grab_filthiest_log([first[0]], NOW_MS + 1) is None
+    assert manager.grab_filthiest_log([first[0]], NOW_MS + 300_000) is not None
+
+
 def test_a_log_that_is_cut_meanwhile_is_not_swapped(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for number in range(20):
