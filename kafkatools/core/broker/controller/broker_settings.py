@@ -138,6 +138,8 @@ class BrokerSettings:
         self.static = static if static.is_given("broker.id") else static.replace({"broker.id": node_id})
         self.node_id = node_id
         self._image = image
+        self._effective: Config | None = None
+        self._effective_of: dict[str, str] = {}
 
     def dynamic(self) -> dict[str, str]:
         """What was set through the API for this broker."""
@@ -154,7 +156,10 @@ class BrokerSettings:
     def effective(self) -> Config:
         """All layers together."""
         values = {**self.dynamic_default(), **self.dynamic()}
-        return self.static.replace({name: value for name, value in values.items() if name in self.static.table})
+        if self._effective is None or values != self._effective_of:
+            known = {name: value for name, value in values.items() if name in self.static.table}
+            self._effective, self._effective_of = self.static.replace(known), values
+        return self._effective
 
     def layers(self, name: str) -> list[tuple[str, str | None, int]]:
         """(name, value, source) of every layer that says something about a setting, the strongest first
