@@ -82,6 +82,7 @@ def ask_coordinators(
     """A result or a KafkaError for every key. When nobody can be asked for coordinators, nothing is tried again."""
     found: dict[str, Coordinator] = {}
     final: set[KafkaError] = set()
+    reasons: dict[str, KafkaError] = {}
 
     def once(pending: list[str], deadline_ms: int) -> dict[str, Any]:
         unknown = [key for key in pending if key not in found]
@@ -99,6 +100,10 @@ def ask_coordinators(
         for key, result in results.items():
             if isinstance(result, KafkaError):
                 found.pop(key, None)
+                # What a broker said last tells more than that the time was over before the next answer.
+                results[key] = reasons[key] = reasons.get(key, result) if isinstance(result, Timeout) else result
+                if isinstance(result, Timeout):
+                    final.add(results[key])
         return results
 
     return admin.retry_items(

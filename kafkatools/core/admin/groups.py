@@ -1,4 +1,4 @@
-"""Groups: list, describe (classic protocol, consumer protocol of KIP-848), delete (KafkaAdminClient).
+"""Groups: list, describe (classic, consumer and share groups), delete (KafkaAdminClient).
 
 Every function gives a result or an error for each group (or broker) asked; nothing is dropped. Members of both
 protocols are described alike, as DescribeConsumerGroupsHandler does: a group is asked for as a consumer group first and
@@ -211,6 +211,48 @@ def _partitions(assignment: Any) -> tuple[TopicPartition, ...]:
     return tuple((topic.topic_name, index) for topic in assignment.topic_partitions for index in topic.partitions)
 
 
+def describe_share_groups(
+    admin: AdminClient, group_ids: Iterable[str], timeout_ms: int | None = None
+) -> dict[str, GroupDescription]:
+    """Share groups (KIP-932); a group that is not there, or no share group, has GROUP_ID_NOT_FOUND."""
+    wanted = list(dict.fromkeys(group_ids))
+    found = ask_coordinators(admin, wanted, _SHARE_REQUEST, timeout_ms=timeout_ms)
+    return {key: _described(admin, key, found[key]) for key in wanted}
+
+
+def _read_share_groups(answer: Answer, keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
+    return {
+        group.group_id: error_of(group.error_code, group.error_message) or _share_group(group, answer.node)
+        for group in answer.entity.groups
+    }
+
+
+def _share_group(group: Any, node: int) -> GroupDescription:
+    members = tuple(
+        MemberDescription(
+            member.member_id,
+            None,
+            member.client_id,
+            member.client_host,
+            _partitions(member.assignment),
+            member_epoch=member.member_epoch,
+            rack_id=member.rack_id,
+        )
+        for member in group.members
+    )
+    coordinator = Coordinator(node, "", -1)
+    return GroupDescription(
+        group.group_id,
+        SHARE,
+        group.group_state,
+        group.assignor_name,
+        members,
+        coordinator,
+        group.group_epoch,
+        group.assignment_epoch,
+    )
+
+
 def _read_classic_groups(answer: Answer, keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
     return {group.group_id: _classic_group(group, answer) for group in answer.entity.groups}
 
@@ -258,6 +300,7 @@ def _build_names(keys: list[str], version: int) -> dict[str, Any]:
 
 
 _CONSUMER_REQUEST = CoordinatorRequest(ApiKey.CONSUMER_GROUP_DESCRIBE, _build_ids, _read_consumer_groups)
+_SHARE_REQUEST = CoordinatorRequest(ApiKey.SHARE_GROUP_DESCRIBE, _build_ids, _read_share_groups)
 _CLASSIC_REQUEST = CoordinatorRequest(ApiKey.DESCRIBE_GROUPS, _build_names, _read_classic_groups)
 
 

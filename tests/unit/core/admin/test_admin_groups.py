@@ -150,3 +150,33 @@ def test_old_brokers_have_classic_groups_only() -> None:
         assert groups.list_groups(client, types=["consumer"]).groups == []
         by_state = groups.list_groups(client, states=["Stable"])
     assert {node: type(error) for node, error in by_state.errors.items()} == {1: errors.UnsupportedVersion}
+
+
+def test_share_groups() -> None:
+    def described(header: Any, request: Any) -> dict[str, Any]:
+        gone = {"group_id": "gone", "error_code": 69, "error_message": "Group gone not found."}
+        member = {
+            "member_id": "m",
+            "client_id": "c",
+            "client_host": "/h",
+            "member_epoch": 2,
+            "assignment": {"topic_partitions": [{"topic_id": None, "topic_name": "pay", "partitions": (0,)}]},
+        }
+        here = {
+            "group_id": "here",
+            "error_code": 0,
+            "group_state": "Stable",
+            "group_epoch": 2,
+            "assignment_epoch": 2,
+            "assignor_name": "simple",
+            "members": [member],
+        }
+        return {"groups": [here, gone]}
+
+    broker = ScriptedBroker({ApiKey.FIND_COORDINATOR: coordinator_of_all, ApiKey.SHARE_GROUP_DESCRIBE: described})
+    with broker.in_background(), fast_admin(broker) as client:
+        found = groups.describe_share_groups(client, ["here", "gone"])
+    here = found["here"]
+    assert (here.type, here.state, here.assignor, here.group_epoch) == ("Share", "Stable", "simple", 2)
+    assert (here.members[0].assignment, here.members[0].member_epoch) == ((("pay", 0),), 2)
+    assert isinstance(found["gone"].error, errors.GroupIdNotFound)
