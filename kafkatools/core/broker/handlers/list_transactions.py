@@ -1,14 +1,11 @@
 """ListTransactions (key 66), versions 0-2.
 
 Filters by state and producer id, by how long it has been open (version 1), by a pattern of the transactional id
-(version 2).
-
-Not done: the pattern is a Java regular expression here, of RE2 in Kafka; RE2 has no look-around and no references back.
+of RE2 (version 2).
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import DESCRIBE, TRANSACTIONAL_ID
@@ -17,6 +14,8 @@ from kafkatools.core.broker.transaction_coordinator.states import STATES_BY_LABE
 from kafkatools.core.errors import InvalidRegularExpression
 
 if TYPE_CHECKING:
+    import re
+
     from kafkatools.core.broker.node import Node
 
 VERSIONS = (0, 2)
@@ -35,7 +34,7 @@ def handle(node: Node, request: Request) -> Response:
     duration_ms = entity.duration_filter if request.version >= FIRST_VERSION_OF_DURATION else -1
     try:
         pattern = _pattern(entity.transactional_id_pattern if request.version >= FIRST_VERSION_OF_PATTERN else None)
-    except re.error:
+    except InvalidRegularExpression:
         return request.respond({**fields, "error_code": InvalidRegularExpression.code})
     now_ms = node.clock.wall_ms()
     producer_ids = set(entity.producer_id_filters)
@@ -55,4 +54,9 @@ def handle(node: Node, request: Request) -> Response:
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:
-    return re.compile(text) if text else None
+    """A pattern of RE2, to be matched by the whole id; raises InvalidRegularExpression."""
+    if not text:
+        return None
+    from kafkatools.core.broker.group_coordinator.topic_regex import compiled
+
+    return compiled(text)
