@@ -133,7 +133,7 @@ class NetworkClient:
     # -- readiness --
 
     def add_node(self, node: Node) -> None:
-        """A connection apart from those of the cluster's view, such as to a coordinator, under an id of its own."""
+        """A connection to a coordinator, apart from those of the cluster's view, under an id of its own."""
         self._extra_nodes[node.id] = node
 
     def _known_node(self, node: int) -> Node | None:
@@ -509,6 +509,8 @@ class NetworkClient:
     def _name(self, node: int) -> str:
         known = self._known_node(node)
         address = "" if known is None else str(HostPort(known.host, known.port))
+        if node in self._extra_nodes:
+            return f"coordinator ({address})"
         return address if node < 0 else f"node {node} ({address})" if address else f"node {node}"
 
     def _is_checking(self, node: int) -> bool:
