@@ -1,4 +1,4 @@
-"""`python -m benchmarks [startup console transactions dump_log codec broker scale groups memory]`: every workload, or those named."""
+"""`python -m benchmarks [names]`: every workload (see WORKLOADS), or those named."""
 
 from __future__ import annotations
 
