@@ -1,4 +1,4 @@
-"""`python -m benchmarks [names]`: every workload (see WORKLOADS), or those named."""
+"""`python -m benchmarks [WORKLOAD]...`: every workload, or those named (see WORKLOADS)."""
 
 from __future__ import annotations
 

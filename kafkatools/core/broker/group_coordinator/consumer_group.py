@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import TypeVar
@@ -224,16 +224,22 @@ class ConsumerGroup:
         kept = [member for member in members if member.member_id not in (updated.member_id, replaced)]
         return [*kept, updated]
 
-    def topics_of(self, members: Iterable[ConsumerMember]) -> set[str]:
-        """The names of all topics these members are subscribed to, by name or by a pattern that was resolved."""
+    def topics_of(
+        self, members: Iterable[ConsumerMember], regexes: Mapping[str, ResolvedRegex] | None = None
+    ) -> set[str]:
+        """The names of all topics these members are subscribed to, by name or by a pattern that was resolved;
+        `regexes`: patterns as they are about to be."""
         names: set[str] = set()
         for member in members:
-            names |= self.topics_of_member(member)
+            names |= self.topics_of_member(member, regexes)
         return names
 
-    def topics_of_member(self, member: ConsumerMember) -> frozenset[str]:
+    def topics_of_member(
+        self, member: ConsumerMember, regexes: Mapping[str, ResolvedRegex] | None = None
+    ) -> frozenset[str]:
         """A member's topics; a pattern that is not resolved yet matches none."""
-        resolved = self.regexes.get(member.subscribed_topic_regex) if member.subscribed_topic_regex else None
+        known = self.regexes if regexes is None else regexes
+        resolved = known.get(member.subscribed_topic_regex) if member.subscribed_topic_regex else None
         return (
             member.subscribed_topic_names | resolved.topics if resolved is not None else member.subscribed_topic_names
         )

@@ -155,19 +155,14 @@ class TopicRegexes:
             self._course.store.note_failure(error)
 
     def _keep(self, group: ConsumerGroup, found: dict[str, ResolvedRegex], now_ms: int) -> None:
+        """Write down what was found for patterns that are still used; other topics than before raise the epoch."""
         used = group.regex_counts(group.members.values())
-        changes: list[Change] = [RegexChange(regex, resolved) for regex, resolved in found.items() if used[regex]]
-        before = group.topics_of(group.members.values())
-        known = dict(group.regexes)
-        has_changed = any(
-            (known[regex].topics if regex in known else frozenset()) != resolved.topics
-            for regex, resolved in found.items()
-            if used[regex]
-        )
-        group.regexes = {**known, **{regex: resolved for regex, resolved in found.items() if used[regex]}}
-        after = group.topics_of(group.members.values())
-        group.regexes = known
-        metadata_hash = self._course.topics.group_hash(after if has_changed else before)
+        kept = {regex: resolved for regex, resolved in found.items() if used[regex]}
+        changes: list[Change] = [RegexChange(regex, resolved) for regex, resolved in kept.items()]
+        known = {regex: resolved.topics for regex, resolved in group.regexes.items()}
+        has_changed = any(known.get(regex, frozenset()) != resolved.topics for regex, resolved in kept.items())
+        topics = group.topics_of(group.members.values(), {**group.regexes, **kept})
+        metadata_hash = self._course.topics.group_hash(topics)
         if has_changed or metadata_hash != group.metadata_hash:
             epoch = group.group_epoch + 1
             changes.append(GroupEpochChange(epoch, metadata_hash))
