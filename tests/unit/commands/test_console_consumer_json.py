@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kafkatools.commands.console_consumer import JsonFormatter
+from kafkatools.commands.console_consumer.json_lines import JsonFormatter
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.builder import BatchBuilder
