@@ -33,7 +33,7 @@ def fetched(records: list) -> FetchedColumns:  # type: ignore[type-arg]
 
 
 def test_lines_at_once_and_one_by_one() -> None:
-    formatter = JsonFormatter({})
+    formatter = JsonFormatter("default", {})
     columns = fetched(RECORDS)
     at_once, singly = bytearray(), bytearray()
     assert formatter.write(at_once, columns, lambda error: False) == 3
@@ -46,12 +46,12 @@ def test_lines_at_once_and_one_by_one() -> None:
 def test_header_name_with_replacement_character(properties: dict[str, str]) -> None:
     out = bytearray()
     columns = fetched([(1, b"k", b"v", (("\ufffd", b"x"),))])
-    assert JsonFormatter(properties).write(out, columns, lambda error: False) == 1
+    assert JsonFormatter("default", properties).write(out, columns, lambda error: False) == 1
     assert json.loads(out)["headers"] == [["\ufffd", "x"]]
 
 
 def test_deserializers_are_used() -> None:
     out = bytearray()
-    formatter = JsonFormatter({"value.deserializer": "org.apache.kafka.common.serialization.IntegerDeserializer"})
+    formatter = JsonFormatter("default", {"value.deserializer": "org.apache.kafka.common.serialization.IntegerDeserializer"})
     assert formatter.write(out, fetched([(1, None, b"\x00\x00\x00\x2a", ())]), lambda error: False) == 1
     assert json.loads(out)["value"] == "42"
