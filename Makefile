@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?=
 
-.PHONY: demo test test-pure lint format docs bench clean tools setup install-check
+.PHONY: demo test test-pure lint format docs bench soak clean tools setup install-check
 
 setup: $(STAMP)
 
@@ -44,6 +44,9 @@ format: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
 	for shell in bash zsh fish; do $(BIN)/kt completion --shell $$shell > completions/kt.$$shell || exit 1; done
+
+soak: setup tools
+	KT_SOAK_KILLS=$${KT_SOAK_KILLS:-200} $(BIN)/python -m pytest tests/soak -s $(PYTEST_ARGS)
 
 install-check:
 	sh .ci/install-check $(PYTHON)

@@ -1,0 +1,185 @@
+"""Processes that are killed and stopped at random moments, the broker and its clients; a seed repeats the choices."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from support.kt_process import BrokerProcess
+
+RESTARTABLE = 75
+"""How a worker ends that another one replaced: it is started again."""
+
+
+class Worker:
+    """A client in a process of its own; `command(run)` is its command line the n-th time it is started."""
+
+    def __init__(self, name: str, directory: pathlib.Path, command: Callable[[int], list[str]], ends: tuple[int, ...]):
+        self.name = name
+        self.run = -1
+        self.log = directory / f"{name}.log"
+        self.problems: list[str] = []
+        self._command = command
+        self._ends = ends
+        self.child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """The next run."""
+        self.run += 1
+        with self.log.open("ab") as log:
+            self.child = subprocess.Popen(self._command(self.run), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process lives."""
+        return self.child is not None and self.child.poll() is None
+
+    def note_end(self) -> None:
+        """Keeps the end of its output when it ended by itself in a way that it should not."""
+        assert self.child is not None
+        status = self.child.wait()
+        if status not in (*self._ends, -signal.SIGKILL):
+            tail = self.log.read_text(errors="replace")[-1500:]
+            self.problems.append(f"{self.name}, run {self.run}, ended with {status}: {tail}")
+
+    def signal(self, number: int) -> None:
+        """Sends a signal when it runs."""
+        if self.is_running:
+            assert self.child is not None
+            self.child.send_signal(number)
+
+    def finish(self, timeout: float) -> None:
+        """SIGTERM, and the end that it comes to."""
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGTERM)
+        assert self.child is not None
+        try:
+            self.child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.problems.append(f"{self.name} did not end within {timeout:.0f} s of SIGTERM")
+        self.note_end()
+
+
+@dataclass
+class Tally:
+    """What was done to whom, and what the broker took."""
+
+    broker_kills: int = 0
+    worker_kills: int = 0
+    stops: int = 0
+    clean_stops: int = 0
+    resident_kib: list[int] = field(default_factory=list)
+    descriptors: list[int] = field(default_factory=list)
+    slowest_start: float = 0
+
+    @property
+    def kills(self) -> int:
+        """All of them."""
+        return self.broker_kills + self.worker_kills
+
+
+class Chaos:
+    """Kills and stops a broker and its workers until it has killed `kills` times."""
+
+    def __init__(self, broker: BrokerProcess, workers: list[Worker], seed: int, *, longest_stop: float = 10) -> None:
+        self.broker = broker
+        self.workers = workers
+        self.tally = Tally()
+        self._source = random.Random(seed)
+        self._longest_stop = longest_stop
+        self._continue_at: dict[Worker, float] = {}
+        self._start_at: dict[Worker, float] = {worker: 0 for worker in workers}
+
+    def run(self, kills: int) -> None:
+        """Until so many kills were done; leaves everything running."""
+        while self.tally.kills < kills:
+            self.watch(self._source.uniform(0.2, 2.5))
+            self._strike()
+        for worker in list(self._continue_at):
+            self._continue_at[worker] = 0
+        for worker in list(self._start_at):
+            self._start_at[worker] = 0
+        self.watch(0.1)
+
+    def watch(self, seconds: float) -> None:
+        """Lets time pass; who ended is started again, who was stopped goes on when its time has come."""
+        until = time.monotonic() + seconds
+        while True:
+            now = time.monotonic()
+            for worker in [each for each, due in self._continue_at.items() if due <= now]:
+                worker.signal(signal.SIGCONT)
+                del self._continue_at[worker]
+            for worker in [each for each, due in self._start_at.items() if due <= now]:
+                worker.start()
+                del self._start_at[worker]
+            for worker in self.workers:
+                if worker not in self._start_at and not worker.is_running:
+                    worker.note_end()
+                    self._start_at[worker] = now + 0.2
+            if now >= until:
+                return
+            time.sleep(min(0.05, until - now))
+
+    def _strike(self) -> None:
+        chance = self._source.random()
+        running = [each for each in self.workers if each.is_running and each not in self._continue_at]
+        if chance < 0.40:
+            self._restart_broker(self.broker.kill)
+            self.tally.broker_kills += 1
+        elif chance < 0.47:
+            self._restart_broker(self.broker.stop)
+            self.tally.clean_stops += 1
+        elif chance < 0.54:
+            self._stop_broker()
+        elif chance < 0.70 and running:
+            worker = self._source.choice(running)
+            worker.signal(signal.SIGSTOP)
+            self._continue_at[worker] = time.monotonic() + self._source.uniform(1, self._longest_stop)
+            self.tally.stops += 1
+        elif running:
+            worker = self._source.choice(running)
+            worker.signal(signal.SIGKILL)
+            worker.note_end()
+            self._start_at[worker] = time.monotonic() + self._source.choice((0, 0.5, 2, 7))
+            self.tally.worker_kills += 1
+
+    def _stop_broker(self) -> None:
+        """SIGSTOP and SIGCONT."""
+        self.broker.child.send_signal(signal.SIGSTOP)
+        self.watch(self._source.uniform(1, self._longest_stop))
+        self.broker.child.send_signal(signal.SIGCONT)
+        self.tally.stops += 1
+
+    def _restart_broker(self, end: Callable[[], None]) -> None:
+        assert self.broker.child.poll() is None, "the broker ended by itself"
+        self.measure()
+        end()
+        self.watch(self._source.choice((0, 0, 0.3, 1.5)))
+        began = time.monotonic()
+        self.broker.start()
+        self.tally.slowest_start = max(self.tally.slowest_start, time.monotonic() - began)
+
+    def measure(self) -> None:
+        """Notes the memory and the descriptors of the broker."""
+        proc = pathlib.Path(f"/proc/{self.broker.child.pid}")
+        fields = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
+        self.tally.resident_kib.append(int(fields["VmRSS"].split()[0]))
+        self.tally.descriptors.append(len(os.listdir(proc / "fd")))
+
+    def close(self) -> None:
+        """Nothing is left behind, whatever happened."""
+        for worker in self.workers:
+            if worker.is_running:
+                assert worker.child is not None
+                worker.child.kill()
+                worker.child.wait()
+        if self.broker._child is not None:
+            self.broker.child.kill()
+            self.broker.child.wait()
