@@ -7,7 +7,8 @@ RetriableException and InvalidMetadataException: the second asks for fresh metad
 a wire code have code -1 and are not in the table. Source: org.apache.kafka.common.protocol.Errors of Apache Kafka 4.3.
 """
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 NONE = 0
 UNKNOWN_CODE = -1
@@ -750,3 +751,17 @@ class WakeupError(KafkaError, name="WAKEUP"):
 
 class IllegalState(KafkaError, name="ILLEGAL_STATE"):
     """The call makes no sense in the present state (IllegalStateException)."""
+
+
+class PartialFailure(KafkaError, name="PARTIAL_FAILURE"):
+    """Some of what was asked for failed, and the rest was done.
+
+    `errors`: the error of each thing that failed, by the thing. `results`: what the call would have returned, of those
+    that succeeded. The first error is the `__cause__`.
+    """
+
+    def __init__(self, message: str, results: Any, errors: Mapping[Any, Exception]) -> None:
+        super().__init__(message)
+        self.results = results
+        self.errors = dict(errors)
+        self.__cause__ = next(iter(self.errors.values()), None)

@@ -6,10 +6,9 @@ import uuid
 
 import pytest
 
-from kafkatools.commands.console_consumer.ends import Ends
+from kafkatools.core.consumer.ends import Ends, EndUnreachable
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import ConnectionFailed, KafkaError
-from kafkatools.exit_status import CommandError
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -77,7 +76,7 @@ def test_slow_reading_is_no_error(cluster: Cluster, ends: Ends) -> None:
 def test_deleted_topic_is_an_error_once_it_is_missing_twice(cluster: Cluster, ends: Ends) -> None:
     cluster.ids.clear()
     ends.ensure_reachable()
-    with pytest.raises(CommandError, match="Topic t was deleted before it was read to the end"):
+    with pytest.raises(EndUnreachable, match="Topic t was deleted before it was read to the end"):
         ends.ensure_reachable()
 
 
@@ -99,13 +98,13 @@ def test_deleted_topic_that_was_read_to_its_end_matters_to_nobody(cluster: Clust
 
 def test_topic_made_anew_is_another_topic(cluster: Cluster, ends: Ends) -> None:
     cluster.ids["t"] = uuid.UUID(int=2)
-    with pytest.raises(CommandError, match="Topic t was deleted and made again"):
+    with pytest.raises(EndUnreachable, match="Topic t was deleted and made again"):
         ends.ensure_reachable()
 
 
 def test_truncated_log_never_gets_to_the_end(cluster: Cluster, ends: Ends) -> None:
     cluster.ends[P0] = 60
-    with pytest.raises(CommandError, match="t-0 ends at offset 60 now, before offset 100"):
+    with pytest.raises(EndUnreachable, match="t-0 ends at offset 60 now, before offset 100"):
         ends.ensure_reachable()
 
 

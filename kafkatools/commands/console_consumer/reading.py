@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.console_consumer.ends import Ends
 from kafkatools.commands.console_consumer.interruption import Interruption
 from kafkatools.commands.console_consumer.sources import Source, source_of
 from kafkatools.core.consumer.consumer import Consumer
+from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.consumer.errors import WakeupError
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError

@@ -8,13 +8,16 @@ that the broker works while they are read. Nothing waits anywhere but in the net
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafkatools.core import config as tables
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.config import Config
+from kafkatools.core.config.given import Settings, config_of, take_objects
 from kafkatools.core.consumer.completed_fetch import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -27,7 +30,9 @@ from kafkatools.core.consumer.fetcher import Fetcher, FetchSettings
 from kafkatools.core.consumer.interceptors import ConsumerInterceptor, ConsumerInterceptors
 from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.consumer.offset_fetcher import ListedOffsets, NodeRequest, OffsetAndTimestamp, OffsetFetcher
-from kafkatools.core.consumer.poison import AnyDeserializer, PoisonPolicy, RecordDecoder
+from kafkatools.core.consumer.poison import AnyDeserializer, PoisonPolicy, RecordDecoder, up_to_failures
+from kafkatools.core.consumer.record_iterator import PendingRecords, RecordLoops, whole_ms
+from kafkatools.core.consumer.single_thread import TWO_THREADS, one_at_a_time
 from kafkatools.core.consumer.subscription import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -57,39 +62,59 @@ DEFAULT_CLOSE_TIMEOUT_MS = 30_000
 __all__ = ["Consumer", "ConsumerRecord", "ConsumerRecords"]
 
 _ALL_BUFFERED = 1 << 62
+_INTERRUPTED_CLOSE_MS = 3000
+_OBJECTS = ("key.deserializer", "value.deserializer")
+
+Place = TypeVar("Place", bound=tuple[str, int])
 
 
-class Consumer:
-    """Reads partitions. Use it as a context manager, or close it.
+class Consumer(RecordLoops):
+    """Reads records, one by one (`for record in consumer`), by polls, or in columns. A context manager.
 
+    `config`: settings by Kafka's names, `{"bootstrap.servers": "localhost:9092", "group.id": "g"}`, or a Config;
+    `settings`: the same as keyword arguments, `bootstrap_servers="localhost:9092", group_id="g"` (all of them:
+    docs/config/consumer.md). Without group.id partitions are assigned by hand, and nothing is committed.
+
+    `poll` and iteration go through `interceptors` and deserializers: functions of the bytes, objects with
+    `deserialize(topic, data, headers)`, or Kafka's by class name; without one, keys and values are bytes. `poison` says
+    what happens with a record they refuse: `fail`, `skip` or `raw` (poison.py). `poll_columns` hands out the bytes.
     `skip_corrupt`: called with the damage when a batch cannot be trusted, which is then passed over; without it such a
-    batch is an error and the position stays in front of it. `poll` goes through `interceptors` and deserializers
-    (functions of the bytes, objects with `deserialize(topic, data, headers)`, or Kafka's by class name in
-    key.deserializer and value.deserializer); `poison` says what happens with a record they refuse: `fail`, `skip` or
-    `raw` (poison.py). `poll_columns` hands out the bytes.
+    batch is an error and the position stays in front of it.
+
+    Not thread-safe: a call while another thread is in one is IllegalState; only `wakeup` may come from anywhere. Times
+    are milliseconds (int), partitions are pairs (topic, number). An error of Kafka is a KafkaError (kafkatools.errors).
+    No connection is made yet. Raises ConfigError for a setting that is unknown, wrong or contradicts another.
     """
 
     def __init__(
         self,
-        config: Config,
+        config: Settings | None = None,
         clock: Clock | None = None,
         skip_corrupt: SkipCorrupt | None = None,
         client: ConsumerNetworkClient | None = None,
         *,
         interceptors: Sequence[ConsumerInterceptor] = (),
-        key_deserializer: AnyDeserializer | None = None,
-        value_deserializer: AnyDeserializer | None = None,
+        key_deserializer: str | AnyDeserializer | None = None,
+        value_deserializer: str | AnyDeserializer | None = None,
         poison: PoisonPolicy | str = "fail",
+        **settings: object,
     ) -> None:
+        given, objects = take_objects(config, _OBJECTS)
+        config = config_of(tables.CONSUMER, given, settings)
+        key_deserializer = key_deserializer or objects.get("key.deserializer")
+        value_deserializer = value_deserializer or objects.get("value.deserializer")
         self._decoder = RecordDecoder.of(config, key_deserializer, value_deserializer, poison)
         self._interceptors = ConsumerInterceptors.of(config, interceptors)
-        self._clock = clock or SystemClock()
+        self.config = config
+        self.clock = self._clock = clock or SystemClock()
+        self._pending = PendingRecords()
+        self._call_lock = threading.RLock()
         isolation = READ_COMMITTED if config.isolation_level == "read_committed" else READ_UNCOMMITTED
         options = FetchOptions(isolation, config.check_crcs, None, skip_corrupt)
         self._subscriptions = SubscriptionState(AutoOffsetResetStrategy.parse(config.auto_offset_reset))
         self._client = client or ConsumerNetworkClient(config, self._clock)
         self._leaders = self._client.leaders
-        self._fetcher = Fetcher(_fetch_settings(config, options), self._subscriptions, self._leaders)
+        self._fetcher = Fetcher(FetchSettings.of(config, options), self._subscriptions, self._leaders)
         self._offsets = OffsetFetcher(
             self._subscriptions, self._leaders, isolation, config.retry_backoff_ms, config.request_timeout_ms
         )
@@ -98,7 +123,7 @@ class Consumer:
         self._api_timeout_ms: int = config.default_api_timeout_ms
         self._failure: KafkaError | None = None
         self._seen_metadata = -1
-        self._closed = False
+        self._closed = self._is_closing = False
         self._group = self._new_group(config)
 
     def _new_group(self, config: Config) -> GroupConsumer | None:
@@ -118,39 +143,50 @@ class Consumer:
     def __enter__(self) -> Consumer:
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Closes, after Ctrl-C within three seconds."""
+        is_interrupted = error is not None and not isinstance(error, Exception)
+        self.close(_INTERRUPTED_CLOSE_MS if is_interrupted else None)
 
     # --- what is read
 
+    @one_at_a_time
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Reads exactly these partitions; those that were read before keep their position. Raises IllegalState when
         the consumer subscribes to topics."""
+        self.give_back()
         if self._group is not None:
             self._group.assign_by_hand()
         self._subscriptions.assign(TopicPartition(*part) for part in partitions)
         self._client.set_topics(self._subscriptions.topics())
 
+    @one_at_a_time
     def subscribe(self, topics: Topics, listener: RebalanceListener | None = None) -> None:
         """Reads topics as a member of the group: names, a compiled pattern, a predicate, or a SubscriptionPattern that
         the broker matches. Replaces the subscription before; the group is joined by polling.
         """
+        self.give_back()
         self._grouped().subscribe(topics, listener)
 
+    @one_at_a_time
     def unsubscribe(self) -> None:
         """Leaves the group and reads nothing any more, also of what was assigned by hand."""
+        self.give_back()
         if self._group is not None:
             self._group.unsubscribe()
         self._subscriptions.assign(())
 
+    @one_at_a_time
     def subscription(self) -> set[str]:
         """The topics that are subscribed; those of a pattern as far as they are known."""
         return set() if self._group is None else set(self._group.subscription.topics)
 
+    @one_at_a_time
     def enforce_rebalance(self, reason: str = "") -> None:
         """Asks the group to rebalance with the next poll."""
         self._grouped().enforce_rebalance(reason)
 
+    @one_at_a_time
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Who this consumer is in its group, for Producer.send_offsets_to_transaction."""
         return self._grouped().group_metadata()
@@ -164,52 +200,77 @@ class Consumer:
             raise InvalidGroupId(NO_GROUP)
         return self._group
 
+    @one_at_a_time
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
         return self._subscriptions.assigned_partitions()
 
+    @one_at_a_time
     def pause(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Hands out nothing from these partitions until resume; what is buffered is kept."""
         for part in partitions:
             self._subscriptions.pause(TopicPartition(*part))
 
+    @one_at_a_time
     def resume(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Ends a pause."""
         for part in partitions:
             self._subscriptions.resume(TopicPartition(*part))
 
+    @one_at_a_time
     def paused(self) -> list[TopicPartition]:
         """The partitions that are paused."""
         return self._subscriptions.paused_partitions()
 
     # --- positions
 
+    @one_at_a_time
     def seek(self, partition: tuple[str, int], offset: int, leader_epoch: int = -1) -> None:
         """The next poll reads from `offset`; with the epoch of the record before it a truncation is noticed."""
         if offset < 0:
             raise ValueError("seek offset must not be a negative number")
+        self.give_back()
         part = TopicPartition(*partition)
         self._client.note_epoch(part, leader_epoch)
         leader = self._leaders.leader(part)
         position = FetchPosition(offset, leader_epoch)
         self._subscriptions.seek(part, position if leader is None else position._replace(leader=leader))
 
+    @one_at_a_time
     def seek_to_beginning(self, partitions: Iterable[tuple[str, int]] = ()) -> None:
         """To the first record there is, looked up with the next poll or position; no partitions = all of them."""
         self._request_reset(partitions, ResetKind.EARLIEST)
 
+    @one_at_a_time
     def seek_to_end(self, partitions: Iterable[tuple[str, int]] = ()) -> None:
         """To the end of the log (of what is committed, under read_committed)."""
         self._request_reset(partitions, ResetKind.LATEST)
 
+    @one_at_a_time
+    def seek_to_time(self, timestamp_ms: int, partitions: Iterable[tuple[str, int]] = ()) -> None:
+        """To the first record with a timestamp (ms since 1970) at or after the one given, to the end where there is
+        none; no partitions = all of them. Raises RequestTimedOut after default.api.timeout.ms."""
+        chosen = [TopicPartition(*part) for part in partitions] or self.assignment()
+        found = self.offsets_for_times(dict.fromkeys(chosen, timestamp_ms))
+        self.give_back()
+        for part, at in found.items():
+            if at is None:
+                self._request_reset([part], ResetKind.LATEST)
+            else:
+                self.seek(part, at.offset)
+
     def _request_reset(self, partitions: Iterable[tuple[str, int]], kind: ResetKind) -> None:
+        self.give_back()
         chosen = [TopicPartition(*part) for part in partitions] or self.assignment()
         for part in chosen:
             self._subscriptions.request_offset_reset(part, AutoOffsetResetStrategy(kind))
 
+    @one_at_a_time
     def position(self, partition: tuple[str, int], timeout_ms: int | None = None) -> int:
-        """The offset of the next record to be handed out; looks it up when it is not known yet."""
+        """The offset of the next record to be handed out; looked up when not known yet. Raises RequestTimedOut."""
         part = TopicPartition(*partition)
+        if self._pending and part in (pending := self._pending.offsets()):
+            return pending[part]
         deadline = self._deadline(timeout_ms)
         while True:
             position = self._subscriptions.position(part)
@@ -233,6 +294,7 @@ class Consumer:
             return False
         return position.offset >= end or self._fetcher.has_nothing_before(part, end)
 
+    @one_at_a_time
     def current_lag(self, partition: tuple[str, int]) -> int | None:
         """Records between the position and the end, as the last fetch showed it; None while that is not known."""
         state = self._subscriptions.state(TopicPartition(*partition))
@@ -241,25 +303,38 @@ class Consumer:
 
     # --- committed offsets
 
+    @one_at_a_time
     def commit_sync(
         self,
-        offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None = None,
+        offsets: Mapping[Place, OffsetAndMetadata | int] | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        """Commits offsets (the next ones to read; without any: the positions) and waits for it.
+        """Commits offsets (the next ones to read; without any: the positions, of what was handed out) and waits for it.
 
         Raises CommitFailed when the partitions are not ours any more, RebalanceInProgress, Timeout.
         """
-        self._grouped().commit_sync(offsets, self._api_timeout_ms if timeout_ms is None else timeout_ms)
+        self._grouped().commit_sync(
+            self._committable(offsets), self._api_timeout_ms if timeout_ms is None else timeout_ms
+        )
 
+    @one_at_a_time
     def commit_async(
         self,
-        offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None = None,
+        offsets: Mapping[Place, OffsetAndMetadata | int] | None = None,
         callback: CommitCallback | None = None,
     ) -> None:
         """Commits without waiting or trying again; `callback(offsets, error)` runs in a later call, in order."""
-        self._grouped().commit_async(offsets, callback)
+        self._grouped().commit_async(self._committable(offsets), callback)
 
+    def _committable(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None) -> Any:
+        """The offsets given, or the positions without the records that an iterator has not handed out yet."""
+        if offsets is not None or not self._pending:
+            return offsets
+        assigned = set(self.assignment())
+        pending = {part: offset for part, offset in self._pending.offsets().items() if part in assigned}
+        return {**self._grouped().commits.all_consumed(), **pending}
+
+    @one_at_a_time
     def committed(
         self, partitions: Iterable[tuple[str, int]], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -268,12 +343,23 @@ class Consumer:
 
     # --- records
 
+    @one_at_a_time
     def poll(self, timeout_ms: int) -> ConsumerRecords:
         """Up to max.poll.records records; waits up to `timeout_ms` for the first.
 
-        Raises RecordDeserializationError for a record that cannot be deserialized, with the position at it.
+        Raises RecordDeserializationError for a record that cannot be deserialized, with the position at it; WakeupError
+        after `wakeup`; what a rebalance listener raised; and errors that another poll would not get over.
         """
-        fetched = self._poll(timeout_ms, self._max_poll_records)
+        self.give_back()
+        return self._poll_records(timeout_ms)
+
+    @one_at_a_time
+    def poll_further(self, timeout_ms: int) -> ConsumerRecords:
+        """The next poll of an iterator, which keeps what it holds back."""
+        return self._poll_records(timeout_ms)
+
+    def _poll_records(self, timeout_ms: int) -> ConsumerRecords:
+        fetched = self._poll(whole_ms(timeout_ms), self._max_poll_records)
         records = self._decoded(fetched) if self._decoder and fetched else ConsumerRecords(fetched)
         return self._interceptors.on_consume(records) if records else records
 
@@ -283,13 +369,15 @@ class Consumer:
             self.seek(part, failure.offset)
         if decoded.failures and not decoded.records:
             raise next(iter(decoded.failures.values()))
-        return ConsumerRecords(fetched, decoded.records)
+        return ConsumerRecords(up_to_failures(fetched, decoded.failures), decoded.records)
 
+    @one_at_a_time
     def poll_columns(self, timeout_ms: int) -> list[FetchedColumns]:
         """All records that are buffered, in columns; waits up to `timeout_ms` for the first. max.poll.records is not
         looked at.
         """
-        return self._poll(timeout_ms, _ALL_BUFFERED)
+        self.give_back()
+        return self._poll(whole_ms(timeout_ms), _ALL_BUFFERED)
 
     def _poll(self, timeout_ms: int, max_records: int) -> list[FetchedColumns]:
         now = self._clock.now_ms()
@@ -357,17 +445,18 @@ class Consumer:
 
     # --- questions to the cluster
 
+    @one_at_a_time
     def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """The first offset of each partition; raises RequestTimedOut after default.api.timeout.ms."""
         return self._known_offsets(partitions, EARLIEST_TIMESTAMP)
 
+    @one_at_a_time
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """The offset after the last record of each partition (the last stable offset, under read_committed)."""
         return self._known_offsets(partitions, LATEST_TIMESTAMP)
 
-    def offsets_for_times(
-        self, timestamps: Mapping[tuple[str, int], int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    @one_at_a_time
+    def offsets_for_times(self, timestamps: Mapping[Place, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition with a timestamp (ms) at or after the one given; None without one."""
         return self._list({TopicPartition(*part): timestamp for part, timestamp in timestamps.items()})
 
@@ -413,6 +502,7 @@ class Consumer:
         while waiting:
             self._wait(deadline, "Failed to get offsets by times in time")
 
+    @one_at_a_time
     def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[int]:
         """The partitions of a topic; empty when there is none. Raises InvalidTopic, TopicAuthorizationFailed."""
         deadline = self._deadline(timeout_ms)
@@ -425,6 +515,7 @@ class Consumer:
             raise error
         return self._client.topics().get(topic, [])
 
+    @one_at_a_time
     def list_topics(self, timeout_ms: int | None = None) -> dict[str, list[int]]:
         """All topics with their partitions; from now on metadata covers all topics."""
         self._client.want_all_topics()
@@ -479,32 +570,31 @@ class Consumer:
     def close(self, timeout_ms: int | None = None) -> None:
         """Ends the membership (with a last commit, when it commits in the background) within `timeout_ms`, the fetch
         sessions and the connections. Raises what a rebalance listener raised."""
-        if self._closed:
+        if self._closed or not self._begin_close():
             return
-        self._closed = True
         try:
             if self._group is not None:
                 self._group.close(DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms)
         finally:
+            self._closed = True
             self._interceptors.close()
             for item in self._fetcher.close_requests():
                 if self._client.can_send(item.node):
                     self._client.send_fetch(item.node, item.request, _ignore, _ignore)
             self._client.close()
+            self._call_lock.release()
+
+    def _begin_close(self) -> bool:
+        """Takes the consumer for the rest of its life; False when a listener called close within close."""
+        if not self._call_lock.acquire(blocking=False):
+            raise IllegalState(TWO_THREADS)
+        if self._is_closing:
+            self._call_lock.release()
+            return False
+        self._is_closing = True
+        self.give_back()
+        return True
 
 
 def _ignore(*_: object) -> None:
     """Nobody waits for the answer."""
-
-
-def _fetch_settings(config: Config, options: FetchOptions) -> FetchSettings:
-    return FetchSettings(
-        config.fetch_min_bytes,
-        config.fetch_max_bytes,
-        config.fetch_max_wait_ms,
-        config.max_partition_fetch_bytes,
-        config.client_rack or "",
-        config.metadata_max_age_ms,
-        config.retry_backoff_ms,
-        options,
-    )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.core.records.columns import TimestampType
 
 
@@ -52,6 +53,18 @@ class ConsumerRecords:
         """The partitions that have records, each once."""
         sources = self._fetched if self._records is None else self._records
         return list(dict.fromkeys(TopicPartition(item.topic, item.partition) for item in sources))
+
+    def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offset after the last record of each partition: what to commit, or to send to a transaction, once these
+        records are processed (KIP-1094)."""
+        found = {
+            item.topic_partition: OffsetAndMetadata(item.columns.offsets[-1] + 1)
+            for item in self._fetched
+            if item.columns.count
+        }
+        for record in self._records or ():
+            found.setdefault(TopicPartition(record.topic, record.partition), OffsetAndMetadata(record.offset + 1))
+        return found
 
     def columns(self) -> Sequence[FetchedColumns]:
         """The records in columns, in the order they are to be read."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kafkatools.core import errors
 from kafkatools.core.errors import CorruptRecord, KafkaError, OffsetOutOfRange, RetriableError
+from kafkatools.core.errors import WakeupError as WakeupError
 
 
-class NoOffsetForPartition(KafkaError, name="NO_OFFSET_FOR_PARTITION"):
+class NoOffsetForPartition(errors.NoOffsetForPartition):
     """A partition has neither a position nor a policy to find one (auto.offset.reset=none)."""
 
     def __init__(self, partitions: Iterable[tuple[str, int]]) -> None:
@@ -25,7 +27,7 @@ class FetchOffsetOutOfRange(OffsetOutOfRange):
         super().__init__(f"Fetch position {{{names}}} is out of range, and no reset policy is configured.")
 
 
-class LogTruncation(KafkaError, name="LOG_TRUNCATION"):
+class LogTruncation(errors.LogTruncation):
     """Records that were read are no longer in the log (KIP-320): the log ends before the position."""
 
     def __init__(self, topic: str, partition: int, offset: int, diverging_offset: int | None) -> None:
@@ -57,10 +59,6 @@ class CorruptBatch(CorruptRecord):
 
 class FetchFailed(KafkaError, name="FETCH_FAILED"):
     """A fetch that can never succeed: the broker's answer for the partition, in words."""
-
-
-class WakeupError(KafkaError, name="WAKEUP"):
-    """Another thread called wakeup() while the consumer waited (Kafka's WakeupException)."""
 
 
 class RetriableCommitFailed(RetriableError, name="RETRIABLE_COMMIT_FAILED"):

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from kafkatools.core.config import Config
 from kafkatools.core.consumer.completed_fetch import READ_COMMITTED, CompletedFetch, FetchedColumns, FetchOptions
 from kafkatools.core.consumer.errors import FetchFailed, FetchOffsetOutOfRange
 from kafkatools.core.consumer.fetch_messages import (
@@ -51,6 +52,20 @@ class FetchSettings(NamedTuple):
     metadata_max_age_ms: int = 300000
     retry_backoff_ms: int = 100
     options: FetchOptions = FetchOptions()
+
+    @classmethod
+    def of(cls, config: Config, options: FetchOptions) -> FetchSettings:
+        """Those of a consumer's configuration."""
+        return cls(
+            config.fetch_min_bytes,
+            config.fetch_max_bytes,
+            config.fetch_max_wait_ms,
+            config.max_partition_fetch_bytes,
+            config.client_rack or "",
+            config.metadata_max_age_ms,
+            config.retry_backoff_ms,
+            options,
+        )
 
 
 class Leaders(Protocol):

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, records_of
@@ -81,8 +82,8 @@ class RecordDecoder:
     def of(
         cls,
         config: Config,
-        key: AnyDeserializer | None = None,
-        value: AnyDeserializer | None = None,
+        key: str | AnyDeserializer | None = None,
+        value: str | AnyDeserializer | None = None,
         policy: PoisonPolicy | str = PoisonPolicy.FAIL,
     ) -> RecordDecoder:
         """The decoder of a consumer: the objects given, else key.deserializer and value.deserializer by class name.
@@ -95,8 +96,8 @@ class RecordDecoder:
             known = ", ".join(each.value for each in PoisonPolicy)
             raise ConfigError(f"Unknown policy for poison records: {policy}. Known ones: {known}") from None
         return cls(
-            key if key is not None else _named(config.key_deserializer),
-            value if value is not None else _named(config.value_deserializer),
+            _named(config.key_deserializer if key is None else key),
+            _named(config.value_deserializer if value is None else value),
             chosen,
         )
 
@@ -137,8 +138,21 @@ class RecordDecoder:
             raise RecordDeserializationError(record, is_key, error) from error
 
 
-def _named(name: str | None) -> AnyDeserializer | None:
-    return object_deserializer(name) if name else None
+def up_to_failures(
+    fetched: Sequence[FetchedColumns], failures: Mapping[TopicPartition, RecordDeserializationError]
+) -> list[FetchedColumns]:
+    """What was fetched, without the records that failed and those behind them: they are not handed out."""
+    kept = []
+    for item in fetched:
+        failure = failures.get(item.topic_partition)
+        stop = item.columns.count if failure is None else bisect_left(item.columns.offsets, failure.offset)
+        if stop:
+            kept.append(item if stop == item.columns.count else item._replace(columns=item.columns.slice(0, stop)))
+    return kept
+
+
+def _named(given: str | AnyDeserializer | None) -> AnyDeserializer | None:
+    return object_deserializer(given) if isinstance(given, str) and given else given or None
 
 
 def _uniform(deserializer: AnyDeserializer | None) -> _Uniform | None:

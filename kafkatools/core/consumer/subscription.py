@@ -15,19 +15,10 @@ from typing import NamedTuple
 from kafkatools.core.config.setting import parse_iso_duration_ms
 from kafkatools.core.consumer.errors import LogTruncation, NoOffsetForPartition
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.topic_partition import TopicPartition as TopicPartition
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
-
-
-class TopicPartition(NamedTuple):
-    """A partition by name; printed as topic-partition."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class LeaderAndEpoch(NamedTuple):

@@ -5,7 +5,7 @@ work that a crash may leave behind: `.deleted` (waiting for removal), `.cleaned`
 split, worth nothing yet) and `.swap` (complete, about to replace what it was made from). Nothing here touches a disk.
 """
 
-from typing import NamedTuple
+from kafkatools.core.topic_partition import TopicPartition as TopicPartition
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -32,16 +32,6 @@ CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
 
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 MAX_NAME_LENGTH = 255
-
-
-class TopicPartition(NamedTuple):
-    """A topic and one of its partitions."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 def offset_name(offset: int) -> str:

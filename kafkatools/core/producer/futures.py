@@ -12,20 +12,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kafkatools.core.errors import Timeout
+from kafkatools.core.errors import PartialFailure, Timeout
+from kafkatools.core.topic_partition import TopicPartition as TopicPartition
 
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
-
-
-class TopicPartition(NamedTuple):
-    """A topic's name and a partition's number."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class RecordMetadata(NamedTuple):
@@ -156,6 +147,10 @@ class RecordFuture:
             raise error
         return self.metadata()
 
+    def result(self, timeout_ms: int | None = None) -> RecordMetadata:
+        """The same as `get`."""
+        return self.get(timeout_ms)
+
     def exception(self) -> Exception | None:
         """The error of a future that is done; None when the record was acknowledged."""
         if self._next is not None:
@@ -215,6 +210,24 @@ class ColumnsFuture:
         if not self._event.wait(None if timeout_ms is None else timeout_ms / 1000):
             raise Timeout(f"Timeout after waiting for {timeout_ms} ms.")
         return self._runs
+
+    def result(self, timeout_ms: int | None = None) -> list[RowsRun]:
+        """Waits until every row has its fate and returns the runs, when all rows were acknowledged.
+
+        Raises Timeout when time is up; the error, when all rows failed with the same one; else PartialFailure, with
+        the runs that were acknowledged as `results` and the error of each row that was not as `errors`.
+        """
+        runs = self.get(timeout_ms)
+        failed = [run for run in runs if run.error is not None]
+        if not failed:
+            return runs
+        first = failed[0].error
+        assert first is not None
+        if len(failed) == len(runs) and all(run.error is first for run in failed):
+            raise first
+        errors = {row: run.error for run in failed for row in run.rows if run.error is not None}
+        message = f"{len(errors)} of {self.count} records failed, the first with: {first}"
+        raise PartialFailure(message, [run for run in runs if run.error is None], errors)
 
     @property
     def failed_count(self) -> int:

@@ -11,11 +11,13 @@ from __future__ import annotations
 import logging
 import threading
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from kafkatools.core import config as tables
 from kafkatools.core.clock import Clock, SystemClock
-from kafkatools.core.config import Config
+from kafkatools.core.config.given import Settings, config_of, take_objects
 from kafkatools.core.errors import IllegalState, KafkaError, RecordTooLarge, Timeout
 from kafkatools.core.producer.assembly import ProducerParts, assemble
 from kafkatools.core.producer.futures import (
@@ -38,46 +40,64 @@ from kafkatools.core.producer.producer_batch import (
     batch_size_upper_bound,
     rows_size_upper_bound,
 )
-from kafkatools.core.producer.producer_record import ProducerRecord
-from kafkatools.core.producer.row_groups import group_rows, partitions_of_keys
+from kafkatools.core.producer.producer_metadata import not_present
+from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
+from kafkatools.core.producer.row_groups import cells_of, group_rows, partitions_of_keys
 from kafkatools.core.producer.sender import MAX_POLL_MS
-from kafkatools.core.producer.serializers import serializer_for
+from kafkatools.core.producer.serializers import AnySerializer, Serializer, serialize_bytes, serializer_for
 from kafkatools.core.producer.transactions import TransactionalManager
+from kafkatools.core.records.columns import RowColumns
 
 if TYPE_CHECKING:
     from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
     from kafkatools.core.producer.producer_metadata import ClusterSnapshot
     from kafkatools.core.producer.transaction_requests import TransactionalResult
-    from kafkatools.core.records.columns import RowColumns
 
 _log = logging.getLogger(__name__)
 
+Place = TypeVar("Place", bound=tuple[str, int])
+
 _PAUSE_AFTER_FAILURE_MS = 100
+_INTERRUPTED_CLOSE_MS = 3000
+_OBJECTS = ("key.serializer", "value.serializer", "partitioner.class")
 
 
 class Producer:
-    """A producer and its sender thread. Thread-safe; a context manager that closes with all sent.
+    """Sends records. Thread-safe; a context manager that closes with all sent.
 
-    `config`: a Config of the PRODUCER table (bootstrap.servers at least). Raises ConfigError for settings that
-    contradict each other.
+    `config`: settings by Kafka's names, `{"bootstrap.servers": "localhost:9092", "acks": "all"}`, or a Config;
+    `settings`: the same as keyword arguments, `bootstrap_servers="localhost:9092", linger_ms=5` (all of them:
+    docs/config/producer.md). Serializers are functions of the value, objects with `serialize(topic, value)`, or Kafka's
+    by class name; without one, keys and values are bytes. `interceptors` and `partitioner` are Python objects. No
+    connection is made yet. Raises ConfigError for a setting that is unknown, wrong or contradicts another.
+
+    Times are milliseconds (int). An error of Kafka is a KafkaError (kafkatools.errors).
     """
 
     def __init__(
         self,
-        config: Config,
+        config: Settings | None = None,
         clock: Clock | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
         partitioner: Any = None,
         parts: ProducerParts | None = None,
         start_thread: bool = True,
+        *,
+        key_serializer: str | AnySerializer | None = None,
+        value_serializer: str | AnySerializer | None = None,
+        **settings: object,
     ) -> None:
-        self.config = config
+        given, objects = take_objects(config, _OBJECTS)
+        self.config = config = config_of(tables.PRODUCER, given, settings)
+        key_serializer = key_serializer or objects.get("key.serializer", config.key_serializer)
+        value_serializer = value_serializer or objects.get("value.serializer", config.value_serializer)
+        partitioner = partitioner or objects.get("partitioner.class", config.partitioner_class)
         self.clock: Clock = clock if clock is not None else SystemClock()
         self._interceptors = ProducerInterceptors(interceptors)
-        self._partitioner = partitioner_for(partitioner if partitioner is not None else config.partitioner_class)
+        self._partitioner = partitioner_for(partitioner)
         self._ignore_keys: bool = config.partitioner_ignore_keys
-        self._key_serializer = serializer_for("key.serializer", config.key_serializer)
-        self._value_serializer = serializer_for("value.serializer", config.value_serializer)
+        self._key_serializer = serializer_for("key.serializer", key_serializer)
+        self._value_serializer = serializer_for("value.serializer", value_serializer)
         self._max_block_ms: int = config.max_block_ms
         self._max_request_bytes: int = config.max_request_size
         self._memory_bytes: int = config.buffer_memory
@@ -87,6 +107,7 @@ class Producer:
         self._metadata = self._parts.metadata
         transactions = self.sender.transactions
         self._transactions = transactions if isinstance(transactions, TransactionalManager) else None
+        self._is_initialized = False
         self._closed = False
         self._force_close = False
         self._end_deadline_ms: int | None = None
@@ -98,17 +119,50 @@ class Producer:
     def __enter__(self) -> Producer:
         return self
 
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Closes; after Ctrl-C what is under way gets three seconds instead of delivery.timeout.ms."""
+        is_interrupted = error is not None and not isinstance(error, Exception)
+        self.close(_INTERRUPTED_CLOSE_MS if is_interrupted else None)
 
     # -- one record --
 
-    def send(self, record: ProducerRecord, callback: Callback | None = None) -> RecordFuture:
-        """Queues a record; `callback(metadata, error)` is called by the sender's thread when its fate is known.
+    @overload
+    def send(self, record: ProducerRecord, callback: Callback | None = None) -> RecordFuture: ...
 
-        Raises SerializationError, IllegalState after close and outside a transaction of a transactional producer, and
-        the error of a transaction that can only be aborted; everything else is in the future.
+    @overload
+    def send(
+        self,
+        record: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: AnyHeaders = (),
+        callback: Callback | None = None,
+    ) -> RecordFuture: ...
+
+    def send(  # type: ignore[misc]  # in the first form the second argument is the callback, by place or by name
+        self, record: ProducerRecord | str, value: Any = None, key: Any = None, *, callback: Any = None, **place: Any
+    ) -> RecordFuture:
+        """Queues a record, `send(ProducerRecord(...), callback)` or `send("topic", value, key, partition=...,
+        timestamp=..., headers=...)`, and returns at once, unless metadata or memory has to be waited for (at most
+        max.block.ms). `timestamp` is in ms since 1970, now without one.
+
+        `future.result()` waits for the RecordMetadata (topic, partition, offset, timestamp) or raises what went wrong;
+        `callback(metadata, error)` is called by the sender's thread when the record's fate is known.
+
+        Raises SerializationError, TypeError and ValueError for a record that makes no sense, IllegalState after close
+        and outside a transaction of a transactional producer, and the error of a transaction that can only be aborted;
+        everything else is in the future.
         """
+        if isinstance(record, ProducerRecord):
+            callback = value if callback is None else callback
+        else:
+            record = ProducerRecord(record, value, key, **place)
+        return self._send(record, callback)
+
+    def _send(self, record: ProducerRecord, callback: Callback | None) -> RecordFuture:
         if self._interceptors:
             record = self._interceptors.on_send(record)
             callback = self._with_interceptors(callback)
@@ -182,11 +236,36 @@ class Producer:
 
     # -- rows --
 
+    def send_many(
+        self,
+        topic: str,
+        values: Sequence[Any],
+        keys: Sequence[Any] | None = None,
+        *,
+        partition: int | None = None,
+        callback: RowsCallback | None = None,
+    ) -> ColumnsFuture:
+        """Queues many records at once, several times faster than `send` one by one: values and, when given, as many
+        keys, through the serializers. No headers; the timestamp is the time of the call.
+
+        `future.result()` waits until all are acknowledged; it raises the error when none was, PartialFailure when some
+        were not. Raises as `send`, and ValueError when there are not as many keys as values.
+        """
+        key_cells = None if keys is None else self._cells_of(topic, keys, self._key_serializer)
+        rows = RowColumns.of_values(self._cells_of(topic, values, self._value_serializer), key_cells)
+        return self.send_columns(topic, rows, partition, callback)
+
+    @staticmethod
+    def _cells_of(topic: str, cells: Sequence[Any], serialize: Serializer) -> Sequence[bytes | None]:
+        if serialize is serialize_bytes and all(type(cell) is bytes for cell in cells):
+            return cells
+        return [serialize(topic, cell) for cell in cells]
+
     def send_columns(
         self, topic: str, rows: RowColumns, partition: int | None = None, callback: RowsCallback | None = None
     ) -> ColumnsFuture:
-        """Queues rows; `callback(run)` is called once for every run of rows whose fate is known, each row in exactly
-        one run.
+        """Queues rows that lie in one buffer, the fastest way in; `callback(run)` is called once for every run of rows
+        whose fate is known, each row in exactly one run.
 
         Keys and values are bytes as they are (serializers are not used). With interceptors the rows go one by one.
         The buffer of `rows` may be used again when this returns.
@@ -213,7 +292,7 @@ class Producer:
         if partition is not None:
             return [(partition, rows, range(rows.count))]
         if self._partitioner is not None:
-            chosen = [self._choose_partition(topic, *cells, cluster) for cells in _cells(rows)]
+            chosen = [self._choose_partition(topic, *cells, cluster) for cells in cells_of(rows)]
             return list(group_rows(rows, array("i", chosen)))
         if rows.key_lengths is None or self._ignore_keys:
             return [(UNKNOWN_PARTITION, rows, range(rows.count))]
@@ -258,7 +337,7 @@ class Producer:
         return [row for row in range(rows.count) if rows_size_upper_bound(rows, row) > self._max_request_bytes]
 
     def _send_rows_singly(self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink) -> None:
-        for row, (key, value) in enumerate(_cells(rows)):
+        for row, (key, value) in enumerate(cells_of(rows)):
             timestamp = None if rows.timestamps is None else rows.timestamps[row]
 
             def told(metadata: RecordMetadata, error: Exception | None, row: int = row) -> None:
@@ -268,7 +347,7 @@ class Producer:
                 sink.future.add(run)
 
             try:
-                self.send(ProducerRecord(topic, value, key, partition, timestamp), told)
+                self._send(ProducerRecord(topic, value, key, partition, timestamp), told)
             except KafkaError as error:
                 if self._transactions is None:
                     raise
@@ -311,7 +390,7 @@ class Producer:
             if count is not None and (partition is None or partition < count):
                 return cluster, max(0, remaining_ms)
             if not is_updated or remaining_ms <= 0:
-                raise Timeout(_not_present(topic, partition, count, max_wait_ms))
+                raise Timeout(not_present(topic, partition, count, max_wait_ms))
             self._ensure_open()
 
     def partitions_for(self, topic: str) -> list[int]:
@@ -373,21 +452,56 @@ class Producer:
         calls do; after a Timeout the call may be repeated and goes on. Raises KafkaError.
         """
         self._await(self._transactional().initialize_transactions(), timeout_ms)
+        self._is_initialized = True
+
+    @contextmanager
+    def transaction(self) -> Iterator[Producer]:
+        """A transaction around a block: `with producer.transaction(): ...` commits at its end, and aborts when the
+        block raises; the error goes on to the caller. The first one calls `init_transactions`, unless that was done.
+
+        Raises what `commit_transaction` raises, after aborting; after a Timeout of the commit nothing is aborted,
+        because the outcome is open: call `commit_transaction` again, or close the producer.
+        """
+        if not self._is_initialized:
+            self.init_transactions()
+        self.begin_transaction()
+        try:
+            yield self
+        except BaseException:
+            self._abort_after_failure()
+            raise
+        try:
+            self.commit_transaction()
+        except Timeout:
+            raise
+        except KafkaError:
+            self._abort_after_failure()
+            raise
+
+    def _abort_after_failure(self) -> None:
+        """The error that led here is the one to be told of."""
+        if self.has_fatal_error or self._closed:
+            return
+        try:
+            self.abort_transaction()
+        except KafkaError as error:
+            _log.warning("The transaction could not be aborted: %s", error)
 
     def begin_transaction(self) -> None:
         """From now on records and offsets belong to a transaction. Raises IllegalState, or the producer's error."""
         self._transactional().begin_transaction()
 
     def send_offsets_to_transaction(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+        self, offsets: Mapping[Place, OffsetAndMetadata | int], group: ConsumerGroupMetadata
     ) -> None:
         """Commits a consumer's offsets if and only if the transaction is committed (KIP-447): the offsets of the next
-        records to read, and who the consumer is. Raises KafkaError; CommitFailed when the group has moved on."""
+        records to read (`records.next_offsets()`), and who the consumer is (`consumer.group_metadata()`). Raises
+        KafkaError; CommitFailed when the group has moved on."""
         manager = self._transactional()
         if group.generation_id > 0 and not group.member_id:
             raise IllegalState(f"Passed in group metadata {group} has generationId > 0 but the member.id is unknown")
         if offsets:
-            places = {TopicPartition(*place): offset for place, offset in offsets.items()}
+            places = {TopicPartition(*place): _as_commit(offset) for place, offset in offsets.items()}
             self._await(manager.send_offsets(places, group), None)
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
@@ -463,25 +577,7 @@ class Producer:
             self.clock.sleep_ms(_PAUSE_AFTER_FAILURE_MS)
 
 
-def _cells(rows: RowColumns) -> list[tuple[bytes | None, bytes | None]]:
-    """(key, value) of each row."""
-    buffer = rows.buffer
+def _as_commit(offset: OffsetAndMetadata | int) -> OffsetAndMetadata:
+    from kafkatools.core.group.metadata import OffsetAndMetadata
 
-    def cell(positions: Any, lengths: Any, row: int) -> bytes | None:
-        if positions is None or lengths[row] < 0:
-            return None
-        return bytes(buffer[positions[row] : positions[row] + lengths[row]])
-
-    return [
-        (cell(rows.key_positions, rows.key_lengths, row), cell(rows.value_positions, rows.value_lengths, row))
-        for row in range(rows.count)
-    ]
-
-
-def _not_present(topic: str, partition: int | None, count: int | None, waited_ms: int) -> str:
-    if partition is None or count is None:
-        return f"Topic {topic} not present in metadata after {waited_ms} ms."
-    return (
-        f"Partition {partition} of topic {topic} with partition count {count} "
-        f"is not present in metadata after {waited_ms} ms."
-    )
+    return OffsetAndMetadata(offset) if isinstance(offset, int) else offset

@@ -109,3 +109,13 @@ class ProducerMetadata(Metadata):
             if topic in self._expiry_ms and self._expiry_ms[topic] is None:
                 self._expiry_ms[topic] = now_ms + self._max_idle_ms
             self._new_topics.discard(topic)
+
+
+def not_present(topic: str, partition: int | None, count: int | None, waited_ms: int) -> str:
+    """Kafka's words for what metadata did not bring in time."""
+    if partition is None or count is None:
+        return f"Topic {topic} not present in metadata after {waited_ms} ms."
+    return (
+        f"Partition {partition} of topic {topic} with partition count {count} "
+        f"is not present in metadata after {waited_ms} ms."
+    )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Headers = Sequence[tuple[str, "bytes | None"]]
+AnyHeaders = Headers | Mapping[str, "bytes | None"]
 
 
 class ProducerRecord:
@@ -24,8 +25,12 @@ class ProducerRecord:
         key: Any = None,
         partition: int | None = None,
         timestamp: int | None = None,
-        headers: Headers = (),
+        headers: AnyHeaders = (),
     ) -> None:
+        if not isinstance(topic, str):
+            raise TypeError(f"The topic is a str, not {type(topic).__name__}")
+        if not isinstance(partition, int | None) or not isinstance(timestamp, int | None):
+            raise TypeError("The partition and the timestamp (ms) are ints or None")
         if timestamp is not None and timestamp < 0:
             raise ValueError(f"Invalid timestamp: {timestamp}. Timestamp should always be non-negative or null.")
         if partition is not None and partition < 0:
@@ -35,10 +40,19 @@ class ProducerRecord:
         self.timestamp = timestamp
         self.key = key
         self.value = value
-        self.headers = headers
+        self.headers: Headers = _pairs(headers) if headers else ()
 
     def __repr__(self) -> str:
         return (
             f"ProducerRecord(topic={self.topic!r}, partition={self.partition}, headers={list(self.headers)!r}, "
             f"key={self.key!r}, value={self.value!r}, timestamp={self.timestamp})"
         )
+
+
+def _pairs(headers: AnyHeaders) -> Headers:
+    """Headers as pairs that can be written; found wrong here, not in the middle of a batch."""
+    pairs = tuple(headers.items()) if isinstance(headers, Mapping) else headers
+    for name, value in pairs:
+        if not isinstance(name, str | bytes) or not isinstance(value, bytes | bytearray | memoryview | None):
+            raise TypeError(f"A header is a name and bytes or None, not {name!r}: {value!r}")
+    return pairs

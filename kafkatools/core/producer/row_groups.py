@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import Any
 
 from kafkatools.core.records import kernel
 from kafkatools.core.records.columns import RowColumns
@@ -49,3 +50,18 @@ def _gather(columns: RowColumns, rows: array[int]) -> RowColumns:
         pick(columns.key_lengths),
         pick(columns.timestamps),
     )
+
+
+def cells_of(rows: RowColumns) -> list[tuple[bytes | None, bytes | None]]:
+    """(key, value) of each row."""
+    buffer = rows.buffer
+
+    def cell(positions: Any, lengths: Any, row: int) -> bytes | None:
+        if positions is None or lengths[row] < 0:
+            return None
+        return bytes(buffer[positions[row] : positions[row] + lengths[row]])
+
+    return [
+        (cell(rows.key_positions, rows.key_lengths, row), cell(rows.value_positions, rows.value_lengths, row))
+        for row in range(rows.count)
+    ]

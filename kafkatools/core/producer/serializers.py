@@ -1,18 +1,29 @@
 """Serializers: from values to the bytes of a key or value. A closed list by name; any callable may be passed in Python.
 
 A serializer is `callable(topic, value) -> bytes | None`; None (null) in gives None out. Names are those of Kafka's
-classes (org.apache.kafka.common.serialization), long or short; nothing is ever imported by name.
+classes (org.apache.kafka.common.serialization), long or short; nothing is ever imported by name. What a caller passes
+is a function of the value or an object with `serialize(topic, value)`; a null never reaches it.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from kafkatools.core.errors import ConfigError, SerializationError
 
 Serializer = Callable[[str, Any], "bytes | None"]
+
+
+class SerializerObject(Protocol):
+    """A serializer that wants to know where the bytes go to."""
+
+    def serialize(self, topic: str, value: Any) -> bytes | None:
+        """The bytes of this value."""
+
+
+AnySerializer = Callable[[Any], "bytes | None"] | SerializerObject
 
 _PACKAGE = "org.apache.kafka.common.serialization."
 
@@ -79,12 +90,13 @@ SERIALIZERS: dict[str, Serializer] = {
 }
 
 
-def serializer_for(setting: str, serializer: str | Serializer | None) -> Serializer:
-    """The serializer a setting asks for: a name of the closed list, a callable, or bytes when nothing was given."""
+def serializer_for(setting: str, serializer: str | AnySerializer | None) -> Serializer:
+    """The serializer a setting asks for: a name of the closed list, an object that was passed, or bytes when nothing
+    was given."""
     if serializer is None or serializer == "":
         return serialize_bytes
-    if callable(serializer):
-        return serializer
+    if not isinstance(serializer, str):
+        return _uniform(serializer)
     found = SERIALIZERS.get(serializer.removeprefix(_PACKAGE))
     if found is None:
         raise ConfigError(
@@ -92,3 +104,21 @@ def serializer_for(setting: str, serializer: str | Serializer | None) -> Seriali
             f"Known here: {', '.join(SERIALIZERS)}"
         )
     return found
+
+
+def _uniform(serializer: AnySerializer) -> Serializer:
+    """A caller's serializer; whatever it raises is a SerializationError, and so is a result that is no bytes."""
+    method = getattr(serializer, "serialize", None)
+    if method is None and not callable(serializer):
+        raise ConfigError(f"{serializer!r} is no serializer: a function of the value or an object with serialize")
+
+    def serialize(topic: str, value: Any) -> bytes | None:
+        if value is None:
+            return None
+        try:
+            made = method(topic, value) if method is not None else serializer(value)  # type: ignore[operator]
+        except Exception as error:
+            raise SerializationError(f"Can't serialize {value!r} for topic {topic}: {error}") from error
+        return serialize_bytes(topic, made)
+
+    return serialize

@@ -1,4 +1,4 @@
-"""When everything that was there at the start has been read (--exit-at-end).
+"""When everything that was there at the start has been read (--exit-at-end, Consumer.read_to_end).
 
 Rules: the ends are taken once. A partition is done when its position has reached its end, over control records and the
 holes that compaction left, or when the broker has nothing to give between the position and that end. Time never makes a
@@ -12,11 +12,15 @@ import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kafkatools.exit_status import CommandError
+from kafkatools.core.errors import KafkaError
 
 if TYPE_CHECKING:
     from kafkatools.core.consumer.consumer import Consumer
     from kafkatools.core.consumer.subscription import TopicPartition
+
+
+class EndUnreachable(KafkaError, name="END_UNREACHABLE"):
+    """What was there at the start can never be read to its end: it was deleted, made anew or truncated."""
 
 
 class Ends:
@@ -38,7 +42,7 @@ class Ends:
         return [part for part in self._consumer.assignment() if not self._consumer.has_read_to(part, self.end_of(part))]
 
     def ensure_reachable(self) -> None:
-        """Raises CommandError when an end cannot be reached any more. Called when nothing arrived for a while."""
+        """Raises EndUnreachable when an end cannot be reached any more. Called when nothing arrived for a while."""
         undone = self.undone()
         for topic in sorted({part.topic for part in undone}):
             self._ensure_same_topic(topic)
@@ -50,7 +54,7 @@ class Ends:
             raise problem
         for part, now in self._consumer.end_offsets(left).items():
             if now < self.end_of(part):
-                raise CommandError(
+                raise EndUnreachable(
                     f"{part} ends at offset {now} now, before offset {self.end_of(part)} where it ended at the start: "
                     "its log was truncated"
                 )
@@ -61,8 +65,8 @@ class Ends:
         if known and self._consumer.topic_id(topic) == self._ids.get(topic):
             self._suspects.discard(topic)
         elif known:
-            raise CommandError(f"Topic {topic} was deleted and made again while it was read")
+            raise EndUnreachable(f"Topic {topic} was deleted and made again while it was read")
         elif topic in self._suspects:
-            raise CommandError(f"Topic {topic} was deleted before it was read to the end")
+            raise EndUnreachable(f"Topic {topic} was deleted before it was read to the end")
         else:
             self._suspects.add(topic)

@@ -1,0 +1,58 @@
+"""Settings as a caller gives them: a Config, a mapping of Kafka's dotted names, or keyword arguments.
+
+Rules: a keyword argument is the name with underscores and wins over the mapping; what is no setting is a ConfigError
+that names the nearest one, whichever way it was given. Python objects where Kafka names a class (a serializer, a
+partitioner) are no settings: `take_objects` takes them out of a mapping first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafkatools.core.config import Config, Table
+from kafkatools.core.errors import ConfigError
+
+Settings = Config | Mapping[str, object]
+
+
+def config_of(table: Table, given: Settings | None, keywords: Mapping[str, object]) -> Config:
+    """The settings of a client.
+
+    Raises ConfigError for an unknown or wrong setting, TypeError when `given` is neither a Config nor a mapping.
+    """
+    named = {_dotted(table, keyword): value for keyword, value in keywords.items()}
+    if isinstance(given, Config):
+        if given.table.label != table.label:
+            raise ConfigError(f"These are {given.table.label} settings, not {table.label} settings")
+        return given.replace(named) if named else given
+    return Config(table, {**_checked(table, given), **named})
+
+
+def take_objects(given: Settings | None, names: Iterable[str]) -> tuple[Settings | None, dict[str, Any]]:
+    """The settings without those of `names` that are objects instead of text, and these objects."""
+    if not isinstance(given, Mapping):
+        return given, {}
+    objects = {name: given[name] for name in names if not isinstance(given.get(name), (str, type(None)))}
+    return {name: value for name, value in given.items() if name not in objects}, objects
+
+
+def _checked(table: Table, given: Mapping[str, object] | None) -> Mapping[str, object]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f'{table.label} settings are a mapping such as {{"bootstrap.servers": "localhost:9092"}}, '
+            f"or keyword arguments, not {type(given).__name__}"
+        )
+    for name in given:
+        if not isinstance(name, str):
+            raise ConfigError(f"The name of a {table.label} setting is text, not {name!r}")
+    return given
+
+
+def _dotted(table: Table, keyword: str) -> str:
+    name = table.attributes.get(keyword)
+    if name is None:
+        raise table.unknown(keyword.replace("_", "."))
+    return name
