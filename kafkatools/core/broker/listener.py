@@ -23,7 +23,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
-from typing import Final
+from typing import Final, Protocol
 
 from kafkatools.core.broker.requests import DELAYED, CloseConnection, FileRegion, Request, Response
 
@@ -46,6 +46,14 @@ WRITE = selectors.EVENT_WRITE
 Dispatch = Callable[[Request], Response]
 
 
+class Shortcut(Protocol):
+    """What a handler leaves with a connection to answer requests like the last one without parsing them."""
+
+    def answer(self, frame: memoryview) -> bytes | None:
+        """The response to a frame; None, and nothing has happened, when it has to be dispatched."""
+        ...
+
+
 class Connection:
     """One client. State: receive buffer with `start..end` unread bytes, output queue, muted while a request is
     delayed."""
@@ -66,6 +74,8 @@ class Connection:
         self._events = READ
         self._is_handling = False
         self._client_host: str | None = None
+        self.shortcut: Shortcut | None = None
+        self.last_written: object = None
         listener.buffered_bytes += len(self._buffer)
 
     @property
@@ -100,7 +110,9 @@ class Connection:
             return  # a request completed by the handler of another one of this very connection
         self._is_handling = True
         try:
-            while not (self.is_muted or self.is_throttled or self.is_closed or self._is_blocked()):
+            while not (self.is_muted or self.is_throttled or self.is_closed):
+                if self._queued_bytes >= FLUSH_BYTES and self._is_blocked():
+                    break
                 frame = self._next_frame()
                 if frame is None:
                     break
@@ -115,8 +127,6 @@ class Connection:
         self._update_events()
 
     def _is_blocked(self) -> bool:
-        if self._queued_bytes < FLUSH_BYTES:
-            return False
         self._flush()
         return bool(self._output)
 
@@ -133,6 +143,12 @@ class Connection:
         return self._view[start + 4 : self._start]
 
     def _handle_frame(self, frame: memoryview) -> None:
+        if self.shortcut is not None:
+            answer = self.shortcut.answer(frame)
+            if answer is not None:
+                self._output.append(answer)
+                self._queued_bytes += len(answer)
+                return
         request = Request(self, frame, _HEADER.unpack_from(frame))
         response = self.listener.dispatch(request)
         if response is DELAYED:

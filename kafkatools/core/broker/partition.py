@@ -19,6 +19,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.log.log_results import LogAppendInfo, LogSlice
 from kafkatools.core.log.partition_log import PartitionLog
+from kafkatools.core.log.plain_append import append_plain
 from kafkatools.core.log.producer_append import NO_TRANSACTION_VERSION, AppendOrigin
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -73,6 +74,9 @@ class Partition:
         if self.is_deleted:
             raise NotLeaderOrFollower()
         log = self.log
+        info = self.append_plain(records, now_ms) if origin is AppendOrigin.CLIENT else None
+        if info is not None:
+            return info
         info = log.append_as_leader(
             records,
             leader_epoch=self.leader_epoch,
@@ -82,6 +86,14 @@ class Partition:
             is_verified=is_verified,
         )
         if not self.waits_for_disk:
+            log.update_high_watermark(log.log_end_offset)
+        return info
+
+    def append_plain(self, records: memoryview, now_ms: int) -> LogAppendInfo | None:
+        """Append a client's ordinary batch; None, and nothing has happened, when `append` has to look at it."""
+        log = self.log
+        info = None if self.is_deleted else append_plain(log, records, self.leader_epoch, now_ms)
+        if info is not None and not self.waits_for_disk:
             log.update_high_watermark(log.log_end_offset)
         return info
 

@@ -197,6 +197,7 @@ class AppendRules:
         self._needs_keys = config.is_compacted
         self._before_max_ms = config.message_timestamp_before_max_ms
         self._after_max_ms = config.message_timestamp_after_max_ms
+        self._max_bytes = min(config.max_message_bytes, config.segment_bytes)
         self._is_plain = (
             self._target_codec is None
             and not self._has_log_append_time
@@ -211,6 +212,10 @@ class AppendRules:
             and header.max_timestamp <= now_ms + self._after_max_ms
             and header.attributes & TIMESTAMP_TYPE_MASK == 0
         )
+
+    def is_ordinary(self, size_bytes: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether a batch of this size and newest timestamp is within all limits of a topic without further rules."""
+        return self._is_plain and size_bytes <= self._max_bytes and max_timestamp <= now_ms + self._after_max_ms
 
     def append_time(self, now_ms: int) -> int | None:
         """The timestamp to stamp, None for CreateTime."""

@@ -115,6 +115,14 @@ class ProducerEntry:
         self.batches.append(BatchMetadata(header.last_sequence, last_offset, delta, timestamp))
         self.last_timestamp = timestamp
 
+    def continues(self, producer_epoch: int, first_sequence: int) -> bool:
+        """Whether a batch is simply the next one of the same epoch."""
+        return (
+            self.producer_epoch == producer_epoch
+            and bool(self.batches)
+            and self.batches[-1].last_sequence + 1 == first_sequence
+        )
+
     def set_epoch(self, producer_epoch: int) -> None:
         """Go to an epoch; a new one starts without batches."""
         if producer_epoch != self.producer_epoch:

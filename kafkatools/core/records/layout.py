@@ -27,3 +27,5 @@ DELETE_HORIZON_BIT = 0x40
 # base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max timestamp,
 # producer id, producer epoch, base sequence, record count
 V2_HEADER = Struct(">qiibIhiqqqhii")
+# what a leader writes into a batch it appends: base offset, the length as it was, leader epoch
+LEADER_EPOCH_STAMP = Struct(">qii")

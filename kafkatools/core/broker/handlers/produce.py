@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkatools.core.broker.controller.acls import TOPIC, WRITE
 from kafkatools.core.broker.controller.metadata_image import INTERNAL_TOPICS
 from kafkatools.core.broker.delayed_produce import DelayedProduce, ProduceStatus
+from kafkatools.core.broker.handlers.repeated_produce import repeat_of
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.replica_manager import error_code_of
 from kafkatools.core.broker.requests import DELAYED, NO_RESPONSE, CloseConnection, Request, Response
@@ -124,7 +125,26 @@ def append_all(
         return NO_RESPONSE
     if statuses and not all(status.partition.is_replicated_to(status.required_offset) for status in statuses):
         return _delay(node, request, data, results, statuses)
+    if request.is_flexible:
+        _remember(node, request, data, results)
     return [encode_response(request, results)]
+
+
+def _remember(
+    node: Node, request: Request, data: ProduceData, results: list[tuple[TopicData, list[PartitionResult]]]
+) -> None:
+    """After the second request in a row for one partition alone the next one is expected to be like it."""
+    if len(data.topics) != 1 or len(data.topics[0].partitions) != 1 or data.transactional_id is not None:
+        return
+    topic = data.topics[0]
+    index, records = topic.partitions[0]
+    if results[0][1][0].error_code or node.authorizer is not None or records is None:
+        return
+    partition = find_partition(node, request, topic, index)
+    connection = request.connection
+    if connection.last_written is partition and not partition.waits_for_disk and partition.topic not in INTERNAL_TOPICS:
+        connection.shortcut = repeat_of(node, request, partition, topic.wire_name, len(records))
+    connection.last_written = partition
 
 
 def _delay(
