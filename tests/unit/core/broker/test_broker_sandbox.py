@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import stat
 import threading
 from collections.abc import Iterator
@@ -110,6 +111,23 @@ def test_a_properties_file_of_apache_kafka_is_understood() -> None:
         True,
     )
     assert meaningless(config) == ["my.own", "num.io.threads"]
+
+
+def test_a_setting_that_the_broker_reads_is_not_called_meaningless() -> None:
+    """`config.transaction_max_timeout_ms`, or `"transaction.max.timeout.ms"`, in its source."""
+    source = "".join(
+        path.read_text()
+        for folder in ("broker", "log")
+        for path in (pathlib.Path(tables.__file__).parent.parent / folder).rglob("*.py")
+        if path.name not in ("node_settings.py", "broker_settings.py")  # these only list names
+    )
+    read = {
+        name for name in tables.BROKER if re.search(rf"[.]{name.replace('.', '_')}\b", source) or f'"{name}"' in source
+    }
+    assert "transaction.max.timeout.ms" in read
+    settings = {name: tables.BROKER[name].default for name in read}
+    config = Config(tables.BROKER, {name: value for name, value in settings.items() if value is not None})
+    assert meaningless(config) == []
 
 
 @pytest.mark.parametrize(
