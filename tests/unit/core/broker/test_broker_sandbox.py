@@ -12,10 +12,11 @@ import pytest
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker import sandbox
-from kafkatools.core.broker.node_settings import meaningless, node_settings
+from kafkatools.core.broker.node_settings import USED_SETTINGS, meaningless, node_settings
 from kafkatools.core.broker.run_files import RunFile, read_run_file
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.config import Config
+from kafkatools.core.config.topic import TOPIC_SYNONYMS
 from kafkatools.core.errors import ConfigError
 
 
@@ -122,12 +123,13 @@ def test_a_setting_that_the_broker_reads_is_not_called_meaningless() -> None:
         if path.name not in ("node_settings.py", "broker_settings.py")  # these only list names
     )
     read = {
-        name for name in tables.BROKER if re.search(rf"[.]{name.replace('.', '_')}\b", source) or f'"{name}"' in source
+        setting.name
+        for setting in tables.BROKER
+        if re.search(rf"[.]{setting.name.replace('.', '_')}\b", source) or f'"{setting.name}"' in source
     }
     assert "transaction.max.timeout.ms" in read
-    settings = {name: tables.BROKER[name].default for name in read}
-    config = Config(tables.BROKER, {name: value for name, value in settings.items() if value is not None})
-    assert meaningless(config) == []
+    of_topics = {synonym.name for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
+    assert read - USED_SETTINGS - of_topics == set()
 
 
 @pytest.mark.parametrize(
