@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pathlib
 import random
@@ -15,6 +16,14 @@ from support.kt_process import BrokerProcess
 
 RESTARTABLE = 75
 """How a worker ends that another one replaced: it is started again."""
+
+
+_LIBC = ctypes.CDLL(None)
+
+
+def die_with_parent() -> None:
+    """Has the kernel kill this process when the one that started it dies (Linux: PR_SET_PDEATHSIG)."""
+    _LIBC.prctl(1, int(signal.SIGKILL))
 
 
 class Worker:
@@ -33,7 +42,13 @@ class Worker:
         """The next run."""
         self.run += 1
         with self.log.open("ab") as log:
-            self.child = subprocess.Popen(self._command(self.run), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self.child = subprocess.Popen(
+                self._command(self.run),
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                preexec_fn=die_with_parent,
+            )
 
     @property
     def is_running(self) -> bool:
