@@ -170,6 +170,34 @@ complete -c kt -n '__fish_seen_subcommand_from dump-log' -l salvage -d 'Also sho
 complete -c kt -n '__fish_seen_subcommand_from dump-log' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__fish_seen_subcommand_from dump-log' -l help -d 'Show this text and stop.'
 complete -c kt -n '__fish_seen_subcommand_from dump-log' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a configs -d 'Show or change settings of topics, brokers, clients, users and groups.'
+complete -c kt -n '__fish_seen_subcommand_from configs' -l describe -d 'Show settings.'
+complete -c kt -n '__fish_seen_subcommand_from configs' -l alter -d 'Change settings.'
+complete -c kt -n '__fish_seen_subcommand_from configs' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from configs' -l bootstrap-controller -d 'Controllers to start from, instead of brokers.' -x
+complete -c kt -n '__fish_seen_subcommand_from configs' -l entity-type -d 'What the settings belong to; users and clients may be given together.' -x
+complete -c kt -n '__fish_seen_subcommand_from configs' -l entity-name -d 'Its name. With --describe and without a name: all of the type.' -x
+complete -c kt -n '__fish_seen_subcommand_from configs' -l entity-default -d 'The default for all users, clients, brokers or addresses instead of a name.'
+complete -c kt -n '__fish_seen_subcommand_from configs' -l topic -d 'In short for --entity-type topics --entity-name NAME.' -x -a '(kt completion --topics 2>/dev/null)'
+complete -c kt -n '__fish_seen_subcommand_from configs' -l client -d 'In short for a client id.' -x
+complete -c kt -n '__fish_seen_subcommand_from configs' -l client-defaults -d 'In short for the default of all client ids.'
+complete -c kt -n '__fish_seen_subcommand_from configs' -l user -d 'In short for a user.' -x
+complete -c kt -n '__fish_seen_subcommand_from configs' -l user-defaults -d 'In short for the default of all users.'
+complete -c kt -n '__fish_seen_subcommand_from configs' -l broker -d 'In short for a broker.' -x
+complete -c kt -n '__fish_seen_subcommand_from configs' -l broker-defaults -d 'In short for the default of all brokers.'
+complete -c kt -n '__fish_seen_subcommand_from configs' -l broker-logger -d 'In short for the log levels of a broker.' -x
+complete -c kt -n '__fish_seen_subcommand_from configs' -l ip -d 'In short for an address.' -x
+complete -c kt -n '__fish_seen_subcommand_from configs' -l ip-defaults -d 'In short for the default of all addresses.'
+complete -c kt -n '__fish_seen_subcommand_from configs' -l client-metrics -d 'In short for a client metrics subscription.' -x
+complete -c kt -n '__fish_seen_subcommand_from configs' -l group -d 'In short for a group.' -x -a '(kt completion --groups 2>/dev/null)'
+complete -c kt -n '__fish_seen_subcommand_from configs' -l all -d 'With --describe: also settings that the entity does not have of its own.'
+complete -c kt -n '__fish_seen_subcommand_from configs' -l add-config -d 'What to set; brackets around values with commas: cleanup.policy=[compact,delete]. A credential: SCRAM-SHA-256=[iterations=8192,password=...].' -x
+complete -c kt -n '__fish_seen_subcommand_from configs' -l add-config-file -d 'A properties file with what to set.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from configs' -l delete-config -d 'What to remove, so that the default holds again.' -x
+complete -c kt -n '__fish_seen_subcommand_from configs' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from configs' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from configs' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from configs' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
 complete -c kt -n __fish_use_subcommand -a storage -d 'Format the log directories of a server, and look at formatted ones.'
 complete -c kt -n '__fish_seen_subcommand_from storage' -a info -d 'Show the log directories of a server.'
 complete -c kt -n '__fish_seen_subcommand_from storage' -a format -d 'Format the log directories of a server, so that Apache Kafka or kt server-start can start on them.'

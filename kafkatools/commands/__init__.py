@@ -17,6 +17,7 @@ COMMANDS = {
     "transactions": "transactions",
     "get-offsets": "get_offsets",
     "dump-log": "dump_log",
+    "configs": "configs",
     "storage": "storage",
     "sandbox": "sandbox",
     "server-start": "server_start",

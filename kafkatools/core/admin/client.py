@@ -2,8 +2,9 @@
 
 `AdminClient` holds what every resource needs; the modules beside it (topics, configs, ...) are functions that take one.
 A request for the controller goes to any broker (those of KRaft pass it on), and to the controller itself once one said
-NOT_CONTROLLER; one about partitions goes to their leaders and follows them. It is tried again with back-off until
-default.api.timeout.ms. Nothing is dropped: what has no answer by then has an error of its own.
+NOT_CONTROLLER; with `through_controllers` the bootstrap servers are controllers and no broker is asked (KIP-919). One
+about partitions goes to their leaders and follows them. It is tried again with back-off until default.api.timeout.ms.
+Nothing is dropped: what has no answer by then has an error of its own.
 """
 
 from __future__ import annotations
@@ -30,9 +31,15 @@ from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.net.requests import Answer, Fields, Question, Requester
 from kafkatools.core.net.transport import TransportFactory
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
+from kafkatools.core.protocol.messages import build, response_type
 
 K = TypeVar("K")
 R = TypeVar("R")
+
+# Which nodes DescribeCluster tells of.
+BROKERS = 1
+CONTROLLERS = 2
+_METADATA_VERSION = 12
 
 
 class AdminClient:
@@ -44,6 +51,8 @@ class AdminClient:
         config: Config | Mapping[str, object] | None,
         clock: Clock,
         transport_factory: TransportFactory | None = None,
+        *,
+        through_controllers: bool = False,
     ) -> None:
         given = config if isinstance(config, Config) else Config(config_tables.ADMIN, config, allow_unknown=True)
         self.config = given
@@ -58,6 +67,7 @@ class AdminClient:
         metadata.consider_fresh(clock.now_ms())
         self.client = NetworkClient(given, clock, metadata, transport_factory=transport_factory)
         self._requester = Requester(self.client, clock)
+        self.through_controllers = through_controllers
         self._backoff = ExponentialBackoff(given.retry_backoff_ms, given.retry_backoff_max_ms)
         self.timeout_ms: int = given.default_api_timeout_ms
         # Where requests for the controller go: any broker (None), until one says that it does not pass them on.
@@ -160,7 +170,7 @@ class AdminClient:
 
     def _follow_controller(self, deadline_ms: int) -> None:
         """Send to the controller itself from now on: the brokers do not pass requests on."""
-        self.metadata_of((), deadline_ms)
+        self._learn_nodes(deadline_ms)
         controller = self.client.metadata.cluster.controller
         self.controller = None if controller is None else controller.id
 
@@ -172,7 +182,27 @@ class AdminClient:
     def refresh_cluster(self, timeout_ms: int | None = None) -> None:
         """Make sure that the brokers of the cluster are known by id. Raises KafkaError."""
         if self.client.metadata.cluster.is_bootstrap:
-            self.metadata_of((), self.deadline_ms(timeout_ms))
+            self._learn_nodes(self.deadline_ms(timeout_ms))
+
+    def _learn_nodes(self, deadline_ms: int) -> None:
+        """The nodes and the controller: of Metadata, or of DescribeCluster where the nodes are controllers."""
+        if not self.through_controllers:
+            self.metadata_of((), deadline_ms)
+            return
+        answer = self.ask_all(
+            [Question(None, ApiKey.DESCRIBE_CLUSTER, {"endpoint_type": CONTROLLERS}, 1)], deadline_ms
+        )[0]
+        error = answer.error or error_of(answer.entity.error_code, answer.entity.error_message)
+        if error is not None:
+            raise error
+        nodes = [
+            {"node_id": node.broker_id, "host": node.host, "port": node.port, "rack": node.rack}
+            for node in answer.entity.brokers
+        ]
+        known = {"brokers": nodes, "cluster_id": answer.entity.cluster_id, "topics": ()}
+        known["controller_id"] = answer.entity.controller_id
+        view = build(response_type(ApiKey.METADATA, _METADATA_VERSION), known)
+        self.client.metadata.update(1 << 30, view, False, self.clock.now_ms())
 
     def metadata_of(self, names: Sequence[str] | None, deadline_ms: int) -> Any:
         """A Metadata answer for these topics (None: all), also taken in as the view of the cluster's brokers."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
-from kafkatools.core.errors import UnsupportedVersion
+from kafkatools.core.admin.client import BROKERS, CONTROLLERS, AdminClient, error_of
+from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.core.net.metadata import Node
 from kafkatools.core.protocol.api_versions import ApiKey
-
-_BROKERS = 1
 
 
 class ClusterDescription(NamedTuple):
@@ -22,11 +20,18 @@ class ClusterDescription(NamedTuple):
 
 
 def describe_cluster(admin: AdminClient, *, include_fenced_brokers: bool = False) -> ClusterDescription:
-    """The cluster as a broker sees it; through Metadata where the broker lacks DescribeCluster. Raises KafkaError."""
-    fields = {"endpoint_type": _BROKERS, "include_fenced_brokers": include_fenced_brokers}
+    """The cluster as a broker sees it; through Metadata where the broker lacks DescribeCluster. Raises KafkaError.
+
+    Through controllers it is the controllers that are listed.
+    """
+    endpoint_type = CONTROLLERS if admin.through_controllers else BROKERS
+    fields = {"endpoint_type": endpoint_type, "include_fenced_brokers": include_fenced_brokers}
+    oldest = 2 if include_fenced_brokers else int(admin.through_controllers)
     try:
-        response = admin.ask(ApiKey.DESCRIBE_CLUSTER, fields, check=_error)
+        response = admin.ask(ApiKey.DESCRIBE_CLUSTER, fields, min_version=oldest, check=_error)
     except UnsupportedVersion:
+        if oldest:
+            raise
         return _by_metadata(admin)
     brokers = sorted(response.brokers, key=lambda broker: broker.broker_id)
     return ClusterDescription(
@@ -46,3 +51,15 @@ def _by_metadata(admin: AdminClient) -> ClusterDescription:
     brokers = sorted(response.brokers, key=lambda broker: broker.node_id)
     nodes = tuple(Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in brokers)
     return ClusterDescription(getattr(response, "cluster_id", None), response.controller_id, nodes)
+
+
+def unregister_broker(admin: AdminClient, broker_id: int) -> None:
+    """Forget a broker that is gone for good (KRaft). Raises KafkaError."""
+
+    def once(items: list[int], deadline_ms: int) -> dict[int, KafkaError | bool]:
+        response = admin.ask_controller(ApiKey.UNREGISTER_BROKER, {"broker_id": items[0]}, deadline_ms)
+        return {items[0]: _error(response) or True}
+
+    outcome = admin.retry_items([broker_id], once)[broker_id]
+    if isinstance(outcome, KafkaError):
+        raise outcome

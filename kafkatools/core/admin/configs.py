@@ -144,7 +144,7 @@ def _ask(
     """Ask every broker concerned at the same time; an error of a node is that of all its resources."""
     groups: dict[int | None, list[Resource]] = {}
     for kind, name in resources:
-        is_own = kind in (BROKER, BROKER_LOGGER) and name != ""
+        is_own = kind in (BROKER, BROKER_LOGGER) and name != "" and not admin.through_controllers
         groups.setdefault(int(name) if is_own else None, []).append((kind, name))
     if any(node is not None for node in groups):
         admin.refresh_cluster()
@@ -211,3 +211,16 @@ def _read_altered(entity: Any) -> dict[Resource, KafkaError | bool]:
         (int(result.resource_type), result.resource_name): error_of(result.error_code, result.error_message) or True
         for result in entity.responses
     }
+
+
+def list_config_resources(admin: AdminClient, kind: int) -> list[str]:
+    """The names of the resources of a kind that have a configuration. Brokers before 4.1 know client metrics only.
+
+    Raises KafkaError.
+    """
+    fields = {"resource_types": (kind,)}
+    oldest = 0 if kind == CLIENT_METRICS else 1
+    response = admin.ask(
+        ApiKey.LIST_CONFIG_RESOURCES, fields, min_version=oldest, check=lambda entity: error_of(entity.error_code)
+    )
+    return [each.resource_name for each in response.config_resources]

@@ -101,6 +101,16 @@ def describe_broker(settings: BrokerSettings, name: str, keys: Keys) -> Entries:
     return entries
 
 
+_THROTTLES = frozenset(
+    (
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    )
+)
+_LONG_TYPE = 5
+
+
 def check_broker_id(settings: BrokerSettings, name: str, words: str) -> None:
     """A name that must be this broker's id."""
     if not is_integer(name):
@@ -110,16 +120,17 @@ def check_broker_id(settings: BrokerSettings, name: str, words: str) -> None:
 
 
 def _unknown_entry(settings: BrokerSettings, name: str) -> dict[str, Any]:
-    """A setting that no table has: its value may be a secret."""
+    """A setting that no table has: its value may be a secret, except a throttle's (QuotaConfig.brokerQuotaConfigs)."""
     layers = settings.layers(name)
+    is_throttle = name in _THROTTLES
     return {
         "name": name,
-        "value": None,
-        "read_only": True,
+        "value": layers[0][1] if is_throttle else None,
+        "read_only": not is_throttle,
         "config_source": layers[0][2],
-        "is_sensitive": True,
-        "synonyms": [_synonym(each, None, source) for each, _, source in layers],
-        "config_type": UNKNOWN_TYPE,
+        "is_sensitive": not is_throttle,
+        "synonyms": [_synonym(each, value if is_throttle else None, source) for each, value, source in layers],
+        "config_type": _LONG_TYPE if is_throttle else UNKNOWN_TYPE,
         "documentation": None,
     }
 

@@ -1,0 +1,91 @@
+"""kt configs: what kafka-configs.sh does (kafka.admin.ConfigCommand).
+
+Topics, brokers and their defaults, levels of broker loggers, quotas of users, clients and addresses, SCRAM credentials,
+groups and client metrics subscriptions. Which entities are meant is `entities.py`'s, the actions are `describe.py`'s
+and `alter.py`'s.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.configs.entities import ENTITY_TYPES, entities_of
+from kafkatools.commands.connection import BOOTSTRAP_CONTROLLER, connect_admin
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, ExactlyOne, Option, Refusal, command_config
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Carries out the one action given."""
+    entities = entities_of(args)
+    with connect_admin(console, args) as admin:
+        if args.describe:
+            from kafkatools.commands.configs.describe import describe
+
+            return describe(console, args, admin, entities)
+        from kafkatools.commands.configs.alter import alter
+
+        return alter(console, args, admin, entities)
+
+
+OPTIONS = (
+    Option("--describe", "Show settings."),
+    Option("--alter", "Change settings."),
+    BOOTSTRAP_SERVER,
+    BOOTSTRAP_CONTROLLER,
+    Option(
+        "--entity-type",
+        "What the settings belong to; users and clients may be given together.",
+        value="TYPE",
+        repeatable=True,
+        choices=ENTITY_TYPES,
+    ),
+    Option(
+        "--entity-name", "Its name. With --describe and without a name: all of the type.", value="NAME", repeatable=True
+    ),
+    Option("--entity-default", "The default for all users, clients, brokers or addresses instead of a name."),
+    Option("--topic", "In short for --entity-type topics --entity-name NAME.", value="NAME"),
+    Option("--client", "In short for a client id.", value="NAME"),
+    Option("--client-defaults", "In short for the default of all client ids."),
+    Option("--user", "In short for a user.", value="NAME"),
+    Option("--user-defaults", "In short for the default of all users."),
+    Option("--broker", "In short for a broker.", value="ID"),
+    Option("--broker-defaults", "In short for the default of all brokers."),
+    Option("--broker-logger", "In short for the log levels of a broker.", value="ID"),
+    Option("--ip", "In short for an address.", value="ADDRESS"),
+    Option("--ip-defaults", "In short for the default of all addresses."),
+    Option("--client-metrics", "In short for a client metrics subscription.", value="NAME"),
+    Option("--group", "In short for a group.", value="NAME"),
+    Option("--all", "With --describe: also settings that the entity does not have of its own."),
+    Option(
+        "--add-config",
+        "What to set; brackets around values with commas: cleanup.policy=[compact,delete]. "
+        "A credential: SCRAM-SHA-256=[iterations=8192,password=...].",
+        value="NAME=VALUE,...",
+    ),
+    Option("--add-config-file", "A properties file with what to set.", value="FILE"),
+    Option("--delete-config", "What to remove, so that the default holds again.", value="NAME,..."),
+    command_config(),
+)
+
+COMMAND = Command(
+    "configs",
+    "Show or change settings of topics, brokers, clients, users and groups.",
+    OPTIONS,
+    run,
+    rules=(
+        ExactlyOne(("describe", "alter"), "Command must include exactly one action: --describe, --alter"),
+        Refusal("describe", ("alter", "add-config", "delete-config", "add-config-file")),
+        Refusal("alter", ("all",)),
+    ),
+    missing_bootstrap="Either --bootstrap-server or --bootstrap-controller must be specified.",
+    examples=(
+        "kt configs --describe --topic orders",
+        "kt configs --alter --topic orders --add-config retention.ms=3600000,cleanup.policy=[compact,delete]",
+        "kt configs --alter --broker-defaults --add-config log.retention.ms=86400000",
+        "kt configs --alter --user alice --client app1 --add-config producer_byte_rate=1048576",
+    ),
+)

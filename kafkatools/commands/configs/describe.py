@@ -1,0 +1,269 @@
+"""kt configs --describe: what kafka.admin.ConfigCommand.describeConfig prints, or one JSON object an entity.
+
+An entity that does not exist is named on stderr and the exit status is 1. Quotas are listed in the order of Kafka's
+hash maps, so that the text is the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.commands.configs.entities import (
+    BROKER_LOGGERS,
+    BROKERS,
+    CLIENT_METRICS,
+    CLIENTS,
+    GROUPS,
+    IPS,
+    TOPICS,
+    USERS,
+    Entities,
+    check_topic_name,
+    singular,
+)
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import Args
+from kafkatools.options.patterns import java_hash, java_map_order
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.configs import ConfigEntry
+    from kafkatools.core.admin.quotas import Entity, QuotaComponent
+
+_KIND_WORDS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
+_LARGE = 1e7
+_SMALL = 1e-3
+
+
+def describe(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
+    """Prints the settings of the entities."""
+    if entities.kind in (USERS, CLIENTS, IPS):
+        _describe_quotas(console, args, admin, entities)
+        if CLIENTS not in entities.types and IPS not in entities.types and "" not in entities.names:
+            return _describe_scram(console, args, admin, entities.names)
+        return ExitStatus.OK
+    return _describe_resources(console, args, admin, entities)
+
+
+def resource_type(kind: str) -> int:
+    """The wire's number of an entity type that is a ConfigResource."""
+    from kafkatools.core.admin import configs
+
+    return {
+        TOPICS: configs.TOPIC,
+        BROKERS: configs.BROKER,
+        BROKER_LOGGERS: configs.BROKER_LOGGER,
+        CLIENT_METRICS: configs.CLIENT_METRICS,
+        GROUPS: configs.GROUP,
+    }[kind]
+
+
+def _own_source(kind: str, name: str) -> int | None:
+    """Where an entity's own settings come from; None: everything that the broker says."""
+    from kafkatools.core.admin import configs
+
+    if kind == BROKERS and not name:
+        return configs.DYNAMIC_DEFAULT_BROKER_CONFIG
+    return {
+        TOPICS: configs.TOPIC_CONFIG,
+        BROKERS: configs.DYNAMIC_BROKER_CONFIG,
+        CLIENT_METRICS: configs.CLIENT_METRICS_CONFIG,
+        GROUPS: configs.GROUP_CONFIG,
+    }.get(kind)
+
+
+def _describe_resources(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
+    from kafkatools.core.admin.configs import describe_configs
+
+    kind, name = entities.kind, entities.name
+    if name is None:
+        names = _LISTED[kind](admin)
+    else:
+        if kind == TOPICS:
+            check_topic_name(name)
+        if not args.all and not (kind == BROKERS and name == "") and not _exists(admin, kind, name):
+            console.error(f"The {singular(kind)} '{name}' doesn't exist and doesn't have dynamic config.")
+            return ExitStatus.FAILED
+        names = [name]
+    number = resource_type(kind)
+    found = describe_configs(admin, [(number, each) for each in names], include_synonyms=True)
+    status = ExitStatus.OK
+    for each in names:
+        result = found[number, each]
+        if result.error is not None:
+            console.error(f"{singular(kind)} {each}: {result.error}" if name is None else str(result.error))
+            status = ExitStatus.FAILED
+            continue
+        source = None if args.all else _own_source(kind, each)
+        entries = sorted(
+            (entry for entry in result.entries if source is None or entry.source == source),
+            key=lambda entry: entry.name,
+        )
+        _show_resource(console, args, kind, each, entries)
+    return status
+
+
+def _topics(admin: AdminClient) -> list[str]:
+    from kafkatools.core.admin.topics import list_topics
+
+    return java_map_order(listing.name for listing in list_topics(admin))
+
+
+def _brokers(admin: AdminClient) -> list[str]:
+    from kafkatools.core.admin.cluster import describe_cluster
+
+    return [*(str(node.id) for node in describe_cluster(admin).nodes), ""]
+
+
+def _client_metrics(admin: AdminClient) -> list[str]:
+    from kafkatools.core.admin import configs
+
+    return configs.list_config_resources(admin, configs.CLIENT_METRICS)
+
+
+def _groups(admin: AdminClient) -> list[str]:
+    """The groups that there are, and those that only have a configuration."""
+    from kafkatools.core.admin import configs
+    from kafkatools.core.admin.groups import list_groups
+    from kafkatools.core.errors import UnsupportedVersion
+
+    names = [] if admin.through_controllers else [group.group_id for group in list_groups(admin).groups]
+    with contextlib.suppress(UnsupportedVersion):  # before 4.1 only groups that exist can be found
+        names += configs.list_config_resources(admin, configs.GROUP)
+    return list(dict.fromkeys(names))
+
+
+_LISTED: Mapping[str, Callable[[AdminClient], list[str]]] = {
+    TOPICS: _topics,
+    BROKERS: _brokers,
+    BROKER_LOGGERS: _brokers,
+    CLIENT_METRICS: _client_metrics,
+    GROUPS: _groups,
+}
+
+
+def _exists(admin: AdminClient, kind: str, name: str) -> bool:
+    return name in _LISTED[kind](admin)
+
+
+def _show_resource(console: Console, args: Args, kind: str, name: str, entries: Sequence[ConfigEntry]) -> None:
+    if args.json:
+        rows = [
+            {
+                "name": entry.name,
+                "value": entry.value,
+                "source": entry.source_name,
+                "sensitive": entry.is_sensitive,
+                "read_only": entry.is_read_only,
+                "synonyms": [
+                    {"name": one.name, "value": one.value, "source": one.source_name} for one in entry.synonyms
+                ],
+            }
+            for entry in entries
+        ]
+        _print_json(console, {"entity": {singular(kind): name or None}, "configs": rows})
+        return
+    if kind == BROKERS and not name:
+        console.print(f"Default configs for {kind} in the cluster are:")
+    else:
+        console.print(f"{'All' if args.all else 'Dynamic'} configs for {singular(kind)} {name} are:")
+    for entry in entries:
+        synonyms = ", ".join(f"{one.source_name}:{one.name}={_null(one.value)}" for one in entry.synonyms)
+        sensitive = str(entry.is_sensitive).lower()
+        console.print(f"  {entry.name}={_null(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}")
+
+
+def _null(value: str | None) -> str:
+    return "null" if value is None else value
+
+
+def _print_json(console: Console, row: Mapping[str, Any]) -> None:
+    from kafkatools.output import json_line
+
+    console.print(json_line(row))
+
+
+def quota_kind(entity_type: str) -> str:
+    """`users` -> `user`, as the quota APIs call it."""
+    return {USERS: "user", CLIENTS: "client-id", IPS: "ip"}[entity_type]
+
+
+def quota_filter(entities: Entities) -> list[QuotaComponent]:
+    """The filter that takes exactly the entities of a command line."""
+    from kafkatools.core.admin.quotas import QuotaComponent
+
+    names: list[str | None] = [*entities.names, *[None] * (len(entities.types) - len(entities.names))]
+    return [QuotaComponent(quota_kind(kind), name) for kind, name in zip(entities.types, names, strict=True)]
+
+
+def _describe_quotas(console: Console, args: Args, admin: AdminClient, entities: Entities) -> None:
+    from kafkatools.core.admin.quotas import describe_client_quotas
+
+    found = {each.entity: each.values for each in describe_client_quotas(admin, quota_filter(entities))}
+    for entity in java_map_order(found, max(1, len(found)), _entity_hash):
+        values = found[entity]
+        if args.json:
+            _print_json(console, {"entity": dict(entity), "quotas": dict(sorted(values.items()))})
+            continue
+        order = java_map_order(values, max(1, len(values)))
+        shown = ", ".join(f"{key}={java_double(values[key])}" for key in order)
+        console.print(f"Quota configs for {_entity_words(entity)} are {shown}")
+
+
+def _entity_hash(entity: Entity) -> int:
+    """ClientQuotaEntity.hashCode: Objects.hash of the hash of its map."""
+    of_map = sum(java_hash(kind) ^ (0 if name is None else java_hash(name)) for kind, name in entity)
+    return (31 + of_map) & 0xFFFFFFFF
+
+
+def _entity_words(entity: Entity) -> str:
+    names = dict(entity)
+    return ", ".join(
+        f"the default {words}" if names[kind] is None else f"{words} '{names[kind]}'"
+        for kind, words in _KIND_WORDS.items()
+        if kind in names
+    )
+
+
+def java_double(value: float) -> str:
+    """A number as Java's Double.toString writes it: 1024.0, 1.048576E7."""
+    if math.isnan(value) or math.isinf(value):
+        return "NaN" if math.isnan(value) else ("-" if value < 0 else "") + "Infinity"
+    if value == 0 or _SMALL <= abs(value) < _LARGE:
+        from decimal import Decimal
+
+        text = format(Decimal(repr(value)), "f")
+        return text if "." in text else text + ".0"
+    sign, digits, exponent = _decimal(value)
+    mantissa = digits[0] + "." + (digits[1:] or "0")
+    return f"{sign}{mantissa}E{exponent}"
+
+
+def _decimal(value: float) -> tuple[str, str, int]:
+    """Sign, significant digits and decimal exponent of the first one."""
+    from decimal import Decimal
+
+    parts = Decimal(repr(value)).normalize().as_tuple()
+    digits = "".join(map(str, parts.digits))
+    return "-" if parts.sign else "", digits, int(parts.exponent) + len(digits) - 1
+
+
+def _describe_scram(console: Console, args: Args, admin: AdminClient, users: Sequence[str]) -> ExitStatus:
+    from kafkatools.core.admin.scram import describe_user_scram_credentials
+
+    status = ExitStatus.OK
+    for found in describe_user_scram_credentials(admin, users):
+        if found.error is not None:
+            status = ExitStatus.FAILED
+            console.error(f"Error retrieving SCRAM credential configs for user-principal '{found.user}': {found.error}")
+        elif args.json:
+            scram = {mechanism: {"iterations": count} for mechanism, count in found.iterations.items()}
+            _print_json(console, {"entity": {"user": found.user}, "scram": scram})
+        else:
+            shown = ", ".join(f"{mechanism}=iterations={count}" for mechanism, count in found.iterations.items())
+            console.print(f"SCRAM credential configs for user-principal '{found.user}' are {shown}")
+    return status

@@ -1,0 +1,177 @@
+"""What a command line of kt configs is about: its entities, and the checks on them in the order and words of
+kafka.admin.ConfigCommand.ConfigCommandOptions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kafkatools.commands.connection import BOTH
+from kafkatools.exit_status import UsageError
+from kafkatools.options import Args, java_int
+
+TOPICS = "topics"
+CLIENTS = "clients"
+USERS = "users"
+BROKERS = "brokers"
+IPS = "ips"
+CLIENT_METRICS = "client-metrics"
+GROUPS = "groups"
+BROKER_LOGGERS = "broker-loggers"
+
+ENTITY_TYPES = (TOPICS, CLIENTS, USERS, BROKERS, IPS, CLIENT_METRICS, GROUPS, BROKER_LOGGERS)
+"""In the order of Kafka's message."""
+
+ENTITY_FLAGS = {
+    "topic": TOPICS,
+    "client": CLIENTS,
+    "user": USERS,
+    "broker": BROKERS,
+    "broker-logger": BROKER_LOGGERS,
+    "ip": IPS,
+    "client-metrics": CLIENT_METRICS,
+    "group": GROUPS,
+}
+"""Short forms with a name, in the order in which Kafka takes them."""
+
+DEFAULT_FLAGS = {"client-defaults": CLIENTS, "user-defaults": USERS, "broker-defaults": BROKERS, "ip-defaults": IPS}
+_WITH_DEFAULTS = (USERS, CLIENTS, BROKERS, IPS)
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_MAX_TOPIC_NAME = 249
+
+
+class Entities(NamedTuple):
+    """Types and names in their order; a name may be missing at the end (all of that type), "" is the default one."""
+
+    types: tuple[str, ...]
+    names: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """The first type: what decides how the command is carried out."""
+        return self.types[0]
+
+    @property
+    def name(self) -> str | None:
+        """The first name."""
+        return self.names[0] if self.names else None
+
+
+def singular(entity_type: str) -> str:
+    """`topics` -> `topic`, `client-metrics` -> `client-metric`, as Kafka's messages say it."""
+    return entity_type[:-1]
+
+
+def entities_of(args: Args) -> Entities:
+    """The entities of a command line, checked. Raises UsageError in Kafka's words."""
+    flags = [(flag, kind) for flag, kind in (ENTITY_FLAGS | DEFAULT_FLAGS).items() if args.given(flag)]
+    given = iter(args.entity_name)
+    names = [
+        next(given) if option == "entity-name" else ""
+        for option in args.given_names()
+        if option in ("entity-name", "entity-default")
+    ]
+    names += ["" if flag in DEFAULT_FLAGS else getattr(args, flag.replace("-", "_")) for flag, _ in flags]
+    entities = Entities((*args.entity_type, *(kind for _, kind in flags)), tuple(names))
+    _check_types(entities.types)
+    if flags and any(args.given(name) for name in ("entity-name", "entity-type", "entity-default")):
+        raise UsageError("--entity-{type,name,default} should not be used in conjunction with specific entity flags")
+    if args.bootstrap_server is not None and args.bootstrap_controller is not None:
+        raise UsageError(BOTH)
+    _check_names(args, entities)
+    if args.describe:
+        _check_describe(args, entities)
+    else:
+        _check_alter(args, entities)
+    if len(entities.names) > len(entities.types):
+        raise UsageError("More entity names specified than entity types")
+    return entities
+
+
+def _check_types(types: Sequence[str]) -> None:
+    twice = [kind for position, kind in enumerate(types) if kind in types[:position]]
+    if twice:
+        raise UsageError(f"Duplicate entity type(s) specified: {','.join(twice)}")
+    for kind in types:
+        if kind not in ENTITY_TYPES:
+            raise UsageError(
+                f"Invalid entity type {kind}, the entity type must be one of {', '.join(ENTITY_TYPES)} "
+                "with a --bootstrap-server or --bootstrap-controller argument"
+            )
+    if not types:
+        raise UsageError("At least one entity type must be specified")
+    if len(types) > 1 and set(types) != {USERS, CLIENTS}:
+        raise UsageError(f"Only '{USERS}' and '{CLIENTS}' entity types may be specified together")
+
+
+def _check_names(args: Args, entities: Entities) -> None:
+    named = [name for name in entities.names if name]
+    if named and (BROKERS in entities.types or BROKER_LOGGERS in entities.types):
+        for name in named:
+            _check_broker_id(entities.kind, name)
+    if named and IPS in entities.types:
+        for name in named:
+            _check_address(entities.kind, name)
+
+
+def _check_broker_id(kind: str, name: str) -> None:
+    try:
+        java_int(name)
+    except ValueError:
+        raise UsageError(f"The entity name for {kind} must be a valid integer broker id, but it is: {name}") from None
+
+
+def _check_address(kind: str, name: str) -> None:
+    from kafkatools.core.errors import NameResolutionFailed
+    from kafkatools.core.net.addresses import resolve
+
+    try:
+        resolve(name, 0)
+    except NameResolutionFailed:
+        raise UsageError(
+            f"The entity name for {kind} must be a valid IP or resolvable host, but it is: {name}"
+        ) from None
+
+
+def _check_describe(args: Args, entities: Entities) -> None:
+    kinds = ",".join(entities.types)
+    if args.entity_default and not any(kind in _WITH_DEFAULTS for kind in entities.types):
+        raise UsageError(f"--entity-default must not be specified with --describe of {kinds}")
+    if BROKER_LOGGERS in entities.types and not any(entities.names):
+        raise UsageError(f"An entity name must be specified with --describe of {kinds}")
+
+
+def _check_alter(args: Args, entities: Entities) -> None:
+    kinds = ",".join(entities.types)
+    if any(kind in _WITH_DEFAULTS for kind in entities.types):
+        if not entities.names:
+            raise UsageError(
+                "An entity-name or default entity must be specified with --alter of users, clients, brokers or ips"
+            )
+    elif not any(entities.names):
+        raise UsageError(f"An entity name must be specified with --alter of {kinds}")
+    if args.given("add-config") and args.given("add-config-file"):
+        raise UsageError("Only one of --add-config or --add-config-file must be specified")
+    if not any(args.given(name) for name in ("add-config", "add-config-file", "delete-config")):
+        raise UsageError(
+            "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
+        )
+    if len(entities.types) != len(entities.names):
+        raise UsageError("An entity name must be specified for every entity type")
+
+
+def check_topic_name(name: str) -> None:
+    """Topic.validate of the clients, with its messages. Raises UsageError."""
+    prefix = "Topic name is invalid: "
+    if not name:
+        raise UsageError(prefix + "the empty string is not allowed")
+    if name in (".", ".."):
+        raise UsageError(f"{prefix}'{name}' is not allowed")
+    if len(name) > _MAX_TOPIC_NAME:
+        raise UsageError(f"{prefix}the length of '{name}' is longer than the max allowed length {_MAX_TOPIC_NAME}")
+    if not _TOPIC_NAME.fullmatch(name):
+        raise UsageError(
+            f"{prefix}'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+        )

@@ -1,0 +1,29 @@
+"""How the commands for administrators reach the cluster: brokers or, with --bootstrap-controller, controllers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import UsageError
+from kafkatools.options import Args, Option, client_settings
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+
+BOOTSTRAP_CONTROLLER = Option(
+    "--bootstrap-controller", "Controllers to start from, instead of brokers.", value="HOST:PORT,..."
+)
+BOTH = "Only one of --bootstrap-server or --bootstrap-controller can be specified"
+
+
+def connect_admin(console: Console, args: Args, *file_options: str) -> AdminClient:
+    """The client of a command line; `file_options`: options that may name the properties file, the first given wins."""
+    file_option = next((name for name in file_options if args.given(name)), "command_config")
+    settings = client_settings(args, file_option)
+    if args.bootstrap_controller is not None and args.bootstrap_server is not None:
+        raise UsageError(BOTH)
+    servers = args.bootstrap_controller or console.connect(args)
+    from kafkatools.core.admin.client import AdminClient
+
+    return AdminClient(servers, settings, console.clock, through_controllers=args.bootstrap_controller is not None)

@@ -1,0 +1,90 @@
+"""Quotas of users, client ids and addresses (KafkaAdminClient.describeClientQuotas and alterClientQuotas, KIP-546).
+
+An entity is a mapping of a kind of client (USER, CLIENT_ID, IP) to its name; None is the kind's default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.protocol.api_versions import ApiKey
+
+USER = "user"
+CLIENT_ID = "client-id"
+IP = "ip"
+
+# How a component of a filter is matched (DescribeClientQuotasRequest).
+_EXACT = 0
+_DEFAULT = 1
+_ANY = 2
+
+Entity = tuple[tuple[str, str | None], ...]
+
+
+class QuotaComponent(NamedTuple):
+    """One part of a filter: entities of this kind with this name, the default one (""), or any (None)."""
+
+    kind: str
+    name: str | None = None
+
+
+class EntityQuotas(NamedTuple):
+    """The quotas of an entity, both in the broker's order."""
+
+    entity: Entity
+    values: Mapping[str, float]
+
+
+def describe_client_quotas(
+    admin: AdminClient, components: Sequence[QuotaComponent], *, strict: bool = True
+) -> list[EntityQuotas]:
+    """The entities that the filter fits; strict: those of no other kinds. Raises KafkaError."""
+    fields = {
+        "components": [
+            {"entity_type": each.kind, "match_type": _match_type(each.name), "match": each.name or None}
+            for each in components
+        ],
+        "strict": strict,
+    }
+    response = admin.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, fields, check=_error)
+    return [
+        EntityQuotas(_entity(entry), {value.key: float(value.value) for value in entry.values})
+        for entry in response.entries or ()
+    ]
+
+
+def _match_type(name: str | None) -> int:
+    if name is None:
+        return _ANY
+    return _EXACT if name else _DEFAULT
+
+
+def _error(response: Any) -> KafkaError | None:
+    return error_of(response.error_code, response.error_message)
+
+
+def _entity(entry: Any) -> Entity:
+    return tuple((part.entity_type, part.entity_name) for part in entry.entity)
+
+
+def alter_client_quotas(admin: AdminClient, entity: Entity, changes: Mapping[str, float | None]) -> None:
+    """Set quotas of an entity, or remove those with None: all or nothing. Raises KafkaError."""
+    entry = {
+        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
+        "ops": [
+            {"key": key, "value": 0.0 if value is None else value, "remove": value is None}
+            for key, value in changes.items()
+        ],
+    }
+
+    def once(items: list[Entity], deadline_ms: int) -> dict[Entity, KafkaError | bool]:
+        fields = {"entries": [entry], "validate_only": False}
+        response = admin.ask_controller(ApiKey.ALTER_CLIENT_QUOTAS, fields, deadline_ms)
+        return {items[0]: next((problem for each in response.entries if (problem := _error(each))), True)}
+
+    outcome = admin.retry_items([entity], once)[entity]
+    if isinstance(outcome, KafkaError):
+        raise outcome

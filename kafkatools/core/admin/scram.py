@@ -1,0 +1,88 @@
+"""SCRAM credentials of users (KafkaAdminClient.describeUserScramCredentials and alterUserScramCredentials, KIP-554).
+
+A password is salted here (RFC 5802) and never sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.errors import KafkaError, ResourceNotFound
+from kafkatools.core.protocol.api_versions import ApiKey
+
+MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
+"""Name -> number on the wire and hash."""
+DEFAULT_ITERATIONS = 4096
+MIN_ITERATIONS = 4096
+_SALT_BYTES = 32
+_NAMES = {number: name for name, (number, _) in MECHANISMS.items()}
+
+
+class ScramCredentials(NamedTuple):
+    """The mechanisms a user has a credential for, with their iterations; or the error in their place."""
+
+    user: str
+    iterations: dict[str, int]
+    error: KafkaError | None = None
+
+
+class ScramUpsertion(NamedTuple):
+    """A credential to set."""
+
+    mechanism: str
+    iterations: int
+    password: str
+
+
+def describe_user_scram_credentials(admin: AdminClient, users: Sequence[str]) -> list[ScramCredentials]:
+    """Those of the users that have any, of all users when none is named; in the broker's order. Raises KafkaError."""
+    fields = {"users": [{"name": user} for user in users] or None}
+    response = admin.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, fields, check=_error)
+    found = [_credentials(result) for result in response.results]
+    return [each for each in found if not isinstance(each.error, ResourceNotFound)]
+
+
+def _error(response: Any) -> KafkaError | None:
+    return error_of(response.error_code, response.error_message)
+
+
+def _credentials(result: Any) -> ScramCredentials:
+    infos = sorted((int(info.mechanism), int(info.iterations)) for info in result.credential_infos)
+    iterations = {_NAMES.get(mechanism, "UNKNOWN"): count for mechanism, count in infos}
+    return ScramCredentials(result.user, iterations, _error(result))
+
+
+def alter_user_scram_credentials(
+    admin: AdminClient, user: str, upsertions: Sequence[ScramUpsertion] = (), deletions: Sequence[str] = ()
+) -> None:
+    """Set and remove credentials of one user. A request takes a user once, so each change is one. Raises KafkaError."""
+    for mechanism in deletions:
+        _alter(admin, user, {"deletions": [{"name": user, "mechanism": MECHANISMS[mechanism][0]}], "upsertions": ()})
+    for upsertion in upsertions:
+        _alter(admin, user, {"deletions": (), "upsertions": [_salted(user, upsertion)]})
+
+
+def _salted(user: str, upsertion: ScramUpsertion) -> dict[str, Any]:
+    number, digest = MECHANISMS[upsertion.mechanism]
+    salt = secrets.token_bytes(_SALT_BYTES)
+    return {
+        "name": user,
+        "mechanism": number,
+        "iterations": upsertion.iterations,
+        "salt": salt,
+        "salted_password": hashlib.pbkdf2_hmac(digest, upsertion.password.encode(), salt, upsertion.iterations),
+    }
+
+
+def _alter(admin: AdminClient, user: str, fields: dict[str, Any]) -> None:
+    def once(items: list[str], deadline_ms: int) -> dict[str, KafkaError | bool]:
+        response = admin.ask_controller(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, fields, deadline_ms)
+        return {each.user: _error(each) or True for each in response.results}
+
+    outcome = admin.retry_items([user], once)[user]
+    if isinstance(outcome, KafkaError):
+        raise outcome
