@@ -1,4 +1,85 @@
-"""kafkatools: Apache Kafka's bin/ without the JVM."""
+"""kafkatools: Apache Kafka's bin/ without the JVM, and its clients for Python.
+
+    import kafkatools
+
+    with kafkatools.Producer(bootstrap_servers="localhost:9092") as producer:
+        producer.send("topic", b"value").result()
+
+`Producer`, `Consumer`, `Admin`, and `EmbeddedBroker`, a broker for tests; exceptions are in `kafkatools.errors`. The
+guide is docs/python.md. What is exported here is loaded on first use.
+"""
+
+TYPE_CHECKING = False  # as typing's, whose import would be most of this one's time
+
+if TYPE_CHECKING:
+    from kafkatools import errors as errors
+    from kafkatools.core.admin.admin import Admin as Admin
+    from kafkatools.core.admin.configs import ConfigChange as ConfigChange
+    from kafkatools.core.admin.topics import NewPartitions as NewPartitions
+    from kafkatools.core.admin.topics import NewTopic as NewTopic
+    from kafkatools.core.broker.embedded import EmbeddedBroker as EmbeddedBroker
+    from kafkatools.core.consumer.consumer import Consumer as Consumer
+    from kafkatools.core.consumer.consumer_records import ConsumerRecord as ConsumerRecord
+    from kafkatools.core.consumer.consumer_records import ConsumerRecords as ConsumerRecords
+    from kafkatools.core.consumer.group_subscription import RebalanceListener as RebalanceListener
+    from kafkatools.core.consumer.group_subscription import SubscriptionPattern as SubscriptionPattern
+    from kafkatools.core.errors import KafkaError as KafkaError
+    from kafkatools.core.group.metadata import ConsumerGroupMetadata as ConsumerGroupMetadata
+    from kafkatools.core.group.metadata import OffsetAndMetadata as OffsetAndMetadata
+    from kafkatools.core.producer.futures import ColumnsFuture as ColumnsFuture
+    from kafkatools.core.producer.futures import RecordFuture as RecordFuture
+    from kafkatools.core.producer.futures import RecordMetadata as RecordMetadata
+    from kafkatools.core.producer.producer import Producer as Producer
+    from kafkatools.core.producer.producer_record import ProducerRecord as ProducerRecord
+    from kafkatools.core.records.columns import RecordColumns as RecordColumns
+    from kafkatools.core.records.columns import RowColumns as RowColumns
+    from kafkatools.core.topic_partition import TopicPartition as TopicPartition
 
 __version__ = "0.1.0"
 """The one place of the version: pyproject.toml, `kt --version` and what clients tell brokers take it from here."""
+
+_EXPORTS = {
+    "Admin": "core.admin.admin",
+    "ColumnsFuture": "core.producer.futures",
+    "ConfigChange": "core.admin.configs",
+    "Consumer": "core.consumer.consumer",
+    "ConsumerGroupMetadata": "core.group.metadata",
+    "ConsumerRecord": "core.consumer.consumer_records",
+    "ConsumerRecords": "core.consumer.consumer_records",
+    "EmbeddedBroker": "core.broker.embedded",
+    "KafkaError": "core.errors",
+    "NewPartitions": "core.admin.topics",
+    "NewTopic": "core.admin.topics",
+    "OffsetAndMetadata": "core.group.metadata",
+    "Producer": "core.producer.producer",
+    "ProducerRecord": "core.producer.producer_record",
+    "RebalanceListener": "core.consumer.group_subscription",
+    "RecordColumns": "core.records.columns",
+    "RecordFuture": "core.producer.futures",
+    "RecordMetadata": "core.producer.futures",
+    "RowColumns": "core.records.columns",
+    "SubscriptionPattern": "core.consumer.group_subscription",
+    "TopicPartition": "core.topic_partition",
+}
+
+__all__ = [*_EXPORTS, "errors"]  # noqa: PLE0604
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Loads what is exported when it is first asked for, so that `kt` does not pay for it."""
+        import importlib
+
+        if name == "errors":
+            return importlib.import_module("kafkatools.errors")
+        module = _EXPORTS.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -13,10 +13,13 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.run_files import read_run_file
 from kafkatools.core.errors import KafkaError
+
+if TYPE_CHECKING:
+    import subprocess
 
 DEFAULT_PORT = 29092
 DEFAULT_IDLE_MS = 30 * 60_000
@@ -41,12 +44,17 @@ class SandboxInfo:
 
 @dataclass(frozen=True, slots=True)
 class SandboxOptions:
-    """How to start one. Port 0 takes a free one; None the usual one, or a free one if that is taken."""
+    """How to start one. Port 0 takes a free one; None the usual one, or a free one if that is taken.
+
+    `parent`: the process without which it is not to live; `remove`: a directory that it removes in the end.
+    """
 
     port: int | None = None
     directory: str | None = None
     settings: Mapping[str, str] | None = None
     idle_ms: int = DEFAULT_IDLE_MS
+    parent: int | None = None
+    remove: str | None = None
 
 
 def folder(home: str) -> str:
@@ -79,7 +87,8 @@ def ensure_started(
         running = status(home)
         if running is not None:
             return running
-        started = _spawn(home, options or SandboxOptions())
+        process, started = spawn(home, options or SandboxOptions())
+        process.returncode = 0  # it lives on without us: nobody is to wait for it
     finally:
         os.close(lock)
     if announce is not None:
@@ -87,8 +96,9 @@ def ensure_started(
     return started
 
 
-def _spawn(home: str, options: SandboxOptions) -> SandboxInfo:
-    """Start the process and wait for the line in which it says that it listens, or why it does not."""
+def spawn(home: str, options: SandboxOptions) -> tuple[subprocess.Popen[bytes], SandboxInfo]:
+    """Start the process and wait for the line in which it says that it listens. Raises SandboxError with the reason
+    when it does not."""
     import subprocess
     import sys
 
@@ -98,6 +108,8 @@ def _spawn(home: str, options: SandboxOptions) -> SandboxInfo:
         "directory": os.path.abspath(options.directory or os.path.join(folder(home), "data")),
         "settings": dict(options.settings or {}),
         "idle_ms": options.idle_ms,
+        "parent": options.parent,
+        "remove": options.remove,
     }
     log_path = os.path.join(folder(home), "sandbox.log")
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -123,8 +135,7 @@ def _spawn(home: str, options: SandboxOptions) -> SandboxInfo:
     if "error" in answer:
         process.wait()
         raise SandboxError(f"the sandbox did not start: {answer['error']}")
-    process.returncode = 0  # it lives on without us: nobody is to wait for it
-    return _info(answer, started=True)
+    return process, _info(answer, started=True)
 
 
 def stop(home: str, sleep_ms: Callable[[int], None]) -> SandboxInfo | None:

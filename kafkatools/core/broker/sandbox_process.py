@@ -1,7 +1,7 @@
 """The process of the sandbox: `python -m kafkatools.core.broker.sandbox_process '<json>'`, started by sandbox.py only.
 
 It says on stdout, in one line of JSON, where it listens or why it does not, and then nothing more there. It ends on
-SIGTERM, or when no request came for the idle time.
+SIGTERM, when no request came for the idle time, or within a second of its parent, if it is to.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import errno
 import gc
 import json
 import os
+import shutil
 import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -51,18 +52,22 @@ def main(request: Mapping[str, Any], clock: Clock) -> None:
     signal.signal(signal.SIGINT, lambda *_: node.request_stop())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     _answer(info)
-    serve(node, clock, request["idle_ms"])
+    serve(node, clock, request["idle_ms"], request.get("parent"))
     node.close()
     run_file.remove()
+    if request.get("remove") is not None:
+        shutil.rmtree(request["remove"], ignore_errors=True)
 
 
-def serve(node: Node, clock: Clock, idle_ms: int) -> None:
-    """Serve until stopped or idle for so long; 0 never is."""
+def serve(node: Node, clock: Clock, idle_ms: int, parent: int | None = None) -> None:
+    """Serve until stopped, idle for so long (0 never is), or left by the parent: whoever loses it gets another one."""
     gc.freeze()  # what is loaded by now stays: the collector need not look at it again
     node.listener.last_request_ms = clock.now_ms()
     while not node.is_stopping:
         node.run_once(IDLE_CHECK_MS)
         if idle_ms and clock.now_ms() - node.listener.last_request_ms > idle_ms:
+            node.request_stop()
+        if parent is not None and os.getppid() != parent:
             node.request_stop()
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafkatools.core.config import Config, Table
+from kafkatools.core import config as tables
+from kafkatools.core.config import Config, Password, Table, to_text
 from kafkatools.core.errors import ConfigError
 
 Settings = Config | Mapping[str, object]
@@ -56,3 +57,11 @@ def _dotted(table: Table, keyword: str) -> str:
     if name is None:
         raise table.unknown(keyword.replace("_", "."))
     return name
+
+
+def settings_text(label: str, given: Mapping[str, object] | None, keywords: Mapping[str, object]) -> dict[str, str]:
+    """The settings of a table, checked, as text for another process. Raises ConfigError."""
+    table: Table = getattr(tables, label.upper())
+    config = config_of(table, given, keywords)
+    values = {name: value.value if isinstance(value, Password) else value for name, value in config.given().items()}
+    return {name: to_text(value) or "" for name, value in values.items()} | config.prefixed

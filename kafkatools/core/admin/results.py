@@ -1,0 +1,54 @@
+"""From results with an error of their own each to values or one exception (the rule is Admin's)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafkatools.core.errors import KafkaError, PartialFailure
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.group_offsets import AlteredOffsets
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+def settled(found: Mapping[K, Any]) -> dict[K, Any]:
+    """The results by item, when there is no error among them: neither in place of a result nor in its `error`.
+
+    Raises the error of the only item, or PartialFailure.
+    """
+    errors = {item: error for item, result in found.items() if (error := _error(result)) is not None}
+    if not errors:
+        return dict(found)
+    if len(found) == 1:
+        raise next(iter(errors.values()))
+    raise _failure({item: result for item, result in found.items() if item not in errors}, errors, len(found))
+
+
+def complete(result: T, errors: Mapping[Any, KafkaError]) -> T:
+    """A result, when it is all there is. Raises PartialFailure with it when something could not be told."""
+    if not errors:
+        return result
+    raise _failure(result, errors, None)
+
+
+def settle_altered(found: AlteredOffsets, wanted: Collection[Any]) -> None:
+    """Nothing, when all offsets were changed. Raises the error of the group or of the only partition, else
+    PartialFailure."""
+    if found.error is not None:
+        raise found.error
+    settled({part: found.errors.get(part) for part in wanted})
+
+
+def _error(result: Any) -> KafkaError | None:
+    error = result if isinstance(result, KafkaError) else getattr(result, "error", None)
+    return error if isinstance(error, KafkaError) else None
+
+
+def _failure(result: Any, errors: Mapping[Any, KafkaError], count: int | None) -> PartialFailure:
+    item, error = next(iter(errors.items()))
+    of_all = "" if count is None else f" of {count}"
+    name = "-".join(map(str, item)) if isinstance(item, tuple) else item
+    return PartialFailure(f"{len(errors)}{of_all} failed, the first ({name}) with: {error}", result, errors)

@@ -1,0 +1,15 @@
+"""Every exception of kafkatools, for `except`: `kafkatools.errors.TopicAlreadyExists`, `kafkatools.KafkaError` for all.
+
+A class for each error of Kafka's protocol, named after it, and those that arise on this side only (`ConfigError`,
+`Timeout`, `SerializationError`, `PartialFailure`, ...). An error has `code` (-1 without a wire code), `name` (Kafka's),
+`message`, and `retriable`: whether the same call may succeed later.
+"""
+
+from kafkatools.core.broker.sandbox import SandboxError as SandboxError
+from kafkatools.core.consumer.ends import EndUnreachable as EndUnreachable
+from kafkatools.core.consumer.errors import CorruptBatch as CorruptBatch
+from kafkatools.core.consumer.errors import FetchFailed as FetchFailed
+from kafkatools.core.consumer.errors import FetchOffsetOutOfRange as FetchOffsetOutOfRange
+from kafkatools.core.consumer.errors import RetriableCommitFailed as RetriableCommitFailed
+from kafkatools.core.consumer.poison import RecordDeserializationError as RecordDeserializationError
+from kafkatools.core.errors import *  # noqa: F403
