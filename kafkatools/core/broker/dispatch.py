@@ -93,6 +93,10 @@ APIS: dict[int, Api] = {
         Api(69, "consumer_group_describe", 0, 1, 0),
         Api(74, "list_config_resources", 0, 1, 0),
         Api(75, "describe_topic_partitions", 0, 0, 0),
+        Api(76, "share_group_heartbeat", 1, 1, 0),
+        Api(77, "share_group_describe", 1, 1, 0),
+        Api(78, "share_fetch", 1, 2, 0),
+        Api(79, "share_acknowledge", 1, 2, 0),
     )
 }
 

@@ -65,12 +65,14 @@ from kafkatools.core.log.log_manager import LogManager
 from kafkatools.core.protocol import uuids
 
 if TYPE_CHECKING:
+    from kafkatools.core.broker.share_partition_manager import SharePartitionManager
     from kafkatools.core.broker.transaction_coordinator.coordinator import TransactionCoordinator
 
 MAX_POLL_MS = 1000
 HOUSEKEEPING_MS = 1000
 FIRST_RETENTION_MS = 30_000
 TRANSACTION_TOPIC = "__transaction_state"
+SHARE_STATE_TOPIC = "__share_group_state"
 LONG_MAX = 2**63 - 1
 AUTHORIZATION_ERRORS: dict[int, type[KafkaError]] = {
     acls.TOPIC: TopicAuthorizationFailed,
@@ -112,6 +114,7 @@ class Node:
         self.cleaner: LogCleaner | None = None
         self.producer_ids: ProducerIds
         self._transactions: TransactionCoordinator | None = None
+        self._share_partitions: SharePartitionManager | None = None
         self.listener: Listener
 
     # -- start -----------------------------------------------------------------------------------------------------
@@ -225,6 +228,8 @@ class Node:
         note_topics(self, delta)
         if delta.removed_topics:
             note_deleted_topics(self, delta)
+            if self._share_partitions is not None or SHARE_STATE_TOPIC in self.controller.image.topics:
+                self.share_partitions.note_deleted_topics(delta)
             if self._transactions is not None and any(
                 t.name == TRANSACTION_TOPIC for t in delta.removed_topics.values()
             ):
@@ -240,9 +245,18 @@ class Node:
 
         made = self._transactions = open_transactions(self)
         config = self.config
-        self._every(config.transaction_abort_timed_out_transaction_cleanup_interval_ms, made.abort_timed_out)
-        self._every(config.transaction_remove_expired_transaction_cleanup_interval_ms, made.expire_ids)
+        self.every(config.transaction_abort_timed_out_transaction_cleanup_interval_ms, made.abort_timed_out)
+        self.every(config.transaction_remove_expired_transaction_cleanup_interval_ms, made.expire_ids)
         return made
+
+    @property
+    def share_partitions(self) -> SharePartitionManager:
+        """What share groups have under way; made when first asked for."""
+        if self._share_partitions is None:
+            from kafkatools.core.broker.share_partition_manager import SharePartitionManager
+
+            self._share_partitions = SharePartitionManager(self)
+        return self._share_partitions
 
     def _bootstrap_records(self) -> list[Any]:
         path = f"{self.log_directory}/{BOOTSTRAP_CHECKPOINT}"
@@ -272,25 +286,27 @@ class Node:
     # -- periodic work ---------------------------------------------------------------------------------------------
     def _schedule_housekeeping(self) -> None:
         config = self.config
-        self._every(HOUSEKEEPING_MS, lambda: self.logs.tasks.run_due(self.clock.wall_ms()))
-        self._every(HOUSEKEEPING_MS, self.controller.maybe_snapshot)
+        self.every(HOUSEKEEPING_MS, lambda: self.logs.tasks.run_due(self.clock.wall_ms()))
+        self.every(HOUSEKEEPING_MS, self.controller.maybe_snapshot)
         interval = config.log_retention_check_interval_ms
-        self._every(interval, self._retention, min(interval, FIRST_RETENTION_MS))
-        self._every(config.offsets_retention_check_interval_ms, lambda: expire_offsets(self))
-        self._every(config.log_flush_offset_checkpoint_interval_ms, self.logs.checkpoint_recovery_points)
-        self._every(config.log_flush_start_offset_checkpoint_interval_ms, self.logs.checkpoint_start_offsets)
-        self._every(config.replica_high_watermark_checkpoint_interval_ms, self.logs.checkpoint_high_watermarks)
+        self.every(interval, self._retention, min(interval, FIRST_RETENTION_MS))
+        self.every(config.offsets_retention_check_interval_ms, lambda: expire_offsets(self))
+        self.every(config.log_flush_offset_checkpoint_interval_ms, self.logs.checkpoint_recovery_points)
+        self.every(config.log_flush_start_offset_checkpoint_interval_ms, self.logs.checkpoint_start_offsets)
+        self.every(config.replica_high_watermark_checkpoint_interval_ms, self.logs.checkpoint_high_watermarks)
         if self.cleaner is not None:
-            self._every(max(1, config.log_cleaner_backoff_ms), self.cleaner.check)
+            self.every(max(1, config.log_cleaner_backoff_ms), self.cleaner.check)
         interval = config.producer_id_expiration_check_interval_ms
-        self._every(interval, lambda: self.logs.remove_expired_producers(self.clock.wall_ms()))
+        self.every(interval, lambda: self.logs.remove_expired_producers(self.clock.wall_ms()))
         if config.log_flush_scheduler_interval_ms < LONG_MAX:
-            self._every(config.log_flush_scheduler_interval_ms, lambda: self.logs.flush_due(self.clock.wall_ms()))
+            self.every(config.log_flush_scheduler_interval_ms, lambda: self.logs.flush_due(self.clock.wall_ms()))
 
     def _retention(self) -> None:
         self.logs.cleanup(self.clock.wall_ms())
 
-    def _every(self, interval_ms: int, work: Callable[[], object], first_ms: int | None = None) -> None:
+    def every(self, interval_ms: int, work: Callable[[], object], first_ms: int | None = None) -> None:
+        """Do the work again and again; what fails is reported."""
+
         def run(now_ms: int) -> None:
             try:
                 work()

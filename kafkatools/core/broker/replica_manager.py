@@ -8,7 +8,7 @@ middle of them.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,7 @@ class ReplicaManager:
         self._image = image
         self._node_id = node_id
         self._clock = clock
-        self._appended: dict[tuple[uuid.UUID, int], None] = {}
+        self._appended: dict[Hashable, None] = {}
 
     # -- metadata --------------------------------------------------------------------------------------------------
     def apply_delta(self, delta: MetadataDelta) -> None:
@@ -170,8 +170,12 @@ class ReplicaManager:
 
     def wake_readers(self, partition: Partition) -> None:
         """There is something new to read: at the next `complete_delayed`."""
-        if self.fetches.has_watchers(partition.key):
-            self._appended[partition.key] = None
+        self.wake(partition.key)
+
+    def wake(self, key: Hashable) -> None:
+        """Fetches that wait for this key are looked at in the next `complete_delayed`."""
+        if self.fetches.has_watchers(key):
+            self._appended[key] = None
 
     def complete_delayed(self) -> None:
         """Look at the fetches that wait for what was appended."""

@@ -39,6 +39,9 @@ from kafkatools.core.broker.group_coordinator.requests import (
     join_error,
     sync_error,
 )
+from kafkatools.core.broker.group_coordinator.share_group import ShareGroup
+from kafkatools.core.broker.group_coordinator.share_groups import ShareGroups
+from kafkatools.core.broker.group_coordinator.share_settings import ShareGroupSettings
 from kafkatools.core.broker.group_coordinator.states import GroupState
 from kafkatools.core.broker.group_coordinator.transactional_offsets import write_pending
 from kafkatools.core.broker.timer import Timer
@@ -75,6 +78,7 @@ class GroupCoordinator:
         clock: Clock,
         *,
         consumer_settings: ConsumerGroupSettings | None = None,
+        share_settings: ShareGroupSettings | None = None,
         image: Callable[[], MetadataImage] = MetadataImage,
     ) -> None:
         self.clock = clock
@@ -83,7 +87,11 @@ class GroupCoordinator:
         self._pending_answers: list[Callable[[], None]] = []
         self._course = Rebalancing(settings, store, KeyedTimer(timer, clock, self.send_answers), clock)
         self._settings = settings
-        self.consumer = ConsumerGroups(self._course, consumer_settings or ConsumerGroupSettings(), GroupTopics(image))
+        topics = GroupTopics(image)
+        self.consumer = ConsumerGroups(self._course, consumer_settings or ConsumerGroupSettings(), topics)
+        self.share = ShareGroups(
+            self.groups, share_settings or ShareGroupSettings(), topics, store, self._course.timer, clock
+        )
 
     @property
     def groups(self) -> dict[str, AnyGroup]:
@@ -385,6 +393,8 @@ class GroupCoordinator:
         """Delete a group without members, and its offsets. Raises a KafkaError."""
         group = self.group(group_id)
         group.ensure_may_delete()
+        if isinstance(group, ShareGroup):
+            self.share.delete_states(group)
         self._delete(group)
 
     def _delete(self, group: AnyGroup) -> None:
@@ -399,6 +409,8 @@ class GroupCoordinator:
             self._course.forget(group)
         elif isinstance(group, ConsumerGroup):
             self.consumer.course.forget(group)
+        elif isinstance(group, ShareGroup):
+            self.share.forget(group)
         else:
             self.groups.pop(group.group_id, None)
 
@@ -406,7 +418,7 @@ class GroupCoordinator:
     def expire_offsets(self, retention_ms: int) -> None:
         """Forget offsets that were not used for so long, and empty groups that have none (cleanupGroupMetadata)."""
         now_ms = self.clock.wall_ms()
-        for group in list(self.groups.values()):
+        for group in [each for each in self.groups.values() if not isinstance(each, ShareGroup)]:
             expired = self.offsets.expired(group, now_ms, retention_ms)
             try:
                 self.delete_offsets(group.group_id, expired)
@@ -445,7 +457,7 @@ class GroupCoordinator:
             elif kind == "GroupMetadataKey":
                 self.groups[key.group] = group_of(key.group, value)
             else:
-                self.consumer.load(key, value)
+                _ = self.consumer.load(key, value) or self.share.load(key, value)
         for group_id in {group_id for group_id in self.offsets.group_ids() if group_id not in self.groups}:
             self.groups[group_id] = Group(group_id, self.clock.wall_ms())
         for group in [each for each in self.groups.values() if isinstance(each, Group)]:
@@ -454,6 +466,7 @@ class GroupCoordinator:
             if len(group.members) > self._settings.max_size:
                 self._course.prepare_rebalance(group)
         self.consumer.resume()
+        self.share.resume()
 
     def load_pending(self, records: Iterable[tuple[Producer, Any, Any]]) -> None:
         """Take over the offsets of transactions that are open still, in the order of the log."""

@@ -15,6 +15,7 @@ from kafkatools.core.broker.group_coordinator.coordinator import GroupCoordinato
 from kafkatools.core.broker.group_coordinator.offsets_topic import TOPIC, OffsetsTopic
 from kafkatools.core.broker.group_coordinator.rebalance import GroupSettings
 from kafkatools.core.broker.group_coordinator.requests import Answer, Client, Fields
+from kafkatools.core.broker.group_coordinator.share_settings import ShareGroupSettings
 from kafkatools.core.broker.requests import DELAYED, Request, Response
 
 if TYPE_CHECKING:
@@ -40,8 +41,12 @@ def open_groups(node: Node) -> GroupCoordinator:
         node.timer,
         node.clock,
         consumer_settings=consumer_settings(node),
+        share_settings=share_settings(node),
         image=lambda: node.controller.image,
     )
+    groups.share.states = lambda: node.share_partitions.states
+    groups.share.member_left = lambda group_id, member_id: node.share_partitions.note_member_left(group_id, member_id)
+    groups.share.group_emptied = lambda group_id: node.share_partitions.forget_group(group_id)
     groups.load(topic.read_back())
     groups.load_pending(topic.read_open())
     return groups
@@ -82,11 +87,37 @@ def consumer_settings(node: Node) -> ConsumerGroupSettings:
     )
 
 
+def share_settings(node: Node) -> ShareGroupSettings:
+    """The broker's settings about share groups, and those that groups have of their own."""
+    config = node.config
+
+    def interval(name: str) -> IntervalSetting:
+        kind, _, rest = name.partition(".")
+        return IntervalSetting(
+            name,
+            config[f"group.{name}"],
+            config[f"group.{kind}.min.{rest}"],
+            config[f"group.{kind}.max.{rest}"],
+        )
+
+    return ShareGroupSettings(
+        interval("share.session.timeout.ms"),
+        interval("share.heartbeat.interval.ms"),
+        interval("share.record.lock.duration.ms"),
+        interval("share.delivery.count.limit"),
+        interval("share.partition.max.record.locks"),
+        config.group_share_max_size,
+        lambda group_id: node.controller.image.configs.get((GROUP_RESOURCE, group_id), {}),
+    )
+
+
 def note_topics(node: Node, delta: MetadataDelta) -> None:
     """Consumer groups look at topics that were made, changed or deleted."""
     topics = (*delta.changed_topics.values(), *delta.removed_topics.values())
     if topics:
-        node.groups.consumer.note_topics({topic.name for topic in topics}, has_new=bool(delta.changed_topics))
+        names = {topic.name for topic in topics}
+        node.groups.consumer.note_topics(names, has_new=bool(delta.changed_topics))
+        node.groups.share.note_topics(names)
 
 
 def note_deleted_topics(node: Node, delta: MetadataDelta) -> None:

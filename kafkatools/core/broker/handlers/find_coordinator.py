@@ -1,7 +1,6 @@
-"""FindCoordinator (key 10), versions 0-6: this node coordinates every group and transactional id.
+"""FindCoordinator (key 10), versions 0-6: this node coordinates every group, transactional id and share partition.
 
-The topic of offsets, and that of transactions, is made when it is first asked for.
-Not done: share groups have no coordinator here (COORDINATOR_NOT_AVAILABLE).
+The topic of offsets, of transactions or of share groups' state is made when it is first asked for.
 """
 
 from __future__ import annotations
@@ -12,8 +11,10 @@ from kafkatools.core.broker.controller import acls
 from kafkatools.core.broker.controller.acls import CLUSTER_NAME
 from kafkatools.core.broker.group_coordinator.offsets_topic import OffsetsTopic
 from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.broker.share_coordinator.share_state_topic import ShareStateTopic
 from kafkatools.core.broker.transaction_coordinator.transaction_log import TransactionLog
-from kafkatools.core.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
+from kafkatools.core.errors import DecodeError, InvalidRequest, KafkaError
+from kafkatools.core.protocol.uuids import uuid_from_text
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -45,8 +46,9 @@ def _find(node: Node, request: Request, kind: int, key: str) -> dict[str, Any]:
             raise InvalidRequest()
         node.authorize_or_raise(request, *NEEDED[kind], CLUSTER_NAME if kind == SHARE else key)
         if kind == SHARE:
-            raise CoordinatorNotAvailable()
-        if kind == TRANSACTION:
+            _ensure_share_key(key)
+            ShareStateTopic(node).ensure_exists()
+        elif kind == TRANSACTION:
             TransactionLog(node).ensure_exists()
         else:
             OffsetsTopic(node).ensure_exists()
@@ -67,3 +69,15 @@ def _find(node: Node, request: Request, kind: int, key: str) -> dict[str, Any]:
         "host": node.advertised_host,
         "port": node.advertised_port,
     }
+
+
+def _ensure_share_key(key: str) -> None:
+    """InvalidRequest unless it is `group:topic id:partition`; a group's id may hold colons."""
+    parts = key.rsplit(":", 2)
+    try:
+        uuid_from_text(parts[1])
+        if len(parts) == 3 and parts[0] and int(parts[2]) >= 0:
+            return
+    except (IndexError, ValueError, DecodeError):
+        pass
+    raise InvalidRequest()

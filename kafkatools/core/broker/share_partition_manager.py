@@ -1,0 +1,260 @@
+"""All share partitions and share sessions of a broker (Kafka's SharePartitionManager, KIP-932).
+
+Rules: a share partition is read back from the share coordinator when it is first fetched from, and forgotten when its
+group is empty or its state was begun anew. When records become available again, who waits for them is looked at after
+the requests at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.delayed_produce import ProduceStatus
+from kafkatools.core.broker.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from kafkatools.core.broker.share_coordinator.coordinator import ShareCoordinator
+from kafkatools.core.broker.share_coordinator.service import open_share_coordinator
+from kafkatools.core.broker.share_coordinator.share_state import UNINITIALIZED_START_OFFSET, ShareKey, ShareUpdate
+from kafkatools.core.broker.share_coordinator.share_state_topic import TOPIC
+from kafkatools.core.broker.share_fetch_read import ShareFetched, available_bytes, read
+from kafkatools.core.broker.share_partition import Acknowledgement, SharePartition, Wish
+from kafkatools.core.broker.share_session import SessionKey, ShareSessions
+from kafkatools.core.broker.timer import TimerTask
+from kafkatools.core.config.setting import parse_iso_duration_ms
+from kafkatools.core.errors import (
+    FencedStateEpoch,
+    KafkaError,
+    KafkaStorageError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.controller.metadata_image import MetadataDelta
+    from kafkatools.core.broker.group_coordinator.share_settings import ShareGroupSettings
+    from kafkatools.core.broker.node import Node
+
+EARLIEST = "earliest"
+LOST_SESSIONS_MS = 500
+
+
+class GroupLimits:
+    """The settings of one group."""
+
+    def __init__(self, settings: ShareGroupSettings, group_id: str) -> None:
+        self._settings = settings
+        self._group_id = group_id
+
+    def lock_duration_ms(self) -> int:
+        """How long a record is acquired."""
+        return self._settings.lock_duration_ms(self._group_id)
+
+    def delivery_count_limit(self) -> int:
+        """How often a record is delivered at most."""
+        return self._settings.delivery_count_limit(self._group_id)
+
+    def max_record_locks(self) -> int:
+        """Records in flight at most."""
+        return self._settings.max_record_locks(self._group_id)
+
+
+class SharePartitionManager:
+    """Share partitions by key."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.sessions = ShareSessions(node.config.group_share_max_share_sessions)
+        self._partitions: dict[ShareKey, SharePartition] = {}
+        self._by_group: dict[str, set[ShareKey]] = {}
+        self._lock_timers: dict[ShareKey, TimerTask] = {}
+        self._states: ShareCoordinator | None = None
+        node.every(LOST_SESSIONS_MS, self._close_lost_sessions)
+
+    @property
+    def settings(self) -> ShareGroupSettings:
+        """The settings of share groups."""
+        return self._node.groups.share.settings
+
+    @property
+    def states(self) -> ShareCoordinator:
+        """The share coordinator; read back when it is first needed."""
+        if self._states is None:
+            self._states = open_share_coordinator(self._node)
+            self._node.every(self._node.config.share_coordinator_state_topic_prune_interval_ms, self._states.prune)
+        return self._states
+
+    # -- share partitions --------------------------------------------------------------------------------------------
+    def log_partition(self, key: ShareKey) -> Partition:
+        """The partition itself; UnknownTopicId, UnknownTopicOrPartition."""
+        partitions = self._node.replicas.partitions_by_id.get(key.topic_id)
+        if partitions is None:
+            raise UnknownTopicId()
+        if key.partition not in partitions:
+            raise UnknownTopicOrPartition()
+        return partitions[key.partition]
+
+    def isolation_level(self, group_id: str) -> int:
+        """How far the group may read."""
+        return READ_COMMITTED if self.settings.reads_committed(group_id) else READ_UNCOMMITTED
+
+    def find(self, key: ShareKey) -> SharePartition | None:
+        """The share partition when something was fetched from it."""
+        return self._partitions.get(key)
+
+    def open(self, key: ShareKey) -> SharePartition:
+        """The share partition, read back when need be. Raises a KafkaError."""
+        known = self._partitions.get(key)
+        if known is not None:
+            return known
+        partition = self.log_partition(key)
+        state = self.states.read(key, partition.leader_epoch)
+        if state.start_offset == UNINITIALIZED_START_OFFSET:
+            state = replace(state, start_offset=self._first_offset(key, partition))
+        made = SharePartition(
+            state,
+            partition.leader_epoch,
+            GroupLimits(self.settings, key.group_id),
+            lambda update: self._write(key, update),
+        )
+        made.note_log_start(partition.log.log_start_offset)
+        self._partitions[key] = made
+        self._by_group.setdefault(key.group_id, set()).add(key)
+        return made
+
+    def available_bytes(self, key: ShareKey, min_bytes: int) -> int:
+        """About how much a member could acquire of a share partition now. Raises a KafkaError."""
+        partition, shared = self.log_partition(key), self.open(key)
+        return available_bytes(partition, shared, self.isolation_level(key.group_id), min_bytes)
+
+    def read(self, key: ShareKey, max_bytes: int, wish: Wish) -> ShareFetched:
+        """Acquire for a member; an error becomes the partition's."""
+        try:
+            partition, shared = self.log_partition(key), self.open(key)
+            now_ms = self._node.clock.now_ms()
+            fetched = read(partition, shared, self.isolation_level(key.group_id), (max_bytes, wish), now_ms)
+            self.watch_locks(key, shared)
+            return fetched
+        except KafkaError as error:
+            return ShareFetched(error_code=error.code, error_message=str(error))
+        except OSError as error:
+            self._node.note_failure(error)
+            return ShareFetched(error_code=KafkaStorageError.code)
+
+    def _first_offset(self, key: ShareKey, partition: Partition) -> int:
+        """Where the group begins to read (share.auto.offset.reset)."""
+        rule = self.settings.auto_offset_reset(key.group_id)
+        if rule == EARLIEST:
+            return partition.log.log_start_offset
+        _, colon, duration = rule.partition(":")
+        if colon:
+            since_ms = self._node.clock.wall_ms() - (parse_iso_duration_ms(duration) or 0)
+            found = partition.offset_for_timestamp(since_ms, READ_UNCOMMITTED)
+            if found.offset >= 0:
+                return found.offset
+        return partition.log.high_watermark
+
+    def _write(self, key: ShareKey, update: ShareUpdate) -> ProduceStatus | None:
+        try:
+            return self.states.write(key, update)
+        except FencedStateEpoch:
+            self._forget(key)
+            raise
+
+    def _forget(self, key: ShareKey) -> None:
+        self._partitions.pop(key, None)
+        self._by_group.get(key.group_id, set()).discard(key)
+        timer = self._lock_timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        self._node.replicas.wake(key)
+
+    # -- what members do ---------------------------------------------------------------------------------------------
+    def acknowledge(
+        self, key: ShareKey, member_id: str, acknowledgements: Sequence[Acknowledgement]
+    ) -> ProduceStatus | None:
+        """All of one partition, or none. Raises a KafkaError."""
+        self.log_partition(key)
+        found = self._partitions.get(key)
+        if found is None:
+            raise UnknownTopicOrPartition()
+        status = found.acknowledge(member_id, acknowledgements, self._node.clock.now_ms())
+        self.watch_locks(key, found)
+        self._node.replicas.wake(key)
+        return status
+
+    def release(self, group_id: str, member_id: str) -> list[ProduceStatus | None]:
+        """All that a member of a group has is available again."""
+        statuses: list[ProduceStatus | None] = []
+        for key in list(self._by_group.get(group_id, ())):
+            try:
+                statuses.append(self._partitions[key].release_member(member_id))
+            except KafkaError as error:
+                self._node.note_failure(error)
+            self._node.replicas.wake(key)
+        return statuses
+
+    def close_session(self, key: SessionKey) -> list[ProduceStatus | None]:
+        """The session is over: its records are released."""
+        self.sessions.remove(key)
+        return self.release(*key)
+
+    def _close_lost_sessions(self) -> None:
+        """Sessions end with their connection."""
+        for key in self.sessions.of_closed_connections():
+            self.close_session(key)
+        self._node.replicas.complete_delayed()
+
+    # -- locks -------------------------------------------------------------------------------------------------------
+    def watch_locks(self, key: ShareKey, partition: SharePartition) -> None:
+        """Wake up when the first lock ends."""
+        timer = self._lock_timers.get(key)
+        next_ms = partition.next_expiration_ms
+        if next_ms is None or (timer is not None and timer.expiration_ms <= next_ms):
+            return
+        if timer is not None:
+            timer.cancel()
+        now_ms = self._node.clock.now_ms()
+        made = TimerTask(next_ms, lambda now_ms: self._expire(key, partition, now_ms))
+        self._lock_timers[key] = made
+        self._node.timer.add(made, now_ms)
+
+    def _expire(self, key: ShareKey, partition: SharePartition, now_ms: int) -> None:
+        self._lock_timers.pop(key, None)
+        if self._partitions.get(key) is not partition:
+            return
+        try:
+            partition.expire_locks(now_ms)
+        except KafkaError as error:
+            self._node.note_failure(error)
+        self.watch_locks(key, partition)
+        self._node.replicas.wake(key)
+        self._node.replicas.complete_delayed()
+
+    # -- groups and topics -------------------------------------------------------------------------------------------
+    def note_member_left(self, group_id: str, member_id: str) -> None:
+        """A member is gone, and its session with it."""
+        self.close_session((group_id, member_id))
+
+    def forget_group(self, group_id: str) -> None:
+        """Nobody reads: what is under way is read back when somebody comes."""
+        for key in list(self._by_group.get(group_id, ())):
+            self._forget(key)
+        self._by_group.pop(group_id, None)
+
+    def note_deleted_topics(self, delta: MetadataDelta) -> None:
+        """Topics are gone with all that groups had of them."""
+        names = {topic.name for topic in delta.removed_topics.values()}
+        topic_ids = {topic.topic_id for topic in delta.removed_topics.values()}
+        for key in [key for key in self._partitions if key.topic_id in topic_ids]:
+            self._forget(key)
+        if TOPIC in names:
+            self.states.unload()
+            for group_id in list(self._by_group):
+                self.forget_group(group_id)
+        for topic_id in topic_ids:
+            try:
+                self.states.forget_topic(topic_id)
+            except KafkaError as error:
+                self._node.note_failure(error)
+        self._node.groups.share.forget_topics(topic_ids)

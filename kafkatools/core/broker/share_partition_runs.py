@@ -1,0 +1,140 @@
+"""The records of a share partition that are under way, as runs of offsets in one state (KIP-932's in-flight records).
+
+Rules: runs are in order, do not overlap, and are split where an acknowledgement or a fetch ends within one. What lies
+between two runs has not been acquired since the state was read back and is available. Terminal neighbours are joined.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from enum import IntEnum
+
+NO_MEMBER = ""
+
+
+class RecordState(IntEnum):
+    """The state of a record; the value is the one in the log."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVED = 4
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the record is never delivered again."""
+        return self >= RecordState.ACKNOWLEDGED
+
+
+class Run:
+    """Offsets `first` to `last`, both included."""
+
+    __slots__ = ("delivery_count", "expires_ms", "first", "last", "member_id", "state")
+
+    def __init__(
+        self, first: int, last: int, state: RecordState, delivery_count: int, member_id: str = NO_MEMBER
+    ) -> None:
+        self.first = first
+        self.last = last
+        self.state = state
+        self.delivery_count = delivery_count
+        self.member_id = member_id
+        self.expires_ms = 0
+
+    @property
+    def count(self) -> int:
+        return self.last - self.first + 1
+
+    def __repr__(self) -> str:
+        return f"Run({self.first}-{self.last} {self.state.name} x{self.delivery_count} {self.member_id})"
+
+
+class Runs:
+    """All runs of a share partition."""
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+        self._firsts: list[int] = []
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @property
+    def first(self) -> Run | None:
+        return self._runs[0] if self._runs else None
+
+    @property
+    def last_offset(self) -> int | None:
+        return self._runs[-1].last if self._runs else None
+
+    def insert(self, run: Run) -> None:
+        """Add a run where there is none."""
+        index = bisect_right(self._firsts, run.first)
+        self._runs.insert(index, run)
+        self._firsts.insert(index, run.first)
+
+    def split_at(self, offset: int) -> None:
+        """Let no run begin before `offset` and end behind it."""
+        index = bisect_right(self._firsts, offset) - 1
+        if index < 0:
+            return
+        run = self._runs[index]
+        if not run.first < offset <= run.last:
+            return
+        tail = Run(offset, run.last, run.state, run.delivery_count, run.member_id)
+        tail.expires_ms = run.expires_ms
+        run.last = offset - 1
+        self._runs.insert(index + 1, tail)
+        self._firsts.insert(index + 1, offset)
+
+    def overlapping(self, first: int, last: int) -> list[Run]:
+        """The runs that have offsets from `first` to `last`."""
+        index = max(0, bisect_right(self._firsts, first) - 1)
+        found = []
+        for run in self._runs[index:]:
+            if run.first > last:
+                break
+            if run.last >= first:
+                found.append(run)
+        return found
+
+    def within(self, first: int, last: int) -> list[Run]:
+        """The runs from `first` to `last`, split so that none reaches out."""
+        self.split_at(first)
+        self.split_at(last + 1)
+        return self.overlapping(first, last)
+
+    def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Stretches from `first` to `last` without a run."""
+        found = []
+        position = first
+        for run in self.overlapping(first, last):
+            if run.first > position:
+                found.append((position, run.first - 1))
+            position = max(position, run.last + 1)
+        if position <= last:
+            found.append((position, last))
+        return found
+
+    def drop_below(self, offset: int) -> None:
+        """Forget everything below an offset."""
+        self.split_at(offset)
+        count = bisect_right(self._firsts, offset - 1)
+        del self._runs[:count]
+        del self._firsts[:count]
+
+    def join_terminal(self, first: int, last: int) -> None:
+        """Make one run of neighbours that are done, around these offsets."""
+        index = max(0, bisect_right(self._firsts, first) - 2)
+        while index + 1 < len(self._runs) and self._runs[index].first <= last:
+            run, follower = self._runs[index], self._runs[index + 1]
+            if run.state.is_terminal and follower.state is run.state and follower.first == run.last + 1:
+                run.last = follower.last
+                del self._runs[index + 1]
+                del self._firsts[index + 1]
+            else:
+                index += 1
