@@ -39,70 +39,62 @@ class Assignment(NamedTuple):
 
 def encode_subscription(subscription: Subscription) -> bytes:
     """The bytes of a subscription; topics and owned partitions are sorted, as Kafka writes them."""
-    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolSubscription
-    from kafkatools.core.protocol.schemas.definition import write_entity
+    from kafkatools.core.protocol.light_messages import SUBSCRIPTION, encode_fields
 
-    entity = ConsumerProtocolSubscription(
-        topics=sorted(subscription.topics),
-        user_data=subscription.user_data,
-        owned_partitions=_by_topic(sorted(subscription.owned_partitions)),
-        generation_id=subscription.generation_id,
-        rack_id=subscription.rack_id or None,
-        version=SUBSCRIPTION_VERSION,
-    )
-    return _VERSION.pack(SUBSCRIPTION_VERSION) + write_entity(entity)
+    values = {
+        "topics": sorted(subscription.topics),
+        "user_data": subscription.user_data,
+        "owned_partitions": _by_topic(sorted(subscription.owned_partitions)),
+        "generation_id": subscription.generation_id,
+        "rack_id": subscription.rack_id or None,
+    }
+    return _VERSION.pack(SUBSCRIPTION_VERSION) + encode_fields(SUBSCRIPTION, SUBSCRIPTION_VERSION, values)
 
 
 def decode_subscription(data: bytes | memoryview) -> Subscription:
     """Reads a subscription of any version. Raises DecodeError."""
-    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolSubscription
+    from kafkatools.core.protocol.light_messages import SUBSCRIPTION
 
-    entity = _decode(ConsumerProtocolSubscription, data, SUBSCRIPTION_VERSION, "subscription")
+    found = _decode(SUBSCRIPTION, data, SUBSCRIPTION_VERSION, "subscription")
     return Subscription(
-        tuple(entity.topics),
-        entity.user_data,
-        _flat(getattr(entity, "owned_partitions", ())),
-        int(getattr(entity, "generation_id", -1)),
-        getattr(entity, "rack_id", None),
+        found.topics,
+        found.user_data,
+        _flat(getattr(found, "owned_partitions", ())),
+        getattr(found, "generation_id", -1),
+        getattr(found, "rack_id", None),
     )
 
 
 def encode_assignment(assignment: Assignment) -> bytes:
     """The bytes of an assignment; the order of the partitions within a topic is kept."""
-    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolAssignment
-    from kafkatools.core.protocol.schemas.definition import write_entity
+    from kafkatools.core.protocol.light_messages import ASSIGNMENT, encode_fields
 
-    entity = ConsumerProtocolAssignment(
-        assigned_partitions=_by_topic(assignment.partitions),
-        user_data=assignment.user_data,
-        version=ASSIGNMENT_VERSION,
-    )
-    return _VERSION.pack(ASSIGNMENT_VERSION) + write_entity(entity)
+    values = {"assigned_partitions": _by_topic(assignment.partitions), "user_data": assignment.user_data}
+    return _VERSION.pack(ASSIGNMENT_VERSION) + encode_fields(ASSIGNMENT, ASSIGNMENT_VERSION, values)
 
 
 def decode_assignment(data: bytes | memoryview) -> Assignment:
     """Reads an assignment of any version; no bytes at all are an empty one. Raises DecodeError."""
-    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolAssignment
+    from kafkatools.core.protocol.light_messages import ASSIGNMENT
 
     if not len(data):
         return Assignment(())
-    entity = _decode(ConsumerProtocolAssignment, data, ASSIGNMENT_VERSION, "assignment")
-    return Assignment(_flat(entity.assigned_partitions), entity.user_data)
+    found = _decode(ASSIGNMENT, data, ASSIGNMENT_VERSION, "assignment")
+    return Assignment(_flat(found.assigned_partitions), found.user_data)
 
 
-def _decode(schema: Any, data: bytes | memoryview, newest: int, what: str) -> Any:
+def _decode(fields: Any, data: bytes | memoryview, newest: int, what: str) -> Any:
+    from kafkatools.core.protocol.light_messages import decode_fields
+
     if len(data) < _VERSION.size:
         raise DecodeError(f"A member's {what} has {len(data)} bytes: too few for its version")
     version: int = _VERSION.unpack_from(data)[0]
     if version < 0:
         raise DecodeError(f"A member's {what} has the version {version}, which does not exist")
-    from kafkatools.core.protocol.schemas.errors import RecordFormatError
-
     try:
-        entity, _ = schema.read(min(version, newest), data, _VERSION.size)
-    except RecordFormatError as error:
+        return decode_fields(fields, min(version, newest), data, _VERSION.size)
+    except DecodeError as error:
         raise DecodeError(f"A member's {what} cannot be read: {error}") from error
-    return entity
 
 
 def _by_topic(partitions: Iterable[Partition]) -> list[Mapping[str, Any]]:

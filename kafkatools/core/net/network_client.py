@@ -24,6 +24,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.net import api_version_check
 from kafkatools.core.net.addresses import HostPort
+from kafkatools.core.net.bodies import decode_body, throttle_ms_of
 from kafkatools.core.net.channel import Channel, EndOfStream
 from kafkatools.core.net.connection_states import ConnectionState, ConnectionStates, ExponentialBackoff
 from kafkatools.core.net.in_flight import InFlightRequest, InFlightRequests
@@ -343,17 +344,15 @@ class NetworkClient:
         except KafkaError as error:
             self._finish(request, None, raw, error, False, now_ms)
             raise
-        throttle = getattr(body, "throttle_time", None)
-        if throttle:
-            self.throttle(node, round(throttle.total_seconds() * 1000), now_ms)
+        throttle_ms = throttle_ms_of(body)
+        if throttle_ms:
+            self.throttle(node, throttle_ms, now_ms)
         self._finish(request, body, raw, None, False, now_ms)
 
     def _decode(self, request: _InFlight, raw: memoryview) -> Any:
         if not request.request.decode:
             return raw
-        from kafkatools.core.protocol.messages import decode, response_type
-
-        return decode(response_type(request.request.api_key, request.api_version), raw)[0]
+        return decode_body(request.request.api_key, request.api_version, raw)
 
     def _finish(
         self,

@@ -21,6 +21,7 @@ from kafkatools.core.errors import (
     UnsupportedVersion,
 )
 from kafkatools.core.net.addresses import HostPort
+from kafkatools.core.net.bodies import build_body
 from kafkatools.core.net.network_client import ClientRequest, ClientResponse, NetworkClient
 from kafkatools.core.protocol.api_versions import NEVER
 
@@ -165,7 +166,5 @@ def _joined(reasons: Sequence[KafkaError]) -> KafkaError:
 
 
 def build_request(api_key: int, version: int, fields: Fields) -> Any:
-    """A request entity from plain fields."""
-    from kafkatools.core.protocol.messages import build, request_type
-
-    return build(request_type(api_key, version), fields(version) if callable(fields) else fields)
+    """A request from plain fields: an entity, or the buffers of its body."""
+    return build_body(api_key, version, fields(version) if callable(fields) else fields)

@@ -27,6 +27,7 @@ from kafkatools.core.errors import (
     TopicAuthorizationFailed,
     UnsupportedVersion,
 )
+from kafkatools.core.net.bodies import build_body
 from kafkatools.core.net.network_client import ClientRequest, ClientResponse
 from kafkatools.core.producer.futures import BatchError, TopicPartition
 from kafkatools.core.producer.metrics import ProducerMetrics
@@ -428,10 +429,8 @@ class Sender:
 
 
 def _build_init_producer_id(version: int) -> Any:
-    from kafkatools.core.protocol.messages import build, request_type
-
     fields = {"transactional_id": None, "transaction_timeout": 0x7FFFFFFF}
-    return build(request_type(ApiKey.INIT_PRODUCER_ID, version), fields)
+    return build_body(ApiKey.INIT_PRODUCER_ID, version, fields)
 
 
 def _error_of(code: int) -> KafkaError:
