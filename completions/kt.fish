@@ -149,6 +149,22 @@ complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l command-config -d
 complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l help -d 'Show this text and stop.'
 complete -c kt -n '__fish_seen_subcommand_from get-offsets' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a delete-records -d 'Delete the records of partitions that are older than an offset.'
+complete -c kt -n '__fish_seen_subcommand_from delete-records' -l offset-json-file -d 'Partitions and the first offset to keep, -1 for the end: {"partitions": [{"topic": "orders", "partition": 0, "offset": 5}], "version": 1}.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from delete-records' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from delete-records' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from delete-records' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from delete-records' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from delete-records' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a log-dirs -d 'Show what is in the log directories of brokers: sizes and lags of replicas.'
+complete -c kt -n '__fish_seen_subcommand_from log-dirs' -l describe -d 'Show the log directories.'
+complete -c kt -n '__fish_seen_subcommand_from log-dirs' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from log-dirs' -l topic-list -d 'Only these topics. Default: all.' -x
+complete -c kt -n '__fish_seen_subcommand_from log-dirs' -l broker-list -d 'Only these brokers. Default: all.' -x
+complete -c kt -n '__fish_seen_subcommand_from log-dirs' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from log-dirs' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from log-dirs' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from log-dirs' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
 complete -c kt -n __fish_use_subcommand -a dump-log -d 'Show what is in log segments, indexes and snapshots, sound or damaged.'
 complete -c kt -n '__fish_seen_subcommand_from dump-log' -l files -d 'Segments, indexes, snapshots or directories of them, separated by commas.' -x
 complete -c kt -n '__fish_seen_subcommand_from dump-log' -l print-data-log -d 'Show keys and values too; every decoder option implies it.'

@@ -16,6 +16,8 @@ COMMANDS = {
     "groups": "groups",
     "transactions": "transactions",
     "get-offsets": "get_offsets",
+    "delete-records": "delete_records",
+    "log-dirs": "log_dirs",
     "dump-log": "dump_log",
     "configs": "configs",
     "storage": "storage",

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.configs.entities import ENTITY_TYPES, entities_of
-from kafkatools.commands.connection import BOOTSTRAP_CONTROLLER, connect_admin
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, ExactlyOne, Option, Refusal, command_config
+from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
 
 if TYPE_CHECKING:
     from kafkatools.console import Console

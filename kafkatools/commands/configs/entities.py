@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkatools.commands.connection import BOTH
 from kafkatools.exit_status import UsageError
 from kafkatools.options import Args, java_int
+from kafkatools.options.connection import BOTH
 
 TOPICS = "topics"
 CLIENTS = "clients"

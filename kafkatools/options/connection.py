@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.exit_status import UsageError
-from kafkatools.options import Args, Option, client_settings
+from kafkatools.options.common import client_settings
+from kafkatools.options.parser import Args
+from kafkatools.options.table import Option
 
 if TYPE_CHECKING:
-    from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
 
 BOOTSTRAP_CONTROLLER = Option(
@@ -17,8 +18,8 @@ BOOTSTRAP_CONTROLLER = Option(
 BOTH = "Only one of --bootstrap-server or --bootstrap-controller can be specified"
 
 
-def connect_admin(console: Console, args: Args, *file_options: str) -> AdminClient:
-    """The client of a command line; `file_options`: options that may name the properties file, the first given wins."""
+def connect_admin(console: Any, args: Args, *file_options: str) -> AdminClient:
+    """The client of a command line; `file_options`: options that may name its settings, the first given wins."""
     file_option = next((name for name in file_options if args.given(name)), "command_config")
     settings = client_settings(args, file_option)
     if args.bootstrap_controller is not None and args.bootstrap_server is not None:

@@ -1,0 +1,161 @@
+"""kt log-dirs: what is in the log directories of the brokers (kafka-log-dirs.sh, LogDirsCommand).
+
+The text is Kafka's: two lines on what is done and one line of JSON. A broker that does not tell, a directory with an
+error and a topic that is nowhere are named on stderr, and the exit status is 1; what could be learned is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, client_settings, command_config, java_int
+from kafkatools.options.patterns import java_map_order, partition_hash
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.log_dirs import LogDir, ReplicaInfo
+
+Dirs = Mapping[int, tuple["LogDir", ...]]
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Shows the log directories of the brokers asked for."""
+    topics = frozenset(topic for topic in (args.topic_list or "").split(",") if topic)
+    wanted = _broker_ids(args.broker_list or "")
+    settings = client_settings(args)
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.errors import KafkaError
+
+    with AdminClient(console.connect(args), settings, console.clock) as admin:
+        brokers = _brokers(admin, wanted)
+        if not args.json:
+            console.print("Querying brokers for log directories information")
+            console.flush()
+        from kafkatools.core.admin.log_dirs import describe_log_dirs
+
+        found = describe_log_dirs(admin, brokers)
+    dirs = {broker: told for broker, told in found.items() if not isinstance(told, KafkaError)}
+    for broker, told in found.items():
+        if isinstance(told, KafkaError):
+            console.error(f"Broker {broker} did not tell its log directories: {told}")
+    if args.json:
+        _print_json(console, dirs, topics)
+    else:
+        console.print(f"Received log directory information from brokers {','.join(map(str, dirs))}")
+        console.print(_as_json(dirs, topics))
+    troubles = _troubles(dirs, topics)
+    for line in troubles:
+        console.error(line)
+    return ExitStatus.FAILED if troubles or len(dirs) < len(found) else ExitStatus.OK
+
+
+def _broker_ids(text: str) -> list[int]:
+    try:
+        return sorted({java_int(part) for part in text.split(",") if part})
+    except ValueError:
+        bad = next(part for part in text.split(",") if part and not part.lstrip("+-").isdecimal())
+        raise UsageError(f'For input string: "{bad}"') from None
+
+
+def _brokers(admin: AdminClient, wanted: list[int]) -> list[int]:
+    from kafkatools.core.admin.cluster import describe_cluster
+
+    present = [node.id for node in describe_cluster(admin).nodes]
+    missing = [broker for broker in wanted if broker not in present]
+    if missing:
+        raise CommandError(
+            f"ERROR: The given brokers do not exist from --broker-list: {','.join(map(str, missing))}. "
+            f"Current existent brokers: {','.join(map(str, present))}"
+        )
+    return wanted or present
+
+
+def _replicas(log_dir: LogDir, topics: frozenset[str]) -> list[ReplicaInfo]:
+    """Those of the topics asked for, in the order of Kafka's hash maps."""
+    by_partition = {(replica.topic, replica.partition): replica for replica in log_dir.replicas}
+    order: Iterable[tuple[str, int]] = java_map_order(by_partition, 16, partition_hash)
+    return [by_partition[key] for key in order if not topics or key[0] in topics]
+
+
+def _as_json(dirs: Dirs, topics: frozenset[str]) -> str:
+    """Kafka's one line of JSON."""
+    import json
+
+    brokers = []
+    for broker, log_dirs in dirs.items():
+        by_path = {log_dir.path: log_dir for log_dir in log_dirs}
+        order = java_map_order(by_path, max(1, len(by_path)))
+        brokers.append({"broker": broker, "logDirs": [_kafka_row(by_path[path], topics) for path in order]})
+    return json.dumps({"brokers": brokers, "version": 1}, separators=(",", ":"), ensure_ascii=False)
+
+
+def _kafka_row(log_dir: LogDir, topics: frozenset[str]) -> dict[str, Any]:
+    partitions = [
+        {
+            "partition": f"{replica.topic}-{replica.partition}",
+            "size": replica.size_bytes,
+            "offsetLag": replica.offset_lag,
+            "isFuture": replica.is_future,
+        }
+        for replica in _replicas(log_dir, topics)
+    ]
+    error = None
+    if log_dir.error is not None:
+        words = log_dir.error.name.removesuffix("_ERROR").title().replace("_", "")
+        error = f"org.apache.kafka.common.errors.{words}Exception"
+    return {"partitions": partitions, "error": error, "logDir": log_dir.path}
+
+
+def _print_json(console: Console, dirs: Dirs, topics: frozenset[str]) -> None:
+    from kafkatools.output import json_line
+
+    for broker, log_dirs in dirs.items():
+        for log_dir in log_dirs:
+            row = {
+                "broker": broker,
+                "log_dir": log_dir.path,
+                "error": None if log_dir.error is None else str(log_dir.error),
+                "total_bytes": log_dir.total_bytes if log_dir.total_bytes >= 0 else None,
+                "usable_bytes": log_dir.usable_bytes if log_dir.usable_bytes >= 0 else None,
+                "partitions": [
+                    {
+                        "topic": replica.topic,
+                        "partition": replica.partition,
+                        "size": replica.size_bytes,
+                        "offset_lag": replica.offset_lag,
+                        "is_future": replica.is_future,
+                    }
+                    for replica in sorted(_replicas(log_dir, topics))
+                ],
+            }
+            console.print(json_line(row))
+
+
+def _troubles(dirs: Dirs, topics: frozenset[str]) -> list[str]:
+    """What has to be said besides: directories with errors, topics that are in no directory."""
+    lines = []
+    seen = set()
+    for broker, log_dirs in dirs.items():
+        for log_dir in log_dirs:
+            seen |= {replica.topic for replica in log_dir.replicas}
+            if log_dir.error is not None:
+                lines.append(f"Broker {broker}, {log_dir.path}: {log_dir.error}")
+    return lines + [f"Topic '{topic}' is in none of these directories" for topic in sorted(topics - seen)]
+
+
+COMMAND = Command(
+    "log-dirs",
+    "Show what is in the log directories of brokers: sizes and lags of replicas.",
+    options=(
+        Option("--describe", "Show the log directories.", required=True),
+        BOOTSTRAP_SERVER,
+        Option("--topic-list", "Only these topics. Default: all.", value="TOPIC,..."),
+        Option("--broker-list", "Only these brokers. Default: all.", value="ID,..."),
+        command_config(),
+    ),
+    run=run,
+    examples=("kt log-dirs --describe --topic-list orders", "kt log-dirs --describe --broker-list 1,2 --json"),
+)

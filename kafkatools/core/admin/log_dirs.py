@@ -1,0 +1,58 @@
+"""The log directories of brokers and what is in them (KafkaAdminClient.describeLogDirs)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.errors import KafkaError, Timeout
+from kafkatools.core.net.requests import Question
+from kafkatools.core.protocol.api_versions import ApiKey
+
+
+class ReplicaInfo(NamedTuple):
+    """A replica in a log directory. `is_future`: it is on its way there from another directory of the broker."""
+
+    topic: str
+    partition: int
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+class LogDir(NamedTuple):
+    """A log directory, in the broker's order of replicas; sizes of its volume are -1 where the broker is too old."""
+
+    path: str
+    replicas: tuple[ReplicaInfo, ...]
+    total_bytes: int = -1
+    usable_bytes: int = -1
+    error: KafkaError | None = None
+
+
+def describe_log_dirs(admin: AdminClient, brokers: Sequence[int]) -> dict[int, tuple[LogDir, ...] | KafkaError]:
+    """The directories of each broker, or why it did not tell."""
+
+    def once(nodes: list[int], deadline_ms: int) -> dict[int, tuple[LogDir, ...] | KafkaError]:
+        questions = [Question(node, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}) for node in nodes]
+        answers = admin.ask_all(questions, deadline_ms)
+        return {node: answer.error or _read(answer.entity) for node, answer in zip(nodes, answers, strict=True)}
+
+    admin.refresh_cluster()
+    return admin.retry_items(brokers, once, may_retry=lambda error: not isinstance(error, Timeout))
+
+
+def _read(entity: Any) -> tuple[LogDir, ...] | KafkaError:
+    error = error_of(getattr(entity, "error_code", 0))
+    return error or tuple(_log_dir(result) for result in entity.results)
+
+
+def _log_dir(result: Any) -> LogDir:
+    replicas = tuple(
+        ReplicaInfo(topic.name, part.partition_index, part.partition_size, part.offset_lag, part.is_future_key)
+        for topic in result.topics
+        for part in topic.partitions
+    )
+    total, usable = getattr(result, "total_bytes", -1), getattr(result, "usable_bytes", -1)
+    return LogDir(result.log_dir, replicas, total, usable, error_of(result.error_code))

@@ -1,0 +1,84 @@
+"""JSON files on the command line, read as Kafka's tools read them (Json and JsonValue of its server utilities,
+messages included). What is no JSON is named with line and column in a hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kafkatools.exit_status import CommandError
+
+_INT_BITS = 31
+_LONG_BITS = 63
+
+
+def read_json(path: str, not_json: str, unreadable: str = "Unable to read file {path}") -> Any:
+    """The value in a file; CommandError in the tool's words when it cannot be read or is no JSON."""
+    import json
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror or "" if isinstance(error, OSError) else "it is not UTF-8"
+        raise CommandError(unreadable.format(path=path), hint=reason) from None
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise CommandError(not_json, hint=f"{path}, line {error.lineno}, column {error.colno}: {error.msg}") from None
+
+
+def json_object(value: Any) -> Mapping[str, Any]:
+    """The value as an object."""
+    if not isinstance(value, dict):
+        raise CommandError(f"Expected JSON object, received {_shown(value)}")
+    return value
+
+
+def json_array(value: Any) -> Sequence[Any]:
+    """The value as an array."""
+    if not isinstance(value, list):
+        raise CommandError(f"Expected JSON array, received {_shown(value)}")
+    return value
+
+
+def json_field(value: Any, name: str, convert: Callable[[Any], Any]) -> Any:
+    """A field of an object that has to be there, converted by one of the functions below."""
+    fields = json_object(value)
+    if name not in fields:
+        raise CommandError(f"No such field exists: `{name}`")
+    return convert(fields[name])
+
+
+def json_string(value: Any) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise _unexpected("String", value)
+    return value
+
+
+def json_int(value: Any) -> int:
+    """A number of 32 bits."""
+    return _number(value, "Integer", _INT_BITS)
+
+
+def json_long(value: Any) -> int:
+    """A number of 64 bits."""
+    return _number(value, "Long", _LONG_BITS)
+
+
+def _number(value: Any, name: str, bits: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << bits) <= value < 1 << bits:
+        raise _unexpected(name, value)
+    return value
+
+
+def _unexpected(name: str, value: Any) -> CommandError:
+    return CommandError(f"Expected `{name}` value, received {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    import json
+
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

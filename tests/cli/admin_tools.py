@@ -1,0 +1,46 @@
+"""What the tests of the administrators' commands share: records for them to find, and a replay of a whole tool."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Collection, Mapping
+
+import transcripts
+from support.kt import Ran, run_kt
+from transcripts import Adapt, Case, Difference
+
+from kafkatools.exit_status import ExitStatus
+
+START = 1_700_000_000_000
+
+
+def send(bootstrap: str, topic: str, partitions: int, records: list[tuple[int, int]], value: str = "v") -> None:
+    """Creates a topic and sends records of (partition, timestamp), one at a time so that each is a batch."""
+    create = ("--create", "--topic", topic, "--partitions", str(partitions))
+    assert run_kt("topics", "--bootstrap-server", bootstrap, *create).status == ExitStatus.OK
+    lines = "".join(json.dumps({"value": value, "partition": p, "timestamp": t}) + "\n" for p, t in records)
+    if records:
+        words = ("console-producer", "--json", "--sync", "--bootstrap-server", bootstrap, "--topic", topic)
+        sent = run_kt(*words, stdin=lines.encode())
+        assert sent.status == ExitStatus.OK, sent.err
+
+
+def failures(
+    tool: str,
+    bootstrap: str,
+    directory: pathlib.Path,
+    differences: Mapping[str, Difference],
+    *,
+    not_here: Collection[str] = (),
+    adapt: Adapt | None = None,
+) -> list[str]:
+    """Replays the recordings of a tool but for those that this broker cannot show; the complaints."""
+
+    def run(case: Case) -> Ran:
+        transcripts.write_files(case, directory)
+        words = [word.replace("UNREACHABLE", "127.0.0.1:9").replace("BOOTSTRAP", bootstrap) for word in case.args]
+        return run_kt(tool, *words, cwd=directory)
+
+    cases = [case for case in transcripts.load(tool) if case.number not in not_here]
+    return transcripts.replay(cases, run, differences, adapt)
