@@ -35,7 +35,7 @@ _HINTS = {
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came: the same way out as Ctrl-C."""
+    """SIGTERM came, or the terminal went away: the same way out as Ctrl-C."""
 
 
 def main(arguments: Sequence[str], console: Console) -> ExitStatus:
@@ -165,12 +165,14 @@ def _interrupted(console: Console) -> ExitStatus:
 
 
 def terminate_politely() -> None:
-    """Makes SIGTERM take the way of Ctrl-C, so that commands flush and report."""
+    """Makes SIGTERM and SIGHUP take the way of Ctrl-C, so that commands flush and report; not what nohup ignores."""
 
     def handle(signum: int, frame: FrameType | None) -> None:
         raise Terminated
 
-    signal.signal(signal.SIGTERM, handle)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handle)
 
 
 def _application(arguments: Sequence[str], console: Console) -> ExitStatus:

@@ -121,6 +121,18 @@ class Console:
         """Hands on what stdout holds; BrokenPipeError when nobody reads it."""
         self.stdout.flush()
 
+    def ensure_reader(self) -> None:
+        """BrokenPipeError when stdout is a pipe that nobody reads any more: known without a write."""
+        import select
+
+        try:
+            poll = select.poll()
+            poll.register(self.stdout.fileno(), 0)  # POLLERR and POLLHUP are told unasked
+        except (OSError, ValueError):
+            return
+        if any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
+            raise BrokenPipeError
+
     def abandon_stdout(self) -> None:
         """Nobody reads stdout any more: what it still holds must not be tried again, not at exit either."""
         if self._is_process:

@@ -57,7 +57,7 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
 
 
 class _StopSignals:
-    """SIGTERM and Ctrl-C ask the node to stop; before it has started they are kept until it has."""
+    """SIGTERM, SIGHUP and Ctrl-C ask the node to stop; before it has started they are kept until it has."""
 
     def __init__(self, node: Node) -> None:
         import signal
@@ -65,8 +65,9 @@ class _StopSignals:
         self._node = node
         self._is_started = False
         self._is_asked = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._ask)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._ask)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         self._is_asked = True

@@ -1,4 +1,4 @@
-"""How commands end when somebody ends them: Ctrl-C, SIGTERM, a reader of stdout that goes away."""
+"""How commands end when somebody ends them: Ctrl-C, SIGTERM, a terminal or a reader of stdout that goes away."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from collections.abc import Iterator
 import pytest
 from support.kt_process import KT, BrokerProcess, environment, error_lines, kt_process, start_kt
 
-both_signals = pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM], ids=lambda one: one.name)
+every_signal = pytest.mark.parametrize(
+    "signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def wait_for_topic(server: BrokerProcess, topic: str, least: int) -> None:
         time.sleep(0.02)
 
 
-@both_signals
+@every_signal
 def test_an_interrupted_producer_sends_what_it_read(
     tmp_path: pathlib.Path, server: BrokerProcess, signal_number: signal.Signals
 ) -> None:
@@ -60,7 +62,7 @@ def test_an_interrupted_producer_sends_what_it_read(
     assert server.values(topic) == [b"one", b"two"]
 
 
-@both_signals
+@every_signal
 def test_an_interrupted_consumer_says_what_it_printed(
     tmp_path: pathlib.Path, server: BrokerProcess, signal_number: signal.Signals
 ) -> None:
@@ -76,7 +78,7 @@ def test_an_interrupted_consumer_says_what_it_printed(
     assert error_lines(stderr) == ["Processed a total of 1 messages"]
 
 
-@both_signals
+@every_signal
 def test_a_stopped_server_stops_cleanly(tmp_path: pathlib.Path, signal_number: signal.Signals) -> None:
     broker = BrokerProcess(tmp_path / "broker")
     broker.start()
@@ -151,6 +153,43 @@ def test_a_reader_that_has_seen_enough(tmp_path: pathlib.Path, server: BrokerPro
     child.stdin.close()
     assert error_lines(stderr) == []
     assert child.wait(30) == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--group", "left")], ids=["alone", "group"])
+def test_a_reader_that_goes_away_is_noticed_while_nothing_comes(
+    tmp_path: pathlib.Path, server: BrokerProcess, options: tuple[str, ...]
+) -> None:
+    """`kt console-consumer | head -1` on a topic that has gone quiet: the prompt comes back."""
+    at = ("--bootstrap-server", server.bootstrap)
+    child = start_kt(tmp_path, "console-consumer", "--topic", "other", "--from-beginning", *at, *options)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"1\n"
+    child.stdout.close()
+    child.stdout = None
+    _, stderr = child.communicate(timeout=30)
+    assert error_lines(stderr) == []
+    assert child.returncode == 0
+
+
+def test_nohup_is_respected(tmp_path: pathlib.Path, server: BrokerProcess) -> None:
+    """A signal that the caller ignores stays ignored, with a group too."""
+    child = subprocess.Popen(
+        ["nohup", *KT, "console-consumer", "--topic", "other", "--from-beginning", "--group", "nohup"]
+        + ["--bootstrap-server", server.bootstrap],
+        env=environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"1\n"
+    child.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.5)
+    child.send_signal(signal.SIGTERM)
+    _, stderr = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert error_lines(stderr)[-1] == "Processed a total of 1 messages"
 
 
 def test_a_closed_stdout_is_a_failure(tmp_path: pathlib.Path) -> None:

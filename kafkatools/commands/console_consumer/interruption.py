@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while a group's offsets count: seen between polls, never in the middle of one.
+"""Ctrl-C, SIGTERM and SIGHUP while a group's offsets count: seen between polls, never in the middle of one.
 
 Rules: a poll moves positions before it returns records. An exception from a signal's handler at that moment would
 leave records that nobody printed below the positions, and the last commit would lose them. So a signal only wakes the
@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 _Handler = Any
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _WRITE_SECONDS = 0.3
 
 
@@ -30,7 +30,8 @@ class Interruption:
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+            heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._note) for number in heard}
             self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._write_takes_long)
         return self
 

@@ -105,7 +105,9 @@ class ConsoleConsumer:
             if fetched:
                 self._write(consumer, fetched, interruption)
                 deadline = now() + self._idle_ms
-            elif self._ends is None:
+                continue
+            self._console.ensure_reader()
+            if self._ends is None:
                 source.follow()
             elif now() - started >= _POLL_MS:
                 self._ends.ensure_reachable()
