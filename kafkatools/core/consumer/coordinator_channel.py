@@ -11,7 +11,7 @@ from typing import Any
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.consumer.network import ConsumerNetworkClient, Outgoing
-from kafkatools.core.errors import GroupAuthorizationFailed, KafkaError
+from kafkatools.core.errors import CoordinatorNotAvailable, GroupAuthorizationFailed, KafkaError
 from kafkatools.core.group.coordinator import CoordinatorLookup
 from kafkatools.core.group.requests import GroupRequest
 
@@ -62,10 +62,12 @@ class CoordinatorChannel:
         return failure
 
     def send(self, request: GroupRequest) -> None:
-        """Sends to the coordinator, which must be known."""
+        """Sends to the coordinator; fails at once when it is not known any more: the heartbeat thread may have lost it
+        since the caller looked."""
         endpoint = self.lookup.endpoint
         if endpoint is None:
-            raise AssertionError("a request for a coordinator that is not known")
+            request.failed(CoordinatorNotAvailable(), self._clock.now_ms())
+            return
         outgoing = Outgoing(
             self._client.coordinator_node(endpoint),
             request.api_key,

@@ -510,3 +510,26 @@ def test_leaving_is_told_even_when_metadata_is_due_first(broker: str, client: Ra
         consumer._client.request_metadata()  # no other request goes before it
     described = client.call(ApiKey.DESCRIBE_GROUPS, 5, {"groups": [group], "include_authorized_operations": False})
     assert described.groups[0].group_state == "Empty"
+
+
+@pytest.mark.parametrize("question", ["commit_metadata", "fetch_metadata"])
+def test_a_coordinator_that_is_lost_right_before_a_request_is_found_again(
+    broker: str, client: RawClient, group: str, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heartbeat thread may lose it after the application's thread has looked."""
+    topic = topic_of(client, 3)
+    with member(broker, group) as consumer:
+        consumer.subscribe([topic])
+        settle([consumer], 1)
+        commits = consumer._grouped().commits
+        ask = getattr(commits._identity, question)
+
+        def lose_once() -> object:
+            monkeypatch.undo()
+            commits._channel.lookup.mark_unknown()
+            return ask()
+
+        monkeypatch.setattr(commits._identity, question, lose_once)
+        consumer.commit_sync({(topic, 0): 2})
+        assert consumer.committed([(topic, 0)])[TopicPartition(topic, 0)] == OffsetAndMetadata(2)
+        assert getattr(commits._identity, question) != lose_once
