@@ -27,10 +27,21 @@ def die_with_parent() -> None:
 
 
 class Worker:
-    """A client in a process of its own; `command(run)` is its command line the n-th time it is started."""
+    """A client in a process of its own; `command(run)` is its command line the n-th time it is started.
 
-    def __init__(self, name: str, directory: pathlib.Path, command: Callable[[int], list[str]], ends: tuple[int, ...]):
+    `ends`: the statuses with which it may end by itself; it is started again after `pause` seconds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        directory: pathlib.Path,
+        command: Callable[[int], list[str]],
+        ends: tuple[int, ...] = (0,),
+        pause: float = 0.2,
+    ) -> None:
         self.name = name
+        self.pause = pause
         self.run = -1
         self.log = directory / f"{name}.log"
         self.problems: list[str] = []
@@ -137,7 +148,7 @@ class Chaos:
             for worker in self.workers:
                 if worker not in self._start_at and not worker.is_running:
                     worker.note_end()
-                    self._start_at[worker] = now + 0.2
+                    self._start_at[worker] = now + worker.pause
             if now >= until:
                 return
             time.sleep(min(0.05, until - now))
@@ -177,6 +188,11 @@ class Chaos:
         self.measure()
         end()
         self.watch(self._source.choice((0, 0, 0.3, 1.5)))
+        if self._source.random() < 0.25:
+            self.broker.spawn()
+            self.watch(self._source.uniform(0.1, 0.6))
+            self.broker.kill()
+            self.tally.broker_kills += 1
         began = time.monotonic()
         self.broker.start()
         self.tally.slowest_start = max(self.tally.slowest_start, time.monotonic() - began)

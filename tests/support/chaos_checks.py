@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import pathlib
 from collections import defaultdict
 from collections.abc import Iterable
@@ -91,6 +93,52 @@ def check_copies(name: str, source: list[list[ConsumerRecord]], copied: list[lis
                 f"{name}-{partition}: {len(given)} of {len(wanted)}, {twice} twice, {missing} missing{where}"
             )
     return problems
+
+
+def check_java_values(lines: Iterable[dict[str, Any]], found: list[list[ConsumerRecord]]) -> list[str]:
+    """Records of kafka-verifiable-producer (`run.number`): none twice, each run's in order by partition, and what was
+    acknowledged where it was told."""
+    problems = []
+    places: dict[bytes, tuple[int, int]] = {}
+    for partition, records in enumerate(found):
+        newest: dict[bytes, int] = {}
+        for record in records:
+            run, _, number = record.value.partition(b".")
+            if int(number) <= newest.get(run, -1) or record.value in places:
+                problems.append(f"{record.value!r} at {partition}:{record.offset} behind {newest.get(run)}")
+            newest[run] = int(number)
+            places[record.value] = (partition, record.offset)
+    for line in lines:
+        if line["name"] == "producer_send_success":
+            at = places.get(line["value"].encode())
+            if at != (line["partition"], line["offset"]):
+                problems.append(f"{line} is at {at}")
+        elif line["name"] == "producer_send_error":
+            problems.append(str(line))
+    return problems
+
+
+def json_lines(path: pathlib.Path) -> list[dict[str, Any]]:
+    """The JSON objects of a log; a line that a kill cut off is none."""
+    found = []
+    for text in path.read_text(errors="replace").splitlines() if path.exists() else []:
+        with contextlib.suppress(ValueError):
+            value = json.loads(text)
+            if isinstance(value, dict):
+                found.append(value)
+    return found
+
+
+def check_topics(lines: Iterable[Line], topics: Iterable[str]) -> list[str]:
+    """What was confirmed to be created is there, what was confirmed to be deleted is not."""
+    state: dict[str, str] = {}
+    for line in lines:
+        state[line.words[0]] = line.event
+    there = set(topics)
+    problems = [f"{name} is not there" for name, event in state.items() if event == "created" and name not in there]
+    return problems + [
+        f"{name} is there again" for name, event in state.items() if event == "deleted" and name in there
+    ]
 
 
 def check_keyed(lines: Iterable[Line], found: list[list[ConsumerRecord]]) -> list[str]:

@@ -83,21 +83,25 @@ class BrokerProcess:
         assert self._child is not None
         return self._child
 
-    def start(self) -> None:
-        """Starts it and waits until it listens."""
-        log_path = self._home / "log"
-        with log_path.open("ab") as log:
+    def spawn(self) -> None:
+        """Starts it."""
+        with (self._home / "log").open("ab") as log:
             self._child = subprocess.Popen(
                 [*KT, "server-start", str(self._file)], stdout=log, stderr=log, env=environment(self._home)
             )
+
+    def start(self) -> None:
+        """Starts it and waits until it listens."""
+        self.spawn()
         deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and self._child.poll() is None:
+        while time.monotonic() < deadline and self.child.poll() is None:
             try:
                 socket.create_connection(("127.0.0.1", self._port), 1).close()
                 return
             except OSError:
                 time.sleep(0.02)
-        raise AssertionError(f"the broker did not start: {log_path.read_text(errors='replace')[-2000:]}")
+        log = (self._home / "log").read_text(errors="replace")
+        raise AssertionError(f"the broker did not start: {log[-2000:]}")
 
     def kill(self) -> None:
         """SIGKILL: nothing is written any more."""

@@ -1,0 +1,74 @@
+"""confluent-kafka copies a topic in transactions, offsets and all. argv: bootstrap, name, run, input, output, group."""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from journal import FENCED, told_to_stop
+
+bootstrap, name, run, source_topic, output, group = sys.argv[1:]
+common = {"bootstrap.servers": bootstrap, "reconnect.backoff.ms": "20", "reconnect.backoff.max.ms": "200"}
+reading = {
+    "group.id": group,
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "session.timeout.ms": "2000",
+    "heartbeat.interval.ms": "300",
+}
+writing = {"transactional.id": name, "transaction.timeout.ms": "5000", "linger.ms": "2", "batch.num.messages": "20"}
+
+
+def return_to_committed(consumer: Any) -> None:
+    """After an abort: read on from what was committed."""
+    for place in consumer.committed(consumer.assignment(), 20):
+        place.offset = max(place.offset, 0)
+        consumer.seek(place)
+
+
+def copy(producer: Any, consumer: Any, messages: list[Any], is_abort: bool) -> None:
+    """One transaction; raises KafkaException."""
+    ends: dict[int, int] = {}
+    producer.begin_transaction()
+    for message in messages:
+        producer.produce(output, message.value(), partition=message.partition())
+        ends[message.partition()] = message.offset() + 1
+    offsets = [TopicPartition(source_topic, partition, end) for partition, end in ends.items()]
+    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+    if is_abort:
+        producer.abort_transaction(30)
+        return_to_committed(consumer)
+    else:
+        producer.commit_transaction(30)
+
+
+def main() -> int:
+    stopping = told_to_stop()
+    source = random.Random(f"{name} {run}")
+    producer = Producer(common | writing)
+    producer.init_transactions(60)
+    consumer = Consumer(common | reading)
+    consumer.subscribe([source_topic])
+    while not stopping:
+        messages = [message for message in consumer.consume(200, 0.1) if not message.error()]
+        try:
+            if messages:
+                copy(producer, consumer, messages, source.random() < 0.1)
+        except KafkaException as error:
+            print(f"{name} {run}: {error!r}", file=sys.stderr, flush=True)
+            if not error.args[0].txn_requires_abort():
+                return FENCED
+            producer.abort_transaction(30)
+            return_to_committed(consumer)
+    consumer.close()
+    return 0
+
+
+try:
+    sys.exit(main())
+except KafkaException as unexpected:
+    print(f"{name} {run}: {unexpected!r}", file=sys.stderr, flush=True)
+    sys.exit(FENCED)
