@@ -1,4 +1,5 @@
-"""The pages that are made from tables: `docs/config/*.md`, one for each table of settings.
+"""The pages that are made from tables: `docs/config/*.md`, one for each table of settings; and `docs/python/*.md`,
+made from docstrings by `generate_python.py`.
 
 Rules: nothing here knows a setting; a page says what its table says, sorted by name, without Kafka's internal
 settings. `python docs/generate.py` (or `make docs`) writes the pages; a test fails when one is stale.
@@ -73,9 +74,12 @@ def _row(cells: list[str]) -> str:
 
 def main() -> None:
     """Write the pages."""
-    directory = pathlib.Path(__file__).parent / "config"
-    for name, text in pages().items():
-        (directory / name).write_text(text, encoding="utf-8")
+    import generate_python
+
+    here = pathlib.Path(__file__).parent
+    for directory, made in (("config", pages()), ("python", generate_python.pages())):
+        for name, text in made.items():
+            (here / directory / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

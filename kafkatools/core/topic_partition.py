@@ -13,3 +13,10 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def as_partition(given: tuple[str, int]) -> TopicPartition:
+    """A pair as a TopicPartition. Raises TypeError for anything else, a topic's name for one."""
+    if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[0], str) or type(given[1]) is not int:
+        raise TypeError(f'A partition is a pair such as ("topic", 0), not {given!r}')
+    return TopicPartition(*given)

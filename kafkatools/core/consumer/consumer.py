@@ -50,6 +50,7 @@ from kafkatools.core.errors import (
     RequestTimedOut,
     UnsupportedVersion,
 )
+from kafkatools.core.topic_partition import as_partition
 
 if TYPE_CHECKING:
     from kafkatools.core.consumer.group_consumer import GroupConsumer
@@ -57,10 +58,9 @@ if TYPE_CHECKING:
     from kafkatools.core.consumer.offset_commits import CommitCallback
     from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
 
-DEFAULT_CLOSE_TIMEOUT_MS = 30_000
-
 __all__ = ["Consumer", "ConsumerRecord", "ConsumerRecords"]
 
+DEFAULT_CLOSE_TIMEOUT_MS = 30_000
 _ALL_BUFFERED = 1 << 62
 _INTERRUPTED_CLOSE_MS = 3000
 _OBJECTS = ("key.deserializer", "value.deserializer")
@@ -154,10 +154,11 @@ class Consumer(RecordLoops):
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Reads exactly these partitions; those that were read before keep their position. Raises IllegalState when
         the consumer subscribes to topics."""
+        chosen = [as_partition(part) for part in partitions]
         self.give_back()
         if self._group is not None:
             self._group.assign_by_hand()
-        self._subscriptions.assign(TopicPartition(*part) for part in partitions)
+        self._subscriptions.assign(chosen)
         self._client.set_topics(self._subscriptions.topics())
 
     @one_at_a_time
@@ -192,8 +193,6 @@ class Consumer(RecordLoops):
         return self._grouped().group_metadata()
 
     def _grouped(self) -> GroupConsumer:
-        if self._closed:
-            raise IllegalState("This consumer has already been closed.")
         if self._group is None:
             from kafkatools.core.consumer.group_consumer import NO_GROUP
 
@@ -530,7 +529,8 @@ class Consumer(RecordLoops):
     def _wait(self, deadline: int, message: str, pause: bool = False) -> None:
         now = self._clock.now_ms()
         if now >= deadline:
-            raise RequestTimedOut(message)
+            problem = self._client.cluster_problem()
+            raise RequestTimedOut(message if problem is None else f"{message}: {problem}")
         self._client.poll(min(deadline - now, self._client.poll_limit_ms))
         self._raise_failure()
 

@@ -39,6 +39,9 @@ class ConsumerRecords:
     def __len__(self) -> int:
         return self.count
 
+    def __repr__(self) -> str:
+        return f"ConsumerRecords({self.count} records of [{', '.join(map(str, self.partitions()))}])"
+
     def __bool__(self) -> bool:
         return self.count > 0
 

@@ -40,7 +40,7 @@ from kafkatools.core.producer.producer_batch import (
     batch_size_upper_bound,
     rows_size_upper_bound,
 )
-from kafkatools.core.producer.producer_metadata import not_present
+from kafkatools.core.producer.producer_metadata import not_present, unreachable
 from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
 from kafkatools.core.producer.row_groups import cells_of, group_rows, partitions_of_keys
 from kafkatools.core.producer.sender import MAX_POLL_MS
@@ -251,6 +251,8 @@ class Producer:
         `future.result()` waits until all are acknowledged; it raises the error when none was, PartialFailure when some
         were not. Raises as `send`, and ValueError when there are not as many keys as values.
         """
+        if keys is not None and len(keys) != len(values):
+            raise ValueError(f"{len(values)} values with {len(keys)} keys")
         key_cells = None if keys is None else self._cells_of(topic, keys, self._key_serializer)
         rows = RowColumns.of_values(self._cells_of(topic, values, self._value_serializer), key_cells)
         return self.send_columns(topic, rows, partition, callback)
@@ -390,7 +392,8 @@ class Producer:
             if count is not None and (partition is None or partition < count):
                 return cluster, max(0, remaining_ms)
             if not is_updated or remaining_ms <= 0:
-                raise Timeout(not_present(topic, partition, count, max_wait_ms))
+                reason = unreachable(self.sender.client, cluster)
+                raise Timeout(not_present(topic, partition, count, max_wait_ms) + reason)
             self._ensure_open()
 
     def partitions_for(self, topic: str) -> list[int]:

@@ -7,6 +7,7 @@ not sent to for metadata.max.idle.ms is forgotten; topics may be created by aski
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
@@ -14,6 +15,9 @@ from kafkatools.core.errors import InvalidTopic, TopicAuthorizationFailed
 from kafkatools.core.net.addresses import parse_bootstrap_servers
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import ClusterView, Metadata
+
+if TYPE_CHECKING:
+    from kafkatools.core.net.network_client import NetworkClient
 
 ClusterSnapshot = ClusterView
 
@@ -119,3 +123,9 @@ def not_present(topic: str, partition: int | None, count: int | None, waited_ms:
         f"Partition {partition} of topic {topic} with partition count {count} "
         f"is not present in metadata after {waited_ms} ms."
     )
+
+
+def unreachable(client: NetworkClient, cluster: ClusterSnapshot) -> str:
+    """Why no broker can be reached, to be added to such a message; empty when one can, or was not tried yet."""
+    problems = [client.connection_error(node) for node in cluster.nodes]
+    return f" No broker can be reached: {problems[0]}" if problems and all(problems) else ""

@@ -67,6 +67,9 @@ class ScriptedClient:
     def ready(self, node: int, now_ms: int) -> bool:
         return node not in self.unready
 
+    def connection_error(self, node: int) -> None:
+        return None
+
     def poll_delay_ms(self, node: int, now_ms: int) -> int:
         return 50
 

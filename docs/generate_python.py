@@ -1,0 +1,133 @@
+"""The pages of docs/python that are made from the code: what is exported, with its signatures and docstrings.
+
+`docs/generate.py` writes them; a test fails when one is stale.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any, get_overloads
+
+import kafkatools
+from kafkatools import errors
+from kafkatools.core.admin import cluster, configs, groups, offsets, reassignments, topics, transactions
+from kafkatools.core.consumer.offset_fetcher import OffsetAndTimestamp
+from kafkatools.core.producer.futures import RowsRun
+
+CLIENTS = ("Producer", "Consumer", "Admin", "EmbeddedBroker")
+RESULTS = (
+    RowsRun,
+    OffsetAndTimestamp,
+    topics.TopicListing,
+    topics.TopicDescription,
+    topics.PartitionDescription,
+    topics.CreatedTopic,
+    configs.ConfigEntry,
+    configs.ConfigSynonym,
+    offsets.PartitionOffset,
+    groups.GroupListing,
+    groups.GroupDescription,
+    groups.MemberDescription,
+    transactions.TransactionListing,
+    transactions.TransactionDescription,
+    transactions.ProducerState,
+    transactions.OpenTransaction,
+    reassignments.PartitionReassignment,
+    cluster.ClusterDescription,
+)
+# Taken by tests and by the commands, not by callers.
+_HIDDEN_METHODS = {"poll_further", "give_back", "chain", "add", "metadata", "sender", "known_partitions"}
+_HIDDEN_PARAMETERS = ("clock", "parts", "start_thread", "client")
+
+
+def pages() -> dict[str, str]:
+    """The text of every page by the name of its file."""
+    return {"reference.md": reference(), "errors.md": error_table()}
+
+
+def reference() -> str:
+    """Classes and methods."""
+    lines = [
+        "# Reference of the Python API",
+        "",
+        "The guide is [python.md](../python.md). Made from the docstrings by `make docs`.",
+        "",
+    ]
+    others = [name for name in kafkatools.__all__ if name not in (*CLIENTS, "errors", "KafkaError")]
+    for name in (*CLIENTS, *others):
+        lines += _class(getattr(kafkatools, name))
+    lines += ["## What calls return", ""]
+    for made in RESULTS:
+        lines += [f"### {made.__name__}{_fields(made)}", "", _text(made), ""]
+    return "\n".join(lines)
+
+
+def error_table() -> str:
+    """Every exception."""
+    lines = [
+        "# Errors: `kafkatools.errors`",
+        "",
+        "All are `kafkatools.KafkaError`. A code is that of the protocol; those without one arise on this side only.",
+        "Made from the classes by `make docs`.",
+        "",
+        "| Class | Code | May succeed later | What it is |",
+        "| --- | --- | --- | --- |",
+    ]
+    found = [one for one in vars(errors).values() if inspect.isclass(one) and issubclass(one, errors.KafkaError)]
+    for error in sorted(found, key=lambda one: one.__name__):
+        code = error.code if errors.known_codes().get(error.code) is error else ""
+        about = " ".join((error.__doc__ or "").split("\n\n")[0].split()).replace("|", "\\|")
+        lines.append(f"| `{error.__name__}` | {code} | {'yes' if error.retriable else ''} | {about} |")
+    return "\n".join([*lines, ""])
+
+
+def _class(found: type[Any]) -> Iterator[str]:
+    yield from (f"## {found.__name__}", "")
+    if _is_tuple(found):
+        yield from (f"`{found.__name__}{_fields(found)}`", "")
+    elif "__init__" in vars(found):
+        yield from (f"`{found.__name__}{_signature(found.__init__)}`", "")
+    yield from (_text(found), "")
+    for name, member in _members(found):
+        if isinstance(member, property):
+            yield from (f"- **`{name}`**", f"  {_text(member, '  ')}")
+        else:
+            function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+            for form in get_overloads(function) or [function]:
+                yield from (f"- **`{name}{_signature(form)}`**", "")
+            yield f"  {_text(function, '  ')}"
+        yield ""
+
+
+def _members(found: type[Any]) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties with a docstring, in the order of the source, inherited ones of ours last."""
+    seen = set(_HIDDEN_METHODS)
+    for owner in found.__mro__:
+        if not owner.__module__.startswith("kafkatools"):
+            continue
+        for name, member in vars(owner).items():
+            is_ours = inspect.isfunction(member) or isinstance(member, property | classmethod | staticmethod)
+            if is_ours and not name.startswith("_") and name not in seen and inspect.getdoc(member):
+                seen.add(name)
+                yield name, member
+
+
+def _signature(function: Any) -> str:
+    signature = inspect.signature(function)
+    kept = [one for name, one in signature.parameters.items() if name not in ("self", "cls", *_HIDDEN_PARAMETERS)]
+    text = str(signature.replace(parameters=kept)).removesuffix(" -> 'None'")
+    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+
+
+def _is_tuple(found: type[Any]) -> bool:
+    return issubclass(found, tuple)
+
+
+def _fields(found: Any) -> str:
+    return f"({', '.join(found._fields)})"
+
+
+def _text(documented: Any, indent: str = "") -> str:
+    return (inspect.getdoc(documented) or "").replace("\n", f"\n{indent}").replace(f"\n{indent}\n", "\n\n")

@@ -1,0 +1,185 @@
+"""The examples of docs/python.md run as they stand there, against the embedded broker and against Apache Kafka; and
+what a program meets that does something wrong, or is ended in the middle."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import kafkatools
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+ADDRESS = "localhost:9092"
+EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+PROGRAMS = [code for code in EXAMPLES if ADDRESS in code]
+PRINTED = {
+    "greetings": "0 b'en' b'hello'\n1 b'fr' b'bonjour'\n",
+    "orders": "orders 0 0\n",
+    "rows": "10000\n",
+    "readings": "[21.5, 21.7, 21.6]\n",
+    "sizes": "sizes 0 3 6 b'a'\n",
+    "jobs": "{TopicPartition(topic='jobs', partition=0): OffsetAndMetadata(offset=10, leader_epoch=",
+    "audit": "['audit'] ['more']\n0 1 (1,)\n1 1 (1,)\n2 1 (1,)\n3600000 DYNAMIC_TOPIC_CONFIG\n",
+    "payments": "3\n{TopicPartition(topic='payments', partition=0): OffsetAndMetadata(offset=3, leader_epoch=-1, "
+    "metadata='')}\nEmpty\n",
+}
+
+
+def topic_of(code: str) -> str:
+    """The topic that an example is about."""
+    return next((name for name in re.findall(r'"([a-z]+)"', code) if name in PRINTED), "")
+
+
+def run(code: str, *, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """A program of its own."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[str]:
+    with kafkatools.EmbeddedBroker() as broker:
+        yield broker.bootstrap
+
+
+def run_examples(bootstrap: str) -> None:
+    """All programs of the page, one after the other, and what they left."""
+    for code in PROGRAMS:
+        done = run(code.replace(ADDRESS, bootstrap))
+        assert (done.returncode, done.stderr) == (0, ""), code
+        assert done.stdout.startswith(PRINTED.get(topic_of(code), "")), code
+        assert bool(done.stdout) == ("print(" in code)
+    assert read_all(bootstrap, "invoices") == [b"invoice 1"]
+    assert read_all(bootstrap, "shouts") == [b"ONE", b"TWO", b"THREE"]
+    with kafkatools.Consumer(bootstrap_servers=bootstrap, group_id="shouters") as consumer:
+        found = consumer.committed([("words", 0)])[kafkatools.TopicPartition("words", 0)]
+    assert found is not None and found.offset == 3
+
+
+def read_all(bootstrap: str, topic: str) -> list[bytes]:
+    """The committed values of a topic's first partition."""
+    with kafkatools.Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.seek_to_beginning()
+        return [record.value for record in consumer.read_to_end()]
+
+
+def test_examples_run_against_the_embedded_broker(embedded: str) -> None:
+    assert len(PROGRAMS) >= 10 and {topic_of(code) for code in PROGRAMS} >= set(PRINTED) - {"greetings"}
+    run_examples(embedded)
+
+
+@pytest.mark.real_kafka
+@pytest.mark.slow
+def test_examples_run_against_apache_kafka(new_kafka: Callable[..., Any]) -> None:
+    cluster = new_kafka()
+    cluster.start()
+    run_examples(cluster.bootstrap)
+
+
+def test_first_example_needs_nothing_but_the_package() -> None:
+    done = run(EXAMPLES[0])
+    assert (done.returncode, done.stdout, done.stderr) == (0, PRINTED["greetings"], "")
+
+
+def test_fixture_for_pytest_works(tmp_path: pathlib.Path) -> None:
+    code = next(code for code in EXAMPLES if "@pytest.fixture" in code)
+    (tmp_path / "test_parcels.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "test_parcels.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+INTERRUPTED = """
+import sys, kafkatools
+with kafkatools.{client}(bootstrap_servers={bootstrap!r}) as client:
+    {prepare}
+    print("waiting", flush=True)
+    {wait}
+"""
+
+
+@pytest.mark.parametrize(
+    ("client", "prepare", "wait"),
+    [
+        ("Consumer", 'client.assign([("idle", 0)])', "for record in client: pass"),
+        ("Producer", "pass", 'client.send("idle", b"x").result()'),
+    ],
+)
+def test_ctrl_c_ends_a_wait_at_once(client: str, prepare: str, wait: str) -> None:
+    """The broker is stopped, so that nothing ever comes."""
+    with kafkatools.EmbeddedBroker() as broker:
+        os.kill(broker.pid, signal.SIGSTOP)
+        code = INTERRUPTED.format(client=client, bootstrap=broker.bootstrap, prepare=prepare, wait=wait)
+        program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            assert program.stdout is not None
+            assert program.stdout.readline() == b"waiting\n"
+            program.send_signal(signal.SIGINT)
+            _, errors = program.communicate(timeout=15)
+        finally:
+            program.kill()
+            os.kill(broker.pid, signal.SIGCONT)
+        assert errors.rstrip().endswith(b"KeyboardInterrupt")
+
+
+PARENT = """
+import kafkatools, os, signal
+broker = kafkatools.EmbeddedBroker()
+broker.start()
+print(broker.pid, broker._home, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_broker_goes_with_the_program_that_is_killed() -> None:
+    done = run(PARENT)
+    pid, home = done.stdout.split()
+    assert done.returncode == -signal.SIGKILL
+    waited = 0
+    while pathlib.Path(home).exists() and waited < 500:
+        waited += 1
+        subprocess.run(["sleep", "0.02"], check=True)
+    assert not pathlib.Path(home).exists()
+    with pytest.raises(ProcessLookupError):
+        for _ in range(500):
+            os.kill(int(pid), 0)
+            subprocess.run(["sleep", "0.02"], check=True)
+
+
+def test_broker_comes_back_with_its_data_after_kill_9() -> None:
+    with kafkatools.EmbeddedBroker() as broker:
+        home, address = broker._home, broker.bootstrap
+        with kafkatools.Producer(bootstrap_servers=address) as producer:
+            producer.send_many("kept", [b"1", b"2"]).result()
+        broker.kill()
+        assert not broker.is_running
+        broker.start()
+        assert broker.bootstrap == address
+        assert read_all(address, "kept") == [b"1", b"2"]
+    assert home is not None and not pathlib.Path(home).exists()
+
+
+def test_data_in_a_directory_of_the_callers_stays(tmp_path: pathlib.Path) -> None:
+    for expected in (0, 1):
+        with (
+            kafkatools.EmbeddedBroker(directory=tmp_path / "data") as broker,
+            kafkatools.Producer(bootstrap_servers=broker.bootstrap) as producer,
+        ):
+            assert producer.send("kept", b"x").result().offset == expected
+    assert (tmp_path / "data" / "kept-0").is_dir()
