@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -31,6 +31,11 @@ PRINTED = {
     "payments": "3\n{TopicPartition(topic='payments', partition=0): OffsetAndMetadata(offset=3, leader_epoch=-1, "
     "metadata='')}\nEmpty\n",
 }
+NAMES = (
+    *PRINTED,
+    *("numbers", "events", "invoices", "ledger", "words", "shouts", "plain", "more"),
+    *("billing-1", "shouter-1", "workers", "shouters", "accounting"),
+)
 
 
 def topic_of(code: str) -> str:
@@ -51,17 +56,19 @@ def embedded() -> Iterator[str]:
         yield broker.bootstrap
 
 
-def run_examples(bootstrap: str) -> None:
-    """All programs of the page, one after the other, and what they left."""
+def run_examples(bootstrap: str, prefix: str = "") -> None:
+    """All programs of the page, one after the other, and what they left. Names get a prefix, for a shared cluster."""
+    names = re.compile(rf'"({"|".join(NAMES)})"')
     for code in PROGRAMS:
-        done = run(code.replace(ADDRESS, bootstrap))
+        done = run(names.sub(rf'"{prefix}\1"', code.replace(ADDRESS, bootstrap)))
         assert (done.returncode, done.stderr) == (0, ""), code
-        assert done.stdout.startswith(PRINTED.get(topic_of(code), "")), code
+        assert done.stdout.replace(prefix, "").startswith(PRINTED.get(topic_of(code), "")), code
         assert bool(done.stdout) == ("print(" in code)
-    assert read_all(bootstrap, "invoices") == [b"invoice 1"]
-    assert read_all(bootstrap, "shouts") == [b"ONE", b"TWO", b"THREE"]
-    with kafkatools.Consumer(bootstrap_servers=bootstrap, group_id="shouters") as consumer:
-        found = consumer.committed([("words", 0)])[kafkatools.TopicPartition("words", 0)]
+    assert read_all(bootstrap, f"{prefix}invoices") == [b"invoice 1"]
+    assert read_all(bootstrap, f"{prefix}shouts") == [b"ONE", b"TWO", b"THREE"]
+    words = kafkatools.TopicPartition(f"{prefix}words", 0)
+    with kafkatools.Consumer(bootstrap_servers=bootstrap, group_id=f"{prefix}shouters") as consumer:
+        found = consumer.committed([words])[words]
     assert found is not None and found.offset == 3
 
 
@@ -80,10 +87,8 @@ def test_examples_run_against_the_embedded_broker(embedded: str) -> None:
 
 @pytest.mark.real_kafka
 @pytest.mark.slow
-def test_examples_run_against_apache_kafka(new_kafka: Callable[..., Any]) -> None:
-    cluster = new_kafka()
-    cluster.start()
-    run_examples(cluster.bootstrap)
+def test_examples_run_against_apache_kafka(real_kafka: Any) -> None:
+    run_examples(real_kafka.bootstrap, "guide-")
 
 
 def test_first_example_needs_nothing_but_the_package() -> None:
