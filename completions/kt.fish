@@ -165,6 +165,29 @@ complete -c kt -n '__fish_seen_subcommand_from log-dirs' -l command-config -d 'P
 complete -c kt -n '__fish_seen_subcommand_from log-dirs' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__fish_seen_subcommand_from log-dirs' -l help -d 'Show this text and stop.'
 complete -c kt -n '__fish_seen_subcommand_from log-dirs' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a leader-election -d 'Elect leaders of partitions: the preferred ones, or any that is alive.'
+complete -c kt -n '__fish_seen_subcommand_from leader-election' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from leader-election' -l election-type -d 'preferred: the first replica, where it is in sync; unclean: any live one, records may be lost.' -x
+complete -c kt -n '__fish_seen_subcommand_from leader-election' -l topic -d 'The topic of the partition.' -x -a '(kt completion --topics 2>/dev/null)'
+complete -c kt -n '__fish_seen_subcommand_from leader-election' -l partition -d 'The partition of --topic.' -x
+complete -c kt -n '__fish_seen_subcommand_from leader-election' -l all-topic-partitions -d 'All partitions of all topics.'
+complete -c kt -n '__fish_seen_subcommand_from leader-election' -l path-to-json-file -d 'A file with partitions: {"partitions": [{"topic": "orders", "partition": 0}]}.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from leader-election' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from leader-election' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from leader-election' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from leader-election' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a cluster -d 'Show the cluster\'s id and nodes, or forget a broker that is gone for good.'
+complete -c kt -n '__fish_seen_subcommand_from cluster' -a cluster-id -d 'Print the cluster\'s id.'
+complete -c kt -n '__fish_seen_subcommand_from cluster' -a unregister -d 'Forget a broker.'
+complete -c kt -n '__fish_seen_subcommand_from cluster' -a list-endpoints -d 'List the brokers or, through a controller, the controllers.'
+complete -c kt -n '__fish_seen_subcommand_from cluster' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from cluster' -l help -d 'Show this text and stop.'
+complete -c kt -n __fish_use_subcommand -a broker-api-versions -d 'Show which versions of which APIs the brokers serve.'
+complete -c kt -n '__fish_seen_subcommand_from broker-api-versions' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from broker-api-versions' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from broker-api-versions' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from broker-api-versions' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from broker-api-versions' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
 complete -c kt -n __fish_use_subcommand -a dump-log -d 'Show what is in log segments, indexes and snapshots, sound or damaged.'
 complete -c kt -n '__fish_seen_subcommand_from dump-log' -l files -d 'Segments, indexes, snapshots or directories of them, separated by commas.' -x
 complete -c kt -n '__fish_seen_subcommand_from dump-log' -l print-data-log -d 'Show keys and values too; every decoder option implies it.'

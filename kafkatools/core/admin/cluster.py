@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kafkatools.core.admin.client import BROKERS, CONTROLLERS, AdminClient, error_of
-from kafkatools.core.errors import KafkaError, UnsupportedVersion
+from kafkatools.core.errors import KafkaError, Timeout, UnsupportedVersion
 from kafkatools.core.net.metadata import Node
+from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
 
 
@@ -63,3 +64,32 @@ def unregister_broker(admin: AdminClient, broker_id: int) -> None:
     outcome = admin.retry_items([broker_id], once)[broker_id]
     if isinstance(outcome, KafkaError):
         raise outcome
+
+
+class ApiRange(NamedTuple):
+    """The versions of an API that a broker serves."""
+
+    api_key: int
+    min_version: int
+    max_version: int
+
+
+def describe_api_versions(admin: AdminClient) -> dict[Node, tuple[ApiRange, ...] | KafkaError]:
+    """What each broker of the cluster serves, by API key; or why it did not tell. Raises KafkaError."""
+
+    def once(ids: list[int], deadline_ms: int) -> dict[int, tuple[ApiRange, ...] | KafkaError]:
+        answers = admin.ask_all([Question(each, ApiKey.API_VERSIONS, _software) for each in ids], deadline_ms)
+        return {each: answer.error or _ranges(answer.entity) for each, answer in zip(ids, answers, strict=True)}
+
+    nodes = {node.id: node for node in _by_metadata(admin).nodes}
+    found = admin.retry_items(nodes, once, may_retry=lambda error: not isinstance(error, Timeout))
+    return {nodes[each]: told for each, told in found.items()}
+
+
+def _software(version: int) -> dict[str, Any]:
+    return {} if version < 3 else {"client_software_name": "kafkatools", "client_software_version": "1"}
+
+
+def _ranges(response: Any) -> tuple[ApiRange, ...] | KafkaError:
+    found = sorted((int(each.api_key), each.min_version, each.max_version) for each in response.api_keys)
+    return error_of(response.error_code) or tuple(ApiRange(*each) for each in found)

@@ -1,0 +1,116 @@
+"""kt broker-api-versions: which versions of which APIs the brokers serve (kafka-broker-api-versions.sh,
+BrokerApiVersionsCommand). The text is that of Kafka's NodeApiVersions.
+
+A broker that does not tell is named on stderr, the others are shown, and the exit status is 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, client_settings, command_config
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.cluster import ApiRange
+    from kafkatools.core.net.metadata import Node
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Shows every broker."""
+    settings = client_settings(args)
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.cluster import describe_api_versions
+    from kafkatools.core.errors import KafkaError
+
+    with AdminClient(console.connect(args), settings, console.clock) as admin:
+        found = describe_api_versions(admin)
+    status = ExitStatus.OK
+    for node, told in found.items():
+        name = f"{node.host}:{node.port} (id: {node.id} rack: {node.rack or 'null'} isFenced: false)"
+        if isinstance(told, KafkaError):
+            console.error(f"{name} -> ERROR: {told}")
+            status = ExitStatus.FAILED
+        elif args.json:
+            _print_json(console, node, told)
+        else:
+            console.print(f"{name} -> (\n\t" + ",\n\t".join(_lines(told)) + "\n)")
+    return status
+
+
+def _lines(ranges: Iterable[ApiRange]) -> list[str]:
+    """One text an API in the order of their keys, those that the broker lacks included."""
+    from kafkatools.core.protocol.api_versions import ApiKey
+
+    lines = {each.api_key: _line(each) for each in ranges}
+    for key in ApiKey:
+        if key not in lines and key not in _between_nodes():
+            lines[key] = f"{key.label}({int(key)}): UNSUPPORTED"
+    return [lines[key] for key in sorted(lines)]
+
+
+def _between_nodes() -> frozenset[int]:
+    """APIs that no client uses: those of the controllers' listeners."""
+    from kafkatools.core.protocol.api_versions import ApiKey
+
+    return frozenset(
+        (
+            ApiKey.VOTE,
+            ApiKey.BEGIN_QUORUM_EPOCH,
+            ApiKey.END_QUORUM_EPOCH,
+            ApiKey.ALTER_PARTITION,
+            ApiKey.ENVELOPE,
+            ApiKey.FETCH_SNAPSHOT,
+            ApiKey.BROKER_REGISTRATION,
+            ApiKey.BROKER_HEARTBEAT,
+            ApiKey.ALLOCATE_PRODUCER_IDS,
+            ApiKey.CONTROLLER_REGISTRATION,
+            ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+            ApiKey.UPDATE_RAFT_VOTER,
+        )
+    )
+
+
+def _line(served: ApiRange) -> str:
+    from kafkatools.core.protocol.api_versions import API_VERSIONS, ApiKey
+
+    low, high = served.min_version, served.max_version
+    versions = str(low) if low == high else f"{low} to {high}"
+    known = API_VERSIONS.get(served.api_key)
+    if known is None:
+        return f"UNKNOWN({served.api_key}): {versions}"
+    if known[1] < low:
+        usable = "unusable: node too new"
+    elif high < known[0]:
+        usable = "unusable: node too old"
+    else:
+        usable = f"usable: {min(known[1], high)}"
+    return f"{ApiKey(served.api_key).label}({served.api_key}): {versions} [{usable}]"
+
+
+def _print_json(console: Console, node: Node, ranges: Iterable[ApiRange]) -> None:
+    from kafkatools.core.protocol.api_versions import ApiKey
+    from kafkatools.output import json_line
+
+    names = {int(key): key.label for key in ApiKey}
+    apis = [
+        {
+            "key": each.api_key,
+            "name": names.get(each.api_key),
+            "min_version": each.min_version,
+            "max_version": each.max_version,
+        }
+        for each in ranges
+    ]
+    console.print(json_line({"broker": node.id, "host": node.host, "port": node.port, "rack": node.rack, "apis": apis}))
+
+
+COMMAND = Command(
+    "broker-api-versions",
+    "Show which versions of which APIs the brokers serve.",
+    options=(BOOTSTRAP_SERVER, command_config()),
+    run=run,
+    examples=("kt broker-api-versions --bootstrap-server localhost:9092",),
+)

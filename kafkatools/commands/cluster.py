@@ -1,0 +1,152 @@
+"""kt cluster: the cluster's id, its nodes, and forgetting a broker (kafka-cluster.sh, ClusterTool)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, Refusal, command_config, java_int
+from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
+from kafkatools.options.table import ARGPARSE4J
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+
+_PROGRAM = "kafka-cluster"
+_NO_RACK_WIDTH = 10
+
+Action = Callable[["Console", Args, "AdminClient"], ExitStatus]
+
+
+def _with_admin(action: Action) -> Callable[[Console, Args], ExitStatus]:
+    def run(console: Console, args: Args) -> ExitStatus:
+        if args.given("config"):
+            console.error(
+                "Option --config has been deprecated and will be removed in a future version. "
+                "Use --command-config instead."
+            )
+        with connect_admin(console, args, "command_config", "config") as admin:
+            return action(console, args, admin)
+
+    return run
+
+
+def _print_json(console: Console, row: dict[str, Any]) -> None:
+    from kafkatools.output import json_line
+
+    console.print(json_line(row))
+
+
+def _cluster_id(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    from kafkatools.core.admin.cluster import describe_cluster
+
+    cluster_id = describe_cluster(admin).cluster_id
+    if args.json:
+        _print_json(console, {"cluster_id": cluster_id})
+    elif cluster_id is None:
+        console.print("No cluster ID found. The Kafka version is probably too old.")
+    else:
+        console.print(f"Cluster ID: {cluster_id}")
+    return ExitStatus.OK
+
+
+def _unregister(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    from kafkatools.core.admin.cluster import unregister_broker
+
+    unregister_broker(admin, args.id)
+    if args.json:
+        _print_json(console, {"broker": args.id, "unregistered": True})
+    else:
+        console.print(f"Broker {args.id} is no longer registered.")
+    return ExitStatus.OK
+
+
+def _check_fenced(console: Console, args: Args) -> ExitStatus:
+    if args.include_fenced_brokers and args.bootstrap_controller is not None:
+        raise UsageError("The option --include-fenced-brokers is only supported with --bootstrap-server option")
+    return _with_admin(_list_endpoints)(console, args)
+
+
+def _list_endpoints(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    """The widths of the columns are ClusterTool.listEndpoints'."""
+    from kafkatools.core.admin.cluster import describe_cluster
+
+    cluster = describe_cluster(admin, include_fenced_brokers=args.include_fenced_brokers)
+    kind = "controller" if admin.through_controllers else "broker"
+    if args.json:
+        for node in cluster.nodes:
+            row = {"id": node.id, "host": node.host, "port": node.port, "rack": node.rack, "type": kind}
+            _print_json(console, row | ({} if admin.through_controllers else {"fenced": node.id in cluster.fenced}))
+        return ExitStatus.OK
+    host = max((len(node.host) for node in cluster.nodes), default=100)
+    rack = max((len(node.rack) for node in cluster.nodes if node.rack), default=_NO_RACK_WIDTH)
+
+    def line(*cells: object) -> str:
+        node_id, name, port, where, state, endpoint_type = cells
+        shown = f"{node_id!s:<10} {name!s:<{host}} {port!s:<10} {where!s:<{rack}} "
+        return shown + ("" if admin.through_controllers else f"{state!s:<10} ") + f"{endpoint_type!s:<15}"
+
+    console.print(line("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"))
+    for node in cluster.nodes:
+        state = "fenced" if node.id in cluster.fenced else "unfenced"
+        console.print(line(node.id, node.host, node.port, node.rack or "null", state, kind))
+    return ExitStatus.OK
+
+
+_COMMON = (
+    BOOTSTRAP_CONTROLLER._replace(aliases=("-C",)),
+    BOOTSTRAP_SERVER._replace(aliases=("-b",)),
+    command_config()._replace(aliases=("-c",)),
+    Option("--config", "Properties file with settings.", value="FILE", replacement="--command-config"),
+)
+
+
+def _subcommand(
+    name: str, summary: str, options: tuple[Option, ...], run: Callable[[Console, Args], ExitStatus]
+) -> Command:
+    return Command(
+        name,
+        summary,
+        (*_COMMON, *options),
+        run,
+        ARGPARSE4J,
+        rules=(
+            Refusal(
+                "bootstrap-controller",
+                ("bootstrap-server",),
+                "argument --bootstrap-controller/-C: not allowed with argument --bootstrap-server/-b",
+            ),
+        ),
+        missing_bootstrap=f"{_PROGRAM}: error: one of the arguments --bootstrap-server/-b --bootstrap-controller/-C "
+        "is required",
+    )
+
+
+COMMAND = Command(
+    "cluster",
+    "Show the cluster's id and nodes, or forget a broker that is gone for good.",
+    style=ARGPARSE4J,
+    program=_PROGRAM,
+    needs_arguments=False,
+    subcommands=(
+        _subcommand("cluster-id", "Print the cluster's id.", (), _with_admin(_cluster_id)),
+        _subcommand(
+            "unregister",
+            "Forget a broker.",
+            (Option("--id", "The broker.", value="ID", type=java_int, required=True, aliases=("-i",)),),
+            _with_admin(_unregister),
+        ),
+        _subcommand(
+            "list-endpoints",
+            "List the brokers or, through a controller, the controllers.",
+            (Option("--include-fenced-brokers", "Also brokers that are registered but not alive."),),
+            _check_fenced,
+        ),
+    ),
+    examples=(
+        "kt cluster cluster-id --bootstrap-server localhost:9092",
+        "kt cluster list-endpoints --include-fenced-brokers",
+    ),
+)

@@ -1,0 +1,191 @@
+"""kt leader-election: preferred and unclean elections of leaders (kafka-leader-election.sh, LeaderElectionCommand).
+
+Partitions whose election failed are lines on stderr, with their number as the last one; the exit status is then 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    Option,
+    Refusal,
+    client_settings,
+    command_config,
+    java_int,
+)
+from kafkatools.options.json_files import json_array, json_field, json_int, json_object, json_string, read_json
+from kafkatools.options.patterns import java_map_order, partition_hash
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.errors import KafkaError
+
+TopicPartition = tuple[str, int]
+_TYPES = ("PREFERRED", "UNCLEAN")
+_SCOPES = ("topic", "all-topic-partitions", "path-to-json-file")
+_PREFIX = "Replica election data"
+
+
+class _Required(NamedTuple):
+    """The options that every call needs, except the servers: without them the sandbox is used."""
+
+    def broken(self, given: Collection[str]) -> str | None:
+        """Kafka's message of LeaderElectionCommandOptions.validate."""
+        return None if "election-type" in given else "Missing required option(s): election-type"
+
+
+class _Scope(NamedTuple):
+    """Which partitions: one and only one way to say it, and --partition with --topic."""
+
+    def broken(self, given: Collection[str]) -> str | None:
+        """Kafka's message of LeaderElectionCommandOptions.validate."""
+        if sum(name in given for name in _SCOPES) != 1:
+            return f"One and only one of the following options is required: {', '.join(_SCOPES)}"
+        if "topic" in given and "partition" not in given:
+            return "Missing required option(s): partition"
+        if "topic" not in given and "partition" in given:
+            return "Option partition is only allowed if topic is used"
+        return None
+
+
+def _election_type(text: str) -> str:
+    if text.upper() not in _TYPES:
+        raise ValueError(text)
+    return text.upper()
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Holds the elections asked for."""
+    settings = client_settings(args, "admin_config" if args.given("admin.config") else "command_config")
+    if args.given("admin.config"):
+        console.error(
+            "Option --admin.config has been deprecated and will be removed in a future version. "
+            "Use --command-config instead."
+        )
+    partitions = _partitions(args)
+    servers = console.connect(args)
+    if partitions == []:
+        return ExitStatus.OK
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.elections import elect_leaders
+
+    with AdminClient(servers, settings, console.clock) as admin:
+        results = elect_leaders(admin, _TYPES.index(args.election_type), partitions)
+    return _report(console, args, results)
+
+
+def _partitions(args: Args) -> list[TopicPartition] | None:
+    """The partitions asked for; None for all."""
+    if args.all_topic_partitions:
+        return None
+    if args.topic is not None:
+        if args.partition < 0:
+            raise UsageError(f"A partition is a number from 0 on, not {args.partition}")
+        return [(args.topic, args.partition)]
+    return _from_file(args.path_to_json_file)
+
+
+def _from_file(path: str) -> list[TopicPartition]:
+    """The file: {"partitions": [{"topic": "orders", "partition": 0}]}."""
+    data = json_object(read_json(path, f"{_PREFIX} is empty"))
+    if "partitions" not in data:
+        raise CommandError(f'{_PREFIX} is missing "partitions" field')
+    found = [
+        (json_field(item, "topic", json_string), json_field(item, "partition", json_int))
+        for item in json_array(data["partitions"])
+    ]
+    twice = [key for position, key in enumerate(found) if key in found[:position]]
+    if twice:
+        raise CommandError(f"{_PREFIX} contains duplicate partitions: [{_names(list(dict.fromkeys(twice)))}]")
+    return found
+
+
+def _names(partitions: Sequence[TopicPartition]) -> str:
+    return ", ".join(f"{topic}-{partition}" for topic, partition in partitions)
+
+
+def _report(console: Console, args: Args, results: Mapping[TopicPartition, KafkaError | None]) -> ExitStatus:
+    from kafkatools.core.errors import ElectionNotNeeded
+
+    order = java_map_order(results, 16, partition_hash)
+    elected = [key for key in order if results[key] is None]
+    not_needed = [key for key in order if isinstance(results[key], ElectionNotNeeded)]
+    failed = [key for key in order if key not in elected and key not in not_needed]
+    if args.json:
+        outcomes = dict.fromkeys(elected, "elected") | dict.fromkeys(not_needed, "not_needed")
+        _print_json(console, args.election_type, {key: outcomes.get(key, "failed") for key in sorted(order)}, results)
+    else:
+        if elected:
+            console.print(
+                f"Successfully completed leader election ({args.election_type}) for partitions {_names(elected)}"
+            )
+        if not_needed:
+            console.print(f"Valid replica already elected for partitions {_names(not_needed)}")
+        for topic, partition in failed:
+            console.error(
+                f"Error completing leader election ({args.election_type}) for partition: {topic}-{partition}: "
+                f"{results[topic, partition]}"
+            )
+    if not failed:
+        return ExitStatus.OK
+    if not args.json:
+        console.error(f"{len(failed)} replica(s) could not be elected")
+    return ExitStatus.FAILED
+
+
+def _print_json(
+    console: Console,
+    election_type: str,
+    outcomes: Mapping[TopicPartition, str],
+    results: Mapping[TopicPartition, KafkaError | None],
+) -> None:
+    from kafkatools.output import json_line
+
+    for (topic, partition), outcome in outcomes.items():
+        row = {
+            "topic": topic,
+            "partition": partition,
+            "election_type": election_type,
+            "outcome": outcome,
+            "error": str(results[topic, partition]) if outcome == "failed" else None,
+        }
+        console.print(json_line(row))
+
+
+COMMAND = Command(
+    "leader-election",
+    "Elect leaders of partitions: the preferred ones, or any that is alive.",
+    options=(
+        BOOTSTRAP_SERVER,
+        Option(
+            "--election-type",
+            "preferred: the first replica, where it is in sync; unclean: any live one, records may be lost.",
+            value="TYPE",
+            type=_election_type,
+            choices=("preferred", "unclean"),
+        ),
+        Option("--topic", "The topic of the partition.", value="TOPIC"),
+        Option("--partition", "The partition of --topic.", value="NUMBER", type=java_int),
+        Option("--all-topic-partitions", "All partitions of all topics."),
+        Option(
+            "--path-to-json-file",
+            'A file with partitions: {"partitions": [{"topic": "orders", "partition": 0}]}.',
+            value="FILE",
+        ),
+        command_config(),
+        Option("--admin.config", "Properties file with settings.", value="FILE", replacement="--command-config"),
+    ),
+    run=run,
+    rules=(Refusal("admin.config", ("command-config",)), _Required(), _Scope()),
+    missing_bootstrap="Missing required option(s): bootstrap-server",
+    examples=(
+        "kt leader-election --election-type preferred --all-topic-partitions",
+        "kt leader-election --election-type unclean --topic orders --partition 3",
+    ),
+)

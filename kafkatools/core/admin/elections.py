@@ -1,0 +1,48 @@
+"""Elections of leaders (KafkaAdminClient.electLeaders, KIP-460)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.leaders import TopicPartition
+from kafkatools.core.errors import KafkaError, UnsupportedVersion
+from kafkatools.core.protocol.api_versions import ApiKey
+
+PREFERRED = 0
+UNCLEAN = 1
+
+
+def elect_leaders(
+    admin: AdminClient, election_type: int, partitions: Sequence[TopicPartition] | None
+) -> dict[TopicPartition, KafkaError | None]:
+    """Hold elections for partitions (None: all); of all only those that had one. Raises KafkaError."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions or ():
+        topics.setdefault(topic, []).append(partition)
+    wanted = [{"topic": topic, "partitions": tuple(numbers)} for topic, numbers in topics.items()]
+
+    def fields(version: int) -> dict[str, Any]:
+        common = {"topic_partitions": None if partitions is None else wanted}
+        common["timeout"] = admin.config.request_timeout_ms
+        if version == 0 and election_type != PREFERRED:
+            raise UnsupportedVersion("The brokers are too old for unclean elections")
+        return common if version == 0 else {"election_type": election_type, **common}
+
+    def once(items: list[str], deadline_ms: int) -> dict[str, Any]:
+        response = admin.ask_controller(ApiKey.ELECT_LEADERS, fields, deadline_ms)
+        return {items[0]: error_of(getattr(response, "error_code", 0)) or _results(response)}
+
+    found: dict[TopicPartition, KafkaError | None] | KafkaError = admin.retry_items(["election"], once)["election"]
+    if isinstance(found, KafkaError):
+        raise found
+    return found
+
+
+def _results(response: Any) -> dict[TopicPartition, KafkaError | None]:
+    return {
+        (result.topic, part.partition_id): error_of(part.error_code, part.error_message)
+        for result in response.replica_election_results
+        for part in result.partition_result
+    }
