@@ -97,6 +97,14 @@ APIS: dict[int, Api] = {
         Api(77, "share_group_describe", 1, 1, 0),
         Api(78, "share_fetch", 1, 2, 0),
         Api(79, "share_acknowledge", 1, 2, 0),
+        Api(83, "initialize_share_group_state", 0, 0, 0),
+        Api(84, "read_share_group_state", 0, 0, 0),
+        Api(85, "write_share_group_state", 0, 1, 0),
+        Api(86, "delete_share_group_state", 0, 0, 0),
+        Api(87, "read_share_group_state_summary", 0, 1, 0),
+        Api(90, "describe_share_group_offsets", 0, 1, 0),
+        Api(91, "alter_share_group_offsets", 0, 0, 0),
+        Api(92, "delete_share_group_offsets", 0, 0, 0),
     )
 }
 

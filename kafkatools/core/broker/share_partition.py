@@ -23,6 +23,10 @@ STATE_OF_ACKNOWLEDGEMENT = {
     REJECT: RecordState.ARCHIVED,
 }
 BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
+NOT_ACQUIRED = {
+    False: "The batch cannot be acknowledged. The batch is not in the acquired state.",
+    True: "The offset cannot be acknowledged. The offset is not acquired.",
+}
 
 
 class Acquired(NamedTuple):
@@ -231,7 +235,7 @@ class SharePartition:
                         else:
                             steps.append(self._step(run, STATE_OF_ACKNOWLEDGEMENT[kind]))
         if len({id(step.run) for step in steps}) != len(steps):
-            raise InvalidRecordState("The batch cannot be acknowledged. The batch is not in the acquired state.")
+            raise InvalidRecordState(NOT_ACQUIRED[True])
         status = self._commit(steps)
         duration_ms = self._limits.lock_duration_ms()
         for run in renewed:
@@ -239,19 +243,21 @@ class SharePartition:
         return status
 
     def _ensure_known(self, said: Acknowledgement) -> None:
-        first = max(said.first_offset, self.start_offset)
-        if not self._runs.overlapping(first, first):
+        first, end = max(said.first_offset, self.start_offset), self._runs.last_offset
+        if end is not None and first > end:
+            raise InvalidRequest("Batch record not found. The first offset in request is past acquired records.")
+        if end is None or not self._runs.overlapping(first, first):
             raise InvalidRecordState("Batch record not found. The request batch offsets are not found in the cache.")
-        end = self._runs.last_offset
-        if end is None or said.last_offset > end:
+        if said.last_offset > end:
             raise InvalidRequest("Batch record not found. The last offset in request is past acquired records.")
 
     def _owned(self, member_id: str, first: int, last: int) -> list[Run]:
         for run in self._runs.overlapping(first, last):
             if run.state is not RecordState.ACQUIRED:
-                raise InvalidRecordState("The batch cannot be acknowledged. The batch is not in the acquired state.")
+                raise InvalidRecordState(NOT_ACQUIRED[run.is_part])
             if run.member_id != member_id:
-                raise InvalidRecordState("Member is not the owner of batch record")
+                is_part = run.is_part or run.first < first or run.last > last
+                raise InvalidRecordState(f"Member is not the owner of {'offset' if is_part else 'batch record'}")
         return self._runs.within(first, last)
 
     def _step(self, run: Run, state: RecordState) -> _Step:
@@ -260,10 +266,10 @@ class SharePartition:
         return _Step(run, state, run.delivery_count)
 
     def release_member(self, member_id: str) -> ProduceStatus | None:
-        """A member is gone, or its session is: what it had is available again, and that delivery does not count."""
+        """A member is gone, or its session is: what it had is available again."""
         return self._commit(
             [
-                _Step(run, RecordState.AVAILABLE, run.delivery_count - 1)
+                self._step(run, RecordState.AVAILABLE)
                 for run in self._runs
                 if run.state is RecordState.ACQUIRED and run.member_id == member_id
             ]

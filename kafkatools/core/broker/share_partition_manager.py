@@ -24,8 +24,10 @@ from kafkatools.core.broker.timer import TimerTask
 from kafkatools.core.config.setting import parse_iso_duration_ms
 from kafkatools.core.errors import (
     FencedStateEpoch,
+    InvalidRequest,
     KafkaError,
     KafkaStorageError,
+    UnknownServerError,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -108,7 +110,10 @@ class SharePartitionManager:
         if known is not None:
             return known
         partition = self.log_partition(key)
-        state = self.states.read(key, partition.leader_epoch)
+        try:
+            state = self.states.read(key, partition.leader_epoch)
+        except InvalidRequest as error:
+            raise UnknownServerError(str(error)) from error
         if state.start_offset == UNINITIALIZED_START_OFFSET:
             state = replace(state, start_offset=self._first_offset(key, partition))
         made = SharePartition(
@@ -136,7 +141,7 @@ class SharePartitionManager:
             self.watch_locks(key, shared)
             return fetched
         except KafkaError as error:
-            return ShareFetched(error_code=error.code, error_message=str(error))
+            return ShareFetched(error_code=error.code)
         except OSError as error:
             self._node.note_failure(error)
             return ShareFetched(error_code=KafkaStorageError.code)
@@ -174,7 +179,6 @@ class SharePartitionManager:
         self, key: ShareKey, member_id: str, acknowledgements: Sequence[Acknowledgement]
     ) -> ProduceStatus | None:
         """All of one partition, or none. Raises a KafkaError."""
-        self.log_partition(key)
         found = self._partitions.get(key)
         if found is None:
             raise UnknownTopicOrPartition()

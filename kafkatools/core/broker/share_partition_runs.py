@@ -28,9 +28,9 @@ class RecordState(IntEnum):
 
 
 class Run:
-    """Offsets `first` to `last`, both included."""
+    """Offsets `first` to `last`, both included; `is_part`: they were acquired together with others."""
 
-    __slots__ = ("delivery_count", "expires_ms", "first", "last", "member_id", "state")
+    __slots__ = ("delivery_count", "expires_ms", "first", "is_part", "last", "member_id", "state")
 
     def __init__(
         self, first: int, last: int, state: RecordState, delivery_count: int, member_id: str = NO_MEMBER
@@ -41,6 +41,7 @@ class Run:
         self.delivery_count = delivery_count
         self.member_id = member_id
         self.expires_ms = 0
+        self.is_part = False
 
     @property
     def count(self) -> int:
@@ -87,6 +88,7 @@ class Runs:
             return
         tail = Run(offset, run.last, run.state, run.delivery_count, run.member_id)
         tail.expires_ms = run.expires_ms
+        tail.is_part = run.is_part = True
         run.last = offset - 1
         self._runs.insert(index + 1, tail)
         self._firsts.insert(index + 1, offset)

@@ -41,6 +41,7 @@ from kafkatools.core.broker.group_coordinator.requests import (
 )
 from kafkatools.core.broker.group_coordinator.share_group import ShareGroup
 from kafkatools.core.broker.group_coordinator.share_groups import ShareGroups
+from kafkatools.core.broker.group_coordinator.share_offsets import ShareOffsets
 from kafkatools.core.broker.group_coordinator.share_settings import ShareGroupSettings
 from kafkatools.core.broker.group_coordinator.states import GroupState
 from kafkatools.core.broker.group_coordinator.transactional_offsets import write_pending
@@ -92,6 +93,7 @@ class GroupCoordinator:
         self.share = ShareGroups(
             self.groups, share_settings or ShareGroupSettings(), topics, store, self._course.timer, clock
         )
+        self.share_offsets = ShareOffsets(self.share)
 
     @property
     def groups(self) -> dict[str, AnyGroup]:

@@ -133,6 +133,8 @@ class ShareGroups:
     def _open(self, request: ShareHeartbeat) -> ShareGroup:
         if request.member_epoch == JOINING_EPOCH and request.group_id not in self.groups:
             return ShareGroup(request.group_id)
+        if request.group_id not in self.groups:
+            raise GroupIdNotFound(f"Share group {request.group_id} not found.")
         return self.find(request.group_id)
 
     def _epoch(self, group: ShareGroup, members: Collection[ShareMember], changes: list[Change], *, bump: bool) -> int:
@@ -301,7 +303,7 @@ class ShareGroups:
 
 def _check(request: ShareHeartbeat) -> None:
     if not request.member_id.strip():
-        raise InvalidRequest("MemberId can't be empty.")
+        raise InvalidRequest()
     if not request.group_id.strip():
         raise InvalidRequest("GroupId can't be empty.")
     if request.rack_id is not None and not request.rack_id.strip():

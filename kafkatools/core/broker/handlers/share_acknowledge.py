@@ -102,6 +102,11 @@ def acknowledge(
                 raise TopicAuthorizationFailed()
             may_renew = is_renewal and node.groups.share.settings.may_renew(key.group_id)
             _check(acknowledgements, may_renew=may_renew)
+            node.share_partitions.log_partition(key)
+        except KafkaError as error:
+            outcomes[key] = (error.code, None)
+            continue
+        try:
             statuses.append(node.share_partitions.acknowledge(key, member_id, acknowledgements))
             outcomes[key] = DONE
         except KafkaError as error:

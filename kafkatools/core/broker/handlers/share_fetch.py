@@ -72,12 +72,10 @@ def _session(
 ) -> ShareSession | None:
     """The session, None when it is to end. Raises a KafkaError."""
     group_id, member_id = entity.group_id or "", entity.member_id or ""
-    if not member_id:
+    if not member_id or _is_bad_renewal(request, entity):
         raise InvalidRequest()
     sessions = node.share_partitions.sessions
     if entity.share_session_epoch == FINAL_EPOCH:
-        if said and not has_acknowledgements:
-            raise InvalidRequest()
         sessions.find((group_id, member_id))
         return None
     wanted = [(key.topic_id, key.partition) for key in said]
@@ -89,6 +87,13 @@ def _session(
         (wanted, forgotten),
         has_acknowledgements=has_acknowledgements,
     )
+
+
+def _is_bad_renewal(request: Request, entity: Any) -> bool:
+    """Whether a request that renews locks asks for records too (KIP-1222)."""
+    if request.version < FIRST_VERSION_OF_MODES or not entity.is_renew_ack:
+        return False
+    return bool(entity.max_bytes or entity.min_bytes or entity.max_records or to_ms(entity.max_wait))
 
 
 class _Answer:

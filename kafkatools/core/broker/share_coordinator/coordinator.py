@@ -100,10 +100,10 @@ class ShareCoordinator:
 
     def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
         """ReadShareGroupState; remembers a newer leader's epoch. Raises a KafkaError."""
-        self._check(key)
         kept = self._states.get(key)
         if kept is None:
-            return ShareState()
+            raise InvalidRequest("Read operation on uninitialized share partition not allowed.")
+        self._check(key)
         if leader_epoch != UNKNOWN_EPOCH and leader_epoch < kept.state.leader_epoch:
             raise FencedLeaderEpoch()
         if leader_epoch > kept.state.leader_epoch:
@@ -121,14 +121,7 @@ class ShareCoordinator:
         self._check(key)
         kept = self._states.get(key)
         if kept is None:
-            now_ms = self._clock.wall_ms()
-            state = ShareState(
-                0, update.state_epoch, max(update.leader_epoch, 0), create_timestamp=now_ms, write_timestamp=now_ms
-            )
-            return self._snapshot(
-                key,
-                state.with_update(update.start_offset, update.delivery_complete_count, -1, update.batches),
-            )
+            raise InvalidRequest("Write operation on uninitialized share partition not allowed.")
         if update.leader_epoch != UNKNOWN_EPOCH and update.leader_epoch < kept.state.leader_epoch:
             raise FencedLeaderEpoch()
         if update.state_epoch != UNKNOWN_EPOCH and update.state_epoch < kept.state.state_epoch:
@@ -137,8 +130,10 @@ class ShareCoordinator:
 
     def delete(self, key: ShareKey) -> ProduceStatus | None:
         """DeleteShareGroupState. Raises a KafkaError."""
-        if key.partition < 0:
-            raise InvalidRequest("The partition id cannot be a negative number.")
+        self._check(key)
+        return self._delete(key)
+
+    def _delete(self, key: ShareKey) -> ProduceStatus | None:
         if key not in self._states:
             return None
         _, status = self._store.append(key, tombstone(key))
@@ -156,13 +151,9 @@ class ShareCoordinator:
         state = kept.state.with_update(
             update.start_offset, update.delivery_complete_count, update.leader_epoch, update.batches
         )
-        if kept.updates >= self._updates_per_snapshot or update.state_epoch > state.state_epoch:
+        if kept.updates >= self._updates_per_snapshot:
             now_ms = self._clock.wall_ms()
-            epoch = max(update.state_epoch, state.state_epoch)
-            return self._snapshot(
-                key,
-                replace(state, snapshot_epoch=state.snapshot_epoch + 1, state_epoch=epoch, write_timestamp=now_ms),
-            )
+            return self._snapshot(key, replace(state, snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms))
         _, status = self._store.append(key, update_record(key, state.snapshot_epoch, update))
         kept.state = state
         kept.updates += 1
@@ -192,7 +183,7 @@ class ShareCoordinator:
     def forget_topic(self, topic_id: object) -> None:
         """A topic was deleted, and its states with it. Raises a KafkaError."""
         for key in [key for key in self._states if key.topic_id == topic_id]:
-            self.delete(key)
+            self._delete(key)
 
     def unload(self) -> None:
         """`__share_group_state` itself is gone."""

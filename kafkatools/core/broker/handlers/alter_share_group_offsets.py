@@ -1,0 +1,70 @@
+"""AlterShareGroupOffsets (key 91), version 0: where an empty share group is to begin (KIP-932)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.controller.acls import GROUP, READ, TOPIC
+from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
+from kafkatools.core.broker.handlers.share_group_heartbeat import ensure_enabled
+from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (0, 0)
+
+
+def handle(node: Node, request: Request) -> Response:
+    """One answer for each partition."""
+    entity = request.decode()
+    try:
+        ensure_enabled(node)
+        node.authorize_or_raise(request, READ, GROUP, entity.group_id)
+        offsets, refused = _wanted(node, request, entity)
+        node.groups.share_offsets.alter(entity.group_id, offsets)
+    except KafkaError as error:
+        fields = {"error_code": coordinator_error_code(error), "error_message": str(error), "responses": []}
+        return request.respond(fields)
+    responses = [_topic(node, topic, refused) for topic in entity.topics]
+    return request.respond({"error_code": 0, "error_message": None, "responses": responses})
+
+
+def _wanted(
+    node: Node, request: Request, entity: Any
+) -> tuple[dict[str, dict[int, int]], dict[tuple[str, int], KafkaError]]:
+    """The offsets to set by topic and partition, and those that cannot be."""
+    offsets: dict[str, dict[int, int]] = {}
+    refused: dict[tuple[str, int], KafkaError] = {}
+    for topic in entity.topics:
+        known = node.controller.image.topics.get(topic.topic_name)
+        is_allowed = node.authorize(request, READ, TOPIC, topic.topic_name)
+        for partition in topic.partitions:
+            place = (topic.topic_name, partition.partition_index)
+            if not is_allowed:
+                refused[place] = TopicAuthorizationFailed()
+            elif known is None or partition.partition_index not in known.partitions:
+                refused[place] = UnknownTopicOrPartition()
+            else:
+                offsets.setdefault(topic.topic_name, {})[partition.partition_index] = partition.start_offset
+    return offsets, refused
+
+
+def _topic(node: Node, topic: Any, refused: dict[tuple[str, int], KafkaError]) -> dict[str, Any]:
+    known = node.controller.image.topics.get(topic.topic_name)
+    partitions = []
+    for partition in topic.partitions:
+        error = refused.get((topic.topic_name, partition.partition_index))
+        partitions.append(
+            {
+                "partition_index": partition.partition_index,
+                "error_code": 0 if error is None else error.code,
+                "error_message": None if error is None else str(error),
+            }
+        )
+    return {
+        "topic_name": topic.topic_name,
+        "topic_id": None if known is None else known.topic_id,
+        "partitions": partitions,
+    }
