@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.console_consumer.interruption import Interruption
+from kafkatools.commands.console_consumer.silence import Silence
 from kafkatools.commands.console_consumer.sources import Source, source_of
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.ends import Ends
@@ -51,6 +52,7 @@ class ConsoleConsumer:
         self._ends: Ends | None = None
         self._cut: set[TopicPartition] = set()  # partitions of which --max-messages left out what was read
         self._unprinted: dict[TopicPartition, int] = {}
+        self._silence = Silence(console.error)
         self._commits = False
 
     def run(self, config: Config) -> ExitStatus:
@@ -102,6 +104,7 @@ class ConsoleConsumer:
                 self._check_idle(consumer, source)
                 return
             fetched = self._poll(consumer, source, left, interruption)
+            self._silence.look(now(), None if fetched else consumer.connection_problem())
             if fetched:
                 self._write(consumer, fetched, interruption)
                 deadline = now() + self._idle_ms

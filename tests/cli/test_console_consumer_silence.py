@@ -1,0 +1,76 @@
+"""What kt console-consumer says while its broker is away, and that it goes on afterwards."""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import subprocess
+from typing import IO
+
+from support.kt_process import BrokerProcess, error_lines, kt_process, start_kt
+
+from kafkatools.commands.console_consumer.silence import Silence
+from kafkatools.core.errors import ConnectionFailed
+
+
+def test_silence_is_told_once_and_so_is_its_end() -> None:
+    told: list[str] = []
+    silence = Silence(told.append, patience_ms=3000)
+    refused = ConnectionFailed("Connection to 127.0.0.1:1 failed: Connection refused")
+    silence.look(1000, refused)
+    silence.look(3999, refused)
+    assert told == []
+    silence.look(4000, refused)
+    silence.look(9000, refused)
+    assert told == ["No broker answers, still trying: Connection to 127.0.0.1:1 failed: Connection refused"]
+    silence.look(9100, None)
+    silence.look(9200, None)
+    silence.look(9300, refused)
+    assert told[1:] == ["A broker answers again"]
+
+
+def test_a_short_absence_is_not_told() -> None:
+    told: list[str] = []
+    silence = Silence(told.append, patience_ms=3000)
+    refused = ConnectionFailed("refused")
+    for start in (0, 5000):
+        silence.look(start, refused)
+        silence.look(start + 2999, refused)
+        silence.look(start + 3000, None)
+    assert told == []
+
+
+def test_consumers_say_that_their_broker_is_away(tmp_path: pathlib.Path) -> None:
+    broker = BrokerProcess(tmp_path / "broker", {"group.initial.rebalance.delay.ms": "0"})
+    broker.start()
+    at = ("--bootstrap-server", broker.bootstrap, "--topic", "away")
+    consumers: list[subprocess.Popen[bytes]] = []
+    try:
+        assert kt_process(tmp_path, "console-producer", *at, stdin=b"1\n").returncode == 0
+        for options in ((), ("--group", "patient")):
+            consumers.append(start_kt(tmp_path, "console-consumer", "--from-beginning", *at, *options))
+        assert [_line(one.stdout) for one in consumers] == ["1", "1"]
+        broker.kill()
+        told = f"No broker answers, still trying: Connection to {broker.bootstrap} failed: Connection refused"
+        assert [_line(one.stderr) for one in consumers] == [told, told]
+        broker.start()
+        assert [_line(one.stderr) for one in consumers] == ["A broker answers again"] * 2
+        assert kt_process(tmp_path, "console-producer", *at, stdin=b"2\n").returncode == 0
+        assert _line(consumers[0].stdout) == "2"
+        assert _line(consumers[1].stdout) in ("1", "2")  # a kill may cost the commit of what was printed
+        for one in consumers:
+            one.send_signal(signal.SIGINT)
+            _, stderr = one.communicate(timeout=30)
+            assert one.returncode == 130
+            assert error_lines(stderr)[-1].startswith("Processed a total of ")
+    finally:
+        for one in consumers:
+            if one.poll() is None:
+                one.kill()
+                one.communicate()
+        broker.stop()
+
+
+def _line(stream: IO[bytes] | None) -> str:
+    assert stream is not None
+    return stream.readline().decode().rstrip("\n")
