@@ -10,7 +10,13 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from journal import FENCED, told_to_stop
 
 bootstrap, name, run, source_topic, output, group = sys.argv[1:]
-common = {"bootstrap.servers": bootstrap, "reconnect.backoff.ms": "20", "reconnect.backoff.max.ms": "200"}
+common = {
+    "bootstrap.servers": bootstrap,
+    "reconnect.backoff.ms": "20",
+    "reconnect.backoff.max.ms": "200",
+    # with rebootstrap librdkafka 2.16 may wait without end for a coordinator that it has dropped (its issue 5511)
+    "metadata.recovery.strategy": "none",
+}
 reading = {
     "group.id": group,
     "isolation.level": "read_committed",
