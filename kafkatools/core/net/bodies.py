@@ -1,14 +1,21 @@
-"""Bodies of requests and answers by the cheapest codec that knows them: the table of small messages, else the generated
-classes. Both are imported when the first message goes out."""
+"""Bodies of requests and answers by the cheapest codec that knows them: Metadata by hand, the table of small messages,
+else the generated classes. What is not loaded yet is imported when a message needs it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from kafkatools.core.net import metadata_messages
+from kafkatools.core.protocol.api_versions import ApiKey
+
+_METADATA_FIELDS = {"topics", "allow_auto_topic_creation", "include_topic_authorized_operations"}
+
 
 def build_body(api_key: int, version: int, fields: Mapping[str, Any]) -> Any:
     """A request from plain fields: an entity, or the buffers of its body. Raises UnsupportedVersion."""
+    if api_key == ApiKey.METADATA and version <= metadata_messages.MAX_VERSION and _is_plain_metadata(fields):
+        return [metadata_messages.encode_metadata_request(fields, version)]
     from kafkatools.core.protocol.light_messages import encode_request
 
     body = encode_request(api_key, version, fields)
@@ -19,8 +26,20 @@ def build_body(api_key: int, version: int, fields: Mapping[str, Any]) -> Any:
     return build(request_type(api_key, version), fields)
 
 
+def _is_plain_metadata(fields: Mapping[str, Any]) -> bool:
+    """Whether topics are asked for by name, and nothing else."""
+    topics = fields.get("topics")
+    return (
+        fields.keys() <= _METADATA_FIELDS
+        and "topics" in fields
+        and all(topic.get("name") is not None for topic in topics or ())
+    )
+
+
 def decode_body(api_key: int, version: int, raw: memoryview) -> Any:
     """An answer; fields have the same names whichever codec reads it, but for the throttle time. Raises DecodeError."""
+    if api_key == ApiKey.METADATA and version <= metadata_messages.MAX_VERSION:
+        return metadata_messages.decode_metadata_response(raw, version)
     from kafkatools.core.protocol.light_messages import decode_response
 
     body = decode_response(api_key, version, raw)
