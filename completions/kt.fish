@@ -188,6 +188,15 @@ complete -c kt -n '__fish_seen_subcommand_from broker-api-versions' -l command-c
 complete -c kt -n '__fish_seen_subcommand_from broker-api-versions' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__fish_seen_subcommand_from broker-api-versions' -l help -d 'Show this text and stop.'
 complete -c kt -n '__fish_seen_subcommand_from broker-api-versions' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a metadata-quorum -d 'Show the quorum of controllers, or change its voters.'
+complete -c kt -n '__fish_seen_subcommand_from metadata-quorum' -a describe -d 'Show the quorum\'s state.'
+complete -c kt -n '__fish_seen_subcommand_from metadata-quorum' -a add-controller -d 'Make a controller a voter.'
+complete -c kt -n '__fish_seen_subcommand_from metadata-quorum' -a remove-controller -d 'Make a voter an observer.'
+complete -c kt -n '__fish_seen_subcommand_from metadata-quorum' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from metadata-quorum' -l bootstrap-controller -d 'Controllers to start from, instead of brokers.' -x
+complete -c kt -n '__fish_seen_subcommand_from metadata-quorum' -l command-config -d 'Properties file with settings of the client; for add-controller that of the controller.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from metadata-quorum' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from metadata-quorum' -l help -d 'Show this text and stop.'
 complete -c kt -n __fish_use_subcommand -a dump-log -d 'Show what is in log segments, indexes and snapshots, sound or damaged.'
 complete -c kt -n '__fish_seen_subcommand_from dump-log' -l files -d 'Segments, indexes, snapshots or directories of them, separated by commas.' -x
 complete -c kt -n '__fish_seen_subcommand_from dump-log' -l print-data-log -d 'Show keys and values too; every decoder option implies it.'

@@ -21,6 +21,7 @@ COMMANDS = {
     "leader-election": "leader_election",
     "cluster": "cluster",
     "broker-api-versions": "broker_api_versions",
+    "metadata-quorum": "metadata_quorum",
     "dump-log": "dump_log",
     "configs": "configs",
     "storage": "storage",

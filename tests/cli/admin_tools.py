@@ -26,6 +26,11 @@ def send(bootstrap: str, topic: str, partitions: int, records: list[tuple[int, i
         assert sent.status == ExitStatus.OK, sent.err
 
 
+def words(case: Case, bootstrap: str) -> list[str]:
+    """The arguments of a case, for this broker."""
+    return [word.replace("UNREACHABLE", "127.0.0.1:9").replace("BOOTSTRAP", bootstrap) for word in case.args]
+
+
 def failures(
     tool: str,
     bootstrap: str,
@@ -39,8 +44,7 @@ def failures(
 
     def run(case: Case) -> Ran:
         transcripts.write_files(case, directory)
-        words = [word.replace("UNREACHABLE", "127.0.0.1:9").replace("BOOTSTRAP", bootstrap) for word in case.args]
-        return run_kt(tool, *words, cwd=directory)
+        return run_kt(tool, *words(case, bootstrap), cwd=directory)
 
     cases = [case for case in transcripts.load(tool) if case.number not in not_here]
     return transcripts.replay(cases, run, differences, adapt)

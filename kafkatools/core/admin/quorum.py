@@ -1,0 +1,122 @@
+"""The quorum of controllers (KafkaAdminClient.describeMetadataQuorum and its changes of voters; KIP-836, KIP-853)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.protocol.api_versions import ApiKey
+
+_METADATA_TOPIC = "__cluster_metadata"
+
+
+class QuorumReplica(NamedTuple):
+    """A voter or observer; `directory_id` is None and a timestamp -1 where it is not known."""
+
+    id: int
+    directory_id: uuid.UUID | None
+    log_end_offset: int
+    last_fetch_timestamp: int = -1
+    last_caught_up_timestamp: int = -1
+
+
+class Endpoint(NamedTuple):
+    """A listener of a controller."""
+
+    listener: str
+    host: str
+    port: int
+
+
+class MetadataQuorum(NamedTuple):
+    """The quorum as its leader sees it, in the leader's order. `endpoints` of the voters: not told before 3.9."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+    endpoints: Mapping[int, tuple[Endpoint, ...]]
+
+
+def describe_metadata_quorum(admin: AdminClient) -> MetadataQuorum:
+    """The quorum. Raises KafkaError."""
+    wanted = {"topics": [{"topic_name": _METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]}
+
+    def once(items: list[str], deadline_ms: int) -> dict[str, MetadataQuorum | KafkaError]:
+        response = admin.ask_controller(ApiKey.DESCRIBE_QUORUM, wanted, deadline_ms)
+        partition = response.topics[0].partitions[0] if response.topics else None
+        error = _error(response) or (None if partition is None else _error(partition))
+        return {} if error is None and partition is None else {items[0]: error or _quorum(partition, response)}
+
+    return _result(admin.retry_items([_METADATA_TOPIC], once)[_METADATA_TOPIC])
+
+
+def _result(found: MetadataQuorum | KafkaError) -> MetadataQuorum:
+    if isinstance(found, KafkaError):
+        raise found
+    return found
+
+
+def _error(part: Any) -> KafkaError | None:
+    return error_of(part.error_code, getattr(part, "error_message", None) or None)
+
+
+def _quorum(partition: Any, response: Any) -> MetadataQuorum:
+    endpoints = {
+        node.node_id: tuple(Endpoint(each.name, each.host, each.port) for each in node.listeners)
+        for node in getattr(response, "nodes", ())
+    }
+    return MetadataQuorum(
+        partition.leader_id,
+        partition.leader_epoch,
+        partition.high_watermark,
+        _replicas(partition.current_voters),
+        _replicas(partition.observers),
+        endpoints,
+    )
+
+
+def _replicas(states: Sequence[Any]) -> tuple[QuorumReplica, ...]:
+    return tuple(
+        QuorumReplica(
+            state.replica_id,
+            getattr(state, "replica_directory_id", None),
+            state.log_end_offset,
+            getattr(state, "last_fetch_timestamp", -1),
+            getattr(state, "last_caught_up_timestamp", -1),
+        )
+        for state in states
+    )
+
+
+def add_raft_voter(
+    admin: AdminClient, voter_id: int, directory_id: uuid.UUID, endpoints: Sequence[Endpoint], cluster_id: str | None
+) -> None:
+    """Make a controller a voter. Raises KafkaError."""
+    fields = {
+        "cluster_id": cluster_id,
+        "timeout": admin.config.request_timeout_ms,
+        "voter_id": voter_id,
+        "voter_directory_id": directory_id,
+        "listeners": [{"name": each.listener, "host": each.host, "port": each.port} for each in endpoints],
+    }
+    _change(admin, ApiKey.ADD_RAFT_VOTER, fields)
+
+
+def remove_raft_voter(admin: AdminClient, voter_id: int, directory_id: uuid.UUID, cluster_id: str | None) -> None:
+    """Make a voter an observer. Raises KafkaError."""
+    fields = {"cluster_id": cluster_id, "voter_id": voter_id, "voter_directory_id": directory_id}
+    _change(admin, ApiKey.REMOVE_RAFT_VOTER, fields)
+
+
+def _change(admin: AdminClient, api_key: int, fields: Mapping[str, Any]) -> None:
+    def once(items: list[str], deadline_ms: int) -> dict[str, KafkaError | bool]:
+        return {items[0]: _error(admin.ask_controller(api_key, fields, deadline_ms)) or True}
+
+    outcome = admin.retry_items([_METADATA_TOPIC], once)[_METADATA_TOPIC]
+    if isinstance(outcome, KafkaError):
+        raise outcome
