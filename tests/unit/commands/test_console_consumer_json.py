@@ -52,6 +52,8 @@ def test_header_name_with_replacement_character(properties: dict[str, str]) -> N
 
 def test_deserializers_are_used() -> None:
     out = bytearray()
-    formatter = JsonFormatter("default", {"value.deserializer": "org.apache.kafka.common.serialization.IntegerDeserializer"})
+    formatter = JsonFormatter(
+        "default", {"value.deserializer": "org.apache.kafka.common.serialization.IntegerDeserializer"}
+    )
     assert formatter.write(out, fetched([(1, None, b"\x00\x00\x00\x2a", ())]), lambda error: False) == 1
     assert json.loads(out)["value"] == "42"
