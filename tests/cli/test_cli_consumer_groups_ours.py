@@ -328,6 +328,33 @@ def test_watching_on_a_terminal_draws_the_table(kt: Callable[..., Ran], failing:
     assert re.search(r"^failing-g +failing +0 +1 +3 +2 ", ran.out, re.MULTILINE)
 
 
+def test_watching_clears_no_dumb_terminal(bootstrap: str, failing: None) -> None:
+    at = ("--bootstrap-server", bootstrap, "--describe", "--group", "failing-g")
+    ran = run_kt(
+        "consumer-groups",
+        *at,
+        "--watch",
+        "--fail-if",
+        "lag>0",
+        terminal=True,
+        environ={"TERM": "dumb", "NO_COLOR": "1"},
+    )
+    assert ran.status == ExitStatus.FINDINGS
+    assert "\x1b" not in ran.out
+    assert "failing-g: Empty (no members)" in ran.out
+
+
+def test_watching_what_is_not_there_ends_at_once(kt: Callable[..., Ran], failing: None) -> None:
+    ran = kt("--describe", "--group", "misspelled", "--watch", "0.1")
+    assert (ran.status, ran.out) == (ExitStatus.FAILED, "")
+    assert ran.err == "Error: Executing consumer group command failed due to Group misspelled not found.\n"
+    ran = run_kt(
+        "consumer-groups", "--bootstrap-server", "127.0.0.1:1", "--describe", "--group", "failing-g", "--watch"
+    )
+    assert ran.status == ExitStatus.FAILED
+    assert "Connection to 127.0.0.1:1 failed" in ran.err.splitlines()[0]
+
+
 # -- options --
 
 

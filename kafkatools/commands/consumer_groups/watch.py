@@ -34,12 +34,14 @@ def _watch(session: Session, wanted: Wanted, interval_ms: int) -> ExitStatus:
     while True:
         started_ms = session.console.clock.now_ms()
         try:
-            views, _ = collect_views(session, wanted)
+            views, status = collect_views(session, wanted)
         except KafkaError as error:
             if is_first:
                 raise
             session.complain(f"{session.args.command.error_prefix}{error}", error.name)
         else:
+            if is_first and not views and status is not ExitStatus.OK:
+                return status  # nothing of what was asked for is there, or no broker: told already
             is_first = False
             _show(session, views, wanted)
             session.console.flush()
@@ -53,7 +55,8 @@ def _show(session: Session, views: Sequence[GroupView], wanted: Wanted) -> None:
     from kafkatools.commands.consumer_groups.describe import offsets_json
 
     if session.console.is_terminal and not session.args.json:
-        session.console.write((_CLEAR + "\n".join(_frame(session, views, wanted)) + "\n").encode())
+        start = "" if session.console.environ.get("TERM") == "dumb" else _CLEAR
+        session.console.write((start + "\n".join(_frame(session, views, wanted)) + "\n").encode())
         return
     now_ms = session.console.clock.wall_ms()
     for view in views:
