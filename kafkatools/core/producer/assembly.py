@@ -20,7 +20,6 @@ from kafkatools.core.producer.producer_metadata import ProducerMetadata
 from kafkatools.core.producer.record_accumulator import AccumulatorSettings, RecordAccumulator
 from kafkatools.core.producer.sender import Sender, SenderSettings
 from kafkatools.core.producer.transaction_manager import TransactionManager
-from kafkatools.core.producer.transactions import TransactionalManager
 from kafkatools.core.records.compression import CompressionType
 
 _log = logging.getLogger(__name__)
@@ -82,6 +81,8 @@ def transactions_of(config: Config) -> TransactionManager | None:
             "transaction.two.phase.commit.enable is not supported: it needs InitProducerId 6, which no release of "
             "Apache Kafka offers as stable"
         )
+    from kafkatools.core.producer.transactions import TransactionalManager
+
     return TransactionalManager(
         config.transactional_id,
         config.transaction_timeout_ms,

@@ -45,13 +45,14 @@ from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
 from kafkatools.core.producer.row_groups import cells_of, group_rows, partitions_of_keys
 from kafkatools.core.producer.sender import MAX_POLL_MS
 from kafkatools.core.producer.serializers import AnySerializer, Serializer, serialize_bytes, serializer_for
-from kafkatools.core.producer.transactions import TransactionalManager
+from kafkatools.core.producer.transaction_manager import as_transactional
 from kafkatools.core.records.columns import RowColumns
 
 if TYPE_CHECKING:
     from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
     from kafkatools.core.producer.producer_metadata import ClusterSnapshot
     from kafkatools.core.producer.transaction_requests import TransactionalResult
+    from kafkatools.core.producer.transactions import TransactionalManager
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ class Producer:
         self._accumulator = self._parts.accumulator
         self._metadata = self._parts.metadata
         transactions = self.sender.transactions
-        self._transactions = transactions if isinstance(transactions, TransactionalManager) else None
+        self._transactions = as_transactional(transactions)
         self._is_initialized = False
         self._closed = False
         self._force_close = False

@@ -33,8 +33,7 @@ from kafkatools.core.producer.producer_batch import (
     RowsSink,
 )
 from kafkatools.core.producer.record_appends import Append, AppendResult, RecordAppend, RowsAppend
-from kafkatools.core.producer.transaction_manager import TransactionManager, sequence_before
-from kafkatools.core.producer.transactions import TransactionalManager
+from kafkatools.core.producer.transaction_manager import TransactionManager, as_transactional, sequence_before
 from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.compression import CompressionType
 
@@ -111,7 +110,7 @@ class RecordAccumulator:
         self.pool = pool
         self._clock = clock
         self._transactions = transactions
-        self._transactional = transactions if isinstance(transactions, TransactionalManager) else None
+        self._transactional = as_transactional(transactions)
         self._lock = threading.Lock()
         self._topics: dict[str, TopicInfo] = {}
         self._appends_in_progress = 0

@@ -35,18 +35,18 @@ from kafkatools.core.producer.produce_request import FIRST_TOPIC_ID_VERSION, pro
 from kafkatools.core.producer.produce_response import read_produce_response
 from kafkatools.core.producer.producer_batch import ProducerBatch
 from kafkatools.core.producer.record_accumulator import RecordAccumulator
-from kafkatools.core.producer.transaction_driver import TransactionDriver
-from kafkatools.core.producer.transaction_manager import ProduceOutcome, TransactionManager
-from kafkatools.core.producer.transactions import LAST_PRODUCE_BEFORE_V2, TransactionalManager
+from kafkatools.core.producer.transaction_manager import ProduceOutcome, TransactionManager, as_transactional
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
     from kafkatools.core.net.network_client import NetworkClient
     from kafkatools.core.producer.broker_watch import BrokerWatch
     from kafkatools.core.producer.producer_metadata import ProducerMetadata
+    from kafkatools.core.producer.transaction_driver import TransactionDriver
 
 _log = logging.getLogger(__name__)
 
+LAST_PRODUCE_BEFORE_V2 = 11
 MAX_POLL_MS = 300_000
 
 
@@ -82,10 +82,12 @@ class Sender:
         self.transactions = transactions
         self.metrics = metrics if metrics is not None else ProducerMetrics(clock.now_ms())
         self._clock = clock
-        self._transactional = transactions if isinstance(transactions, TransactionalManager) else None
+        self._transactional = as_transactional(transactions)
         self.watch: BrokerWatch | None = None
         self._driver: TransactionDriver | None = None
         if self._transactional is not None:
+            from kafkatools.core.producer.transaction_driver import TransactionDriver
+
             self._driver = TransactionDriver(
                 self._transactional, client, metadata, accumulator, clock, settings.request_timeout_ms
             )

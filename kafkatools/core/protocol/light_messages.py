@@ -14,7 +14,7 @@ import struct
 from collections.abc import Mapping
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
@@ -24,16 +24,25 @@ _NUMBERS = {kind: struct.Struct(f">{kind}") for kind in "?bhiq"}
 _EMPTY: dict[str, Any] = {"s": "", "d": b"", "[": (), "I": (), "S": ()}
 
 
-class F(NamedTuple):
+class F:
     """A field of the versions `first` to `last`. Kinds: a number as in `struct`, s string, n string or null, d bytes,
     D bytes or null, I array of int32, S array of strings, [ array of structures (`parts`), N the same or null."""
 
-    name: str
-    kind: str
-    first: int = 0
-    last: int = NEWEST
-    default: Any = None
-    parts: tuple[F, ...] = ()
+    __slots__ = ("default", "first", "kind", "last", "name", "parts")
+
+    def __init__(
+        self, name: str, kind: str, first: int = 0, last: int = NEWEST, default: Any = None, parts: tuple[F, ...] = ()
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.first = first
+        self.last = last
+        self.default = default
+        self.parts = parts
+
+    def of_version(self, version: int) -> F:
+        """The same with the parts that a version has."""
+        return F(self.name, self.kind, default=self.default, parts=_of_version(self.parts, version))
 
     def value_of(self, values: Mapping[str, Any]) -> Any:
         """The value given, else the declared default, else nothing of its kind."""
@@ -44,14 +53,17 @@ class F(NamedTuple):
         return _EMPTY.get(self.kind, 0)
 
 
-class Message(NamedTuple):
+class Message:
     """One API: the versions that the table covers, the first flexible one, request and response."""
 
-    first: int
-    last: int
-    flexible: int
-    request: tuple[F, ...]
-    response: tuple[F, ...]
+    __slots__ = ("first", "flexible", "last", "request", "response")
+
+    def __init__(self, first: int, last: int, flexible: int, request: tuple[F, ...], response: tuple[F, ...]) -> None:
+        self.first = first
+        self.last = last
+        self.flexible = flexible
+        self.request = request
+        self.response = response
 
 
 def _throttle(first: int = 0) -> F:
@@ -120,7 +132,7 @@ MESSAGES: dict[int, Message] = {
         (F("key", "s", 0, 3), F("key_type", "b", 1), F("coordinator_keys", "S", 4)),
         (
             _throttle(1), F("error_code", "h", 0, 3), F("error_message", "n", 1, 3),
-            *(each._replace(last=3) for each in _ENDPOINT), F("coordinators", "[", 4, parts=_COORDINATOR),
+            *(F(each.name, each.kind, 0, 3) for each in _ENDPOINT), F("coordinators", "[", 4, parts=_COORDINATOR),
         ),
     ),
     _JOIN_GROUP: Message(
@@ -171,9 +183,7 @@ MESSAGES: dict[int, Message] = {
 @cache
 def _of_version(fields: tuple[F, ...], version: int) -> tuple[F, ...]:
     """The fields that a version has."""
-    return tuple(
-        each._replace(parts=_of_version(each.parts, version)) for each in fields if each.first <= version <= each.last
-    )
+    return tuple(each.of_version(version) for each in fields if each.first <= version <= each.last)
 
 
 def _message(api_key: int, version: int) -> Message | None:
