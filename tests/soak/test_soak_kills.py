@@ -55,7 +55,7 @@ def make_rehearsal(tmp_path: pathlib.Path) -> Iterator[Callable[[str, int], Rehe
 def test_nothing_is_lost_or_doubled_through_kills(make_rehearsal: Any, durability: str) -> None:
     if subprocess.run([CLIENTS_PYTHON, "-c", "import confluent_kafka"], capture_output=True, check=False).returncode:
         require(f"{CLIENTS_PYTHON} has no confluent_kafka")
-    print(f"KT_SOAK_SEED={SEED} KT_SOAK_KILLS={KILLS}")
+    print(f"KT_SOAK_SEED={SEED} KT_SOAK_KILLS={KILLS}", flush=True)
     began = time.monotonic()
     rehearsal = make_rehearsal(durability, SEED + (durability == "fsync"))
     chaos = rehearsal.chaos
@@ -64,6 +64,6 @@ def test_nothing_is_lost_or_doubled_through_kills(make_rehearsal: Any, durabilit
     ends = rehearsal.come_to_rest()
     problems, counts = rehearsal.check(ends)
     problems += rehearsal.damage() + rehearsal.problems
-    print(f"{durability}: {time.monotonic() - began:.0f} s, {counts}, {chaos.tally}")
+    print(f"{durability}: {time.monotonic() - began:.0f} s, {counts}, {chaos.tally}", flush=True)
     assert problems == [], "\n".join(problems[:20])
     assert max(chaos.tally.resident_kib) < 200_000 and max(chaos.tally.descriptors) < 300

@@ -110,23 +110,30 @@ class Tally:
         """All of them."""
         return self.broker_kills + self.worker_kills
 
+    def __str__(self) -> str:
+        return (
+            f"{self.broker_kills} kills of the broker and {self.worker_kills} of clients, {self.stops} stops, "
+            f"{self.clean_stops} clean restarts; slowest start {self.slowest_start:.1f} s; the broker took up to "
+            f"{max(self.resident_kib) // 1024} MiB and {max(self.descriptors)} descriptors"
+        )
+
 
 class Chaos:
     """Kills and stops a broker and its workers until it has killed `kills` times."""
 
-    def __init__(self, broker: BrokerProcess, workers: list[Worker], seed: int, *, longest_stop: float = 10) -> None:
+    def __init__(self, broker: BrokerProcess, workers: list[Worker], seed: int, *, is_long: bool = True) -> None:
         self.broker = broker
         self.workers = workers
         self.tally = Tally()
         self._source = random.Random(seed)
-        self._longest_stop = longest_stop
+        self._longest_stop, self._longest_gap = (10.0, 2.5) if is_long else (2.5, 1.5)
         self._continue_at: dict[Worker, float] = {}
         self._start_at: dict[Worker, float] = {worker: 0 for worker in workers}
 
     def run(self, kills: int) -> None:
         """Until so many kills were done; leaves everything running."""
         while self.tally.kills < kills:
-            self.watch(self._source.uniform(0.2, 2.5))
+            self.watch(self._source.uniform(0.2, self._longest_gap))
             self._strike()
         for worker in list(self._continue_at):
             self._continue_at[worker] = 0

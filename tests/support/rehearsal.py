@@ -75,8 +75,7 @@ class Rehearsal:
         self.copies += ["java"] if is_java else []
         self.topics = dict.fromkeys(["input", "keys", "java", *(f"copies-{kind}" for kind in self.copies)], PARTITIONS)
         self.groups = [f"copiers-{kind}" for kind in self.copies] + [f"readers-{name}" for name in self.protocols]
-        longest = 10 if is_long else 2.5
-        self.chaos = Chaos(self.broker, self.writers + self.readers, seed, longest_stop=longest)
+        self.chaos = Chaos(self.broker, self.writers + self.readers, seed, is_long=is_long)
 
     def start(self) -> None:
         """The broker and its topics; the workers come with the chaos."""
