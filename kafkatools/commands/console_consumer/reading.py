@@ -34,6 +34,7 @@ _POLL_MS = 1000
 _POLL_FOR_POSITIONS_MS = 20
 _EMPTY_ASSIGNMENT_MS = 10_000
 _COMMIT_MS = 30_000
+_INTERRUPTED_COMMIT_MS = 5000
 
 
 class ConsoleConsumer:
@@ -85,7 +86,10 @@ class ConsoleConsumer:
             with Interruption(consumer.wakeup) as interruption:
                 self._consume(consumer, interruption)
             status = self._status(consumer)
-        except BaseException:  # also signals and a closed pipe: what was printed is committed in any case
+        except KeyboardInterrupt:
+            self._commit(consumer, _INTERRUPTED_COMMIT_MS)
+            raise
+        except Exception:  # a closed pipe too: what was printed is committed in any case
             self._commit(consumer)
             raise
         return status if self._commit(consumer) else ExitStatus.FAILED
@@ -258,7 +262,7 @@ class ConsoleConsumer:
                 status = ExitStatus.FAILED
         return status
 
-    def _commit(self, consumer: Consumer) -> bool:
+    def _commit(self, consumer: Consumer, timeout_ms: int = _COMMIT_MS) -> bool:
         """Goes back to what was not printed, commits, and leaves the group; False when that did not work."""
         if not self._commits:
             return True
@@ -267,7 +271,7 @@ class ConsoleConsumer:
             if part in assigned:
                 consumer.seek(part, offset)
         try:
-            consumer.commit_sync(timeout_ms=_COMMIT_MS)
+            consumer.commit_sync(timeout_ms=timeout_ms)
         except KafkaError as error:
             self._console.error(f"The offsets of what was printed were not committed: {error}")
             return False
