@@ -76,6 +76,7 @@ class Connection:
         self._client_host: str | None = None
         self.shortcut: Shortcut | None = None
         self.last_written: object = None
+        self.on_close: Callable[[], None] | None = None
         listener.buffered_bytes += len(self._buffer)
 
     @property
@@ -308,6 +309,8 @@ class Connection:
         self.listener.buffered_bytes -= len(self._buffer)
         with contextlib.suppress(OSError):
             self.socket.close()
+        if self.on_close is not None:
+            self.on_close()
 
 
 class OwnedDescriptor:

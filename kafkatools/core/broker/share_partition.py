@@ -143,9 +143,14 @@ class SharePartition:
         left = wish.max_records
         position = max(first, fetch_offset)
         while left > 0 and position <= last:
+            is_failing = self._is_failing(position)
+            if is_failing and acquired:
+                break
             step, position = self._acquire_at(wish, position, (last, left), batches, now_ms)
             acquired += step
             left -= sum(each.last_offset - each.first_offset + 1 for each in step)
+            if is_failing:
+                break
         return acquired
 
     def _acquire_at(
@@ -181,13 +186,22 @@ class SharePartition:
         self.next_new_offset = max(self.next_new_offset, end + 1)
         return result, end + 1
 
+    def _is_failing(self, offset: int) -> bool:
+        """Whether an available record failed so often that it is delivered in ever smaller parts, at last alone: a bad
+        one shall not take others with it."""
+        found = self._runs.overlapping(offset, offset)
+        return bool(found) and found[0].state is RecordState.AVAILABLE and self._failures(found[0]) >= 0
+
+    def _failures(self, run: Run) -> int:
+        """How many deliveries a run is above half of the limit; negative below it."""
+        return run.delivery_count - max(2, -(-self._limits.delivery_count_limit() // 2))
+
     def _deliverable(self, run: Run, count: int, left: int, mode: int) -> int:
-        """How much of an available run is delivered at once: records that failed often come in ever smaller parts, at
-        last alone, so that a bad one does not take others with it."""
-        limit = self._limits.delivery_count_limit()
-        threshold = max(2, -(-limit // 2))
-        if run.delivery_count >= threshold and count > 1:
-            count = 1 if run.delivery_count >= limit - 1 else max(1, count >> (run.delivery_count - threshold + 1))
+        """How much of an available run is delivered at once."""
+        failures = self._failures(run)
+        if failures >= 0:
+            is_last = run.delivery_count >= self._limits.delivery_count_limit() - 1
+            count = 1 if is_last else max(1, count >> (failures + 1))
         return min(count, left) if mode == RECORD_LIMIT else count
 
     def _lock(self, run: Run, member_id: str, now_ms: int) -> None:

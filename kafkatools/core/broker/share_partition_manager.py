@@ -35,10 +35,10 @@ from kafkatools.core.errors import (
 if TYPE_CHECKING:
     from kafkatools.core.broker.controller.metadata_image import MetadataDelta
     from kafkatools.core.broker.group_coordinator.share_settings import ShareGroupSettings
+    from kafkatools.core.broker.listener import Connection
     from kafkatools.core.broker.node import Node
 
 EARLIEST = "earliest"
-LOST_SESSIONS_MS = 500
 
 
 class GroupLimits:
@@ -71,7 +71,6 @@ class SharePartitionManager:
         self._by_group: dict[str, set[ShareKey]] = {}
         self._lock_timers: dict[ShareKey, TimerTask] = {}
         self._states: ShareCoordinator | None = None
-        node.every(LOST_SESSIONS_MS, self._close_lost_sessions)
 
     @property
     def settings(self) -> ShareGroupSettings:
@@ -203,11 +202,14 @@ class SharePartitionManager:
         self.sessions.remove(key)
         return self.release(*key)
 
-    def _close_lost_sessions(self) -> None:
+    def watch_connection(self, connection: Connection) -> None:
         """Sessions end with their connection."""
-        for key in self.sessions.of_closed_connections():
+        if connection.on_close is None:
+            connection.on_close = lambda: self._close_sessions_of(connection)
+
+    def _close_sessions_of(self, connection: Connection) -> None:
+        for key in self.sessions.of_connection(connection):
             self.close_session(key)
-        self._node.replicas.complete_delayed()
 
     # -- locks -------------------------------------------------------------------------------------------------------
     def watch_locks(self, key: ShareKey, partition: SharePartition) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from kafkatools.core.errors import (
     InvalidRequest,
@@ -25,20 +24,12 @@ Place = tuple[uuid.UUID, int]
 SessionKey = tuple[str, str]
 
 
-class HasEnd(Protocol):
-    """A connection."""
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it is gone."""
-
-
 @dataclass(slots=True)
 class ShareSession:
     """One member's session; partitions in the order they are to be read."""
 
     key: SessionKey
-    connection: HasEnd
+    connection: object
     epoch: int = 1
     partitions: dict[Place, None] = field(default_factory=dict)
 
@@ -67,7 +58,7 @@ class ShareSessions:
         self,
         key: SessionKey,
         epoch: int,
-        connection: HasEnd,
+        connection: object,
         changes: tuple[Collection[Place], Collection[Place]],
         *,
         has_acknowledgements: bool,
@@ -109,6 +100,6 @@ class ShareSessions:
         """The session is over."""
         self._sessions.pop(key, None)
 
-    def of_closed_connections(self) -> list[SessionKey]:
-        """The sessions whose connection is gone."""
-        return [key for key, session in self._sessions.items() if session.connection.is_closed]
+    def of_connection(self, connection: object) -> list[SessionKey]:
+        """The sessions that were last heard of by a connection."""
+        return [key for key, session in self._sessions.items() if session.connection is connection]

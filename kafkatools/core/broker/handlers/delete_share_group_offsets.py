@@ -45,7 +45,7 @@ def _topic(node: Node, name: str, error: KafkaError | None) -> dict[str, Any]:
     known = node.controller.image.topics.get(name)
     return {
         "topic_name": name,
-        "topic_id": None if known is None else known.topic_id,
+        "topic_id": None if known is None or error is not None else known.topic_id,
         "error_code": 0 if error is None else error.code,
         "error_message": None if error is None else str(error),
     }

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 VERSIONS = (1, 2)
 FIRST_VERSION_OF_RENEWAL = 2
-NO_LEADER = {"leader_id": -1, "leader_epoch": -1}
+NO_LEADER = {"leader_id": 0, "leader_epoch": 0}
 Outcome = tuple[int, str | None]
 DONE: Outcome = (0, None)
 

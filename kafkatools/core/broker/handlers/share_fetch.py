@@ -21,7 +21,7 @@ from kafkatools.core.broker.requests import Part, Request, Response
 from kafkatools.core.broker.share_coordinator.share_state import ShareKey
 from kafkatools.core.broker.share_fetch_read import ShareFetched
 from kafkatools.core.broker.share_partition import BATCH_OPTIMIZED, Wish
-from kafkatools.core.broker.share_session import FINAL_EPOCH, ShareSession
+from kafkatools.core.broker.share_session import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 from kafkatools.core.broker.transaction_coordinator.durability import Durability
 from kafkatools.core.broker.transaction_coordinator.service import LaterResponse
 from kafkatools.core.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed, UnknownTopicId
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 VERSIONS = (1, 2)
 FIRST_VERSION_OF_MODES = 2
-NO_LEADER = pack(">iib", -1, -1, 0)
+NO_LEADER = pack(">iib", 0, 0, 0)
 _ACQUIRED = Struct(">qqhb")
 
 
@@ -80,6 +80,7 @@ def _session(
         return None
     wanted = [(key.topic_id, key.partition) for key in said]
     forgotten = [(topic.topic_id, index) for topic in entity.forgotten_topics_data for index in topic.partitions]
+    node.share_partitions.watch_connection(request.connection)
     return sessions.open_or_go_on(
         (group_id, member_id),
         entity.share_session_epoch,
@@ -146,6 +147,8 @@ def _fetch(node: Node, entity: Any, session: ShareSession, wish: Wish, answer: _
                 session.rotate((key.topic_id, key.partition))
             if found.error_code or found.acquired:
                 fetched[key] = found
+        if entity.share_session_epoch == INITIAL_EPOCH:
+            fetched = {key: fetched.get(key) or ShareFetched() for key in keys}
         answer.give(fetched)
 
     wait_ms = 0 if refused else to_ms(entity.max_wait)
