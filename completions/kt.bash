@@ -5,7 +5,7 @@ _kt() {
         [[ ${COMP_WORDS[i]} == --bootstrap-server ]] && server="${COMP_WORDS[i+1]}"
     done
     if ((COMP_CWORD == 1)); then
-        words="topics console-producer console-consumer consumer-groups groups transactions get-offsets delete-records log-dirs leader-election cluster broker-api-versions metadata-quorum dump-log configs storage sandbox server-start server-stop completion dump-log-segments"
+        words="topics console-producer console-consumer consumer-groups groups transactions get-offsets delete-records log-dirs leader-election cluster broker-api-versions metadata-quorum features dump-log configs storage sandbox server-start server-stop completion dump-log-segments"
     elif [[ $before == --topic ]]; then
         words="$(kt completion --topics ${server:+--bootstrap-server "$server"} 2>/dev/null)"
     elif [[ $before == --group ]]; then
@@ -28,6 +28,7 @@ _kt() {
             cluster) words="cluster-id unregister list-endpoints --json --help" ;;
             broker-api-versions) words="--bootstrap-server --command-config --json --help --version" ;;
             metadata-quorum) words="describe add-controller remove-controller --bootstrap-server --bootstrap-controller --command-config --json --help" ;;
+            features) words="describe upgrade downgrade disable version-mapping feature-dependencies --bootstrap-server --bootstrap-controller --command-config --json --help" ;;
             dump-log) words="--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version" ;;
             configs) words="--describe --alter --bootstrap-server --bootstrap-controller --entity-type --entity-name --entity-default --topic --client --client-defaults --user --user-defaults --broker --broker-defaults --broker-logger --ip --ip-defaults --client-metrics --group --all --add-config --add-config-file --delete-config --command-config --json --help --version" ;;
             storage) words="info format version-mapping feature-dependencies random-uuid --json --help" ;;

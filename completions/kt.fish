@@ -197,6 +197,18 @@ complete -c kt -n '__fish_seen_subcommand_from metadata-quorum' -l bootstrap-con
 complete -c kt -n '__fish_seen_subcommand_from metadata-quorum' -l command-config -d 'Properties file with settings of the client; for add-controller that of the controller.' -r -F
 complete -c kt -n '__fish_seen_subcommand_from metadata-quorum' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__fish_seen_subcommand_from metadata-quorum' -l help -d 'Show this text and stop.'
+complete -c kt -n __fish_use_subcommand -a features -d 'Show or change feature levels of the cluster.'
+complete -c kt -n '__fish_seen_subcommand_from features' -a describe -d 'Show the features and their levels.'
+complete -c kt -n '__fish_seen_subcommand_from features' -a upgrade -d 'Raise levels.'
+complete -c kt -n '__fish_seen_subcommand_from features' -a downgrade -d 'Lower levels.'
+complete -c kt -n '__fish_seen_subcommand_from features' -a disable -d 'Turn features off.'
+complete -c kt -n '__fish_seen_subcommand_from features' -a version-mapping -d 'Show the levels of a release.'
+complete -c kt -n '__fish_seen_subcommand_from features' -a feature-dependencies -d 'Show what levels need.'
+complete -c kt -n '__fish_seen_subcommand_from features' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from features' -l bootstrap-controller -d 'Controllers to start from, instead of brokers.' -x
+complete -c kt -n '__fish_seen_subcommand_from features' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from features' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from features' -l help -d 'Show this text and stop.'
 complete -c kt -n __fish_use_subcommand -a dump-log -d 'Show what is in log segments, indexes and snapshots, sound or damaged.'
 complete -c kt -n '__fish_seen_subcommand_from dump-log' -l files -d 'Segments, indexes, snapshots or directories of them, separated by commas.' -x
 complete -c kt -n '__fish_seen_subcommand_from dump-log' -l print-data-log -d 'Show keys and values too; every decoder option implies it.'

@@ -7,7 +7,7 @@ _kt() {
         [[ ${words[i]} == --bootstrap-server ]] && server="${words[i+1]}"
     done
     if ((CURRENT == 2)); then
-        words_of=(topics console-producer console-consumer consumer-groups groups transactions get-offsets delete-records log-dirs leader-election cluster broker-api-versions metadata-quorum dump-log configs storage sandbox server-start server-stop completion dump-log-segments)
+        words_of=(topics console-producer console-consumer consumer-groups groups transactions get-offsets delete-records log-dirs leader-election cluster broker-api-versions metadata-quorum features dump-log configs storage sandbox server-start server-stop completion dump-log-segments)
     elif [[ ${words[CURRENT-1]} == --topic ]]; then
         words_of=(${(f)"$(kt completion --topics ${server:+--bootstrap-server $server} 2>/dev/null)"})
     elif [[ ${words[CURRENT-1]} == --group ]]; then
@@ -30,6 +30,7 @@ _kt() {
             cluster) words_of=(cluster-id unregister list-endpoints --json --help) ;;
             broker-api-versions) words_of=(--bootstrap-server --command-config --json --help --version) ;;
             metadata-quorum) words_of=(describe add-controller remove-controller --bootstrap-server --bootstrap-controller --command-config --json --help) ;;
+            features) words_of=(describe upgrade downgrade disable version-mapping feature-dependencies --bootstrap-server --bootstrap-controller --command-config --json --help) ;;
             dump-log) words_of=(--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version) ;;
             configs) words_of=(--describe --alter --bootstrap-server --bootstrap-controller --entity-type --entity-name --entity-default --topic --client --client-defaults --user --user-defaults --broker --broker-defaults --broker-logger --ip --ip-defaults --client-metrics --group --all --add-config --add-config-file --delete-config --command-config --json --help --version) ;;
             storage) words_of=(info format version-mapping feature-dependencies random-uuid --json --help) ;;

@@ -22,6 +22,7 @@ COMMANDS = {
     "cluster": "cluster",
     "broker-api-versions": "broker_api_versions",
     "metadata-quorum": "metadata_quorum",
+    "features": "features",
     "dump-log": "dump_log",
     "configs": "configs",
     "storage": "storage",

@@ -46,12 +46,14 @@ def _parse_subcommand(command: Command, outer: Args, name: str, rest: Sequence[s
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"Did you mean: {near[0]}" if near else ""
         raise _error(command, f"invalid choice: '{name}' (choose from {choices})", hint)
-    chosen, args = parse_argparse4j(found._replace(program=command.program), rest)
+    chosen, args = parse_argparse4j(found._replace(program=command.program, usage_prefix=command.usage_prefix), rest)
     args.stand_behind(outer)
     return chosen, args
 
 
 def _error(command: Command, message: str, hint: str = "") -> UsageError:
+    if command.usage_prefix:  # kafka-features.sh catches the parser's exception and words it itself
+        return UsageError(f"{command.usage_prefix}{message}. Type --help for help.", hint)
     return UsageError(f"{command.program or 'kt ' + command.name}: error: {message}", hint)
 
 

@@ -1,0 +1,266 @@
+"""kt features: feature levels of the cluster (kafka-features.sh, FeatureCommand).
+
+A request changes all features or none. Those that could not be changed are lines on stderr, their number is the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int
+from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
+from kafkatools.options.table import ARGPARSE4J
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+
+_USAGE_PREFIX = "Command line error: "
+_USAGE_SUFFIX = ". Type --help for help."
+_METADATA_VERSION = "metadata.version"
+_UNRELEASED = "4.4-IV0"
+_SHORT = range(-(1 << 15), 1 << 15)
+
+
+def _connect(console: Console, args: Args) -> AdminClient:
+    if args.bootstrap_server is not None and args.bootstrap_controller is not None:
+        message = "argument --bootstrap-controller: not allowed with argument --bootstrap-server"
+        raise UsageError(_USAGE_PREFIX + message + _USAGE_SUFFIX)
+    return connect_admin(console, args)
+
+
+def _print_json(console: Console, row: Mapping[str, Any]) -> None:
+    from kafkatools.output import json_line
+
+    console.print(json_line(row))
+
+
+def _describe(console: Console, args: Args) -> ExitStatus:
+    from kafkatools.core.admin.features import describe_features
+
+    if args.node_id is not None and args.node_id < 0:
+        raise UsageError(f"Invalid node id {args.node_id}: must be non-negative.")
+    with _connect(console, args) as admin:
+        features = describe_features(admin, args.node_id)
+    epoch = "-" if features.epoch is None else features.epoch
+    for name, levels in sorted(features.levels.items()):
+        if args.json:
+            row = {"feature": name, "min_level": levels.min_level, "max_level": levels.max_level}
+            _print_json(console, row | {"finalized_level": levels.finalized_level, "epoch": features.epoch})
+            continue
+        console.print(
+            f"Feature: {name:<40}  SupportedMinVersion: {_level_text(name, levels.min_level):<15}"
+            f"  SupportedMaxVersion: {_level_text(name, levels.max_level):<15}"
+            f"  FinalizedVersionLevel: {_level_text(name, levels.finalized_level):<15}  Epoch: {epoch}"
+        )
+    return ExitStatus.OK
+
+
+def _level_text(name: str, level: int) -> str:
+    """A level; that of the metadata version by its release."""
+    if name != _METADATA_VERSION:
+        return str(level)
+    from kafkatools.core.broker.feature_levels import release_of
+
+    try:
+        return release_of(level)
+    except KeyError:
+        return f"UNKNOWN {level}"
+
+
+def _metadata_level(release: str) -> int:
+    from kafkatools.core.broker.feature_levels import METADATA_LEVELS, metadata_level
+
+    level = metadata_level(release)
+    if level is None:
+        known = ", ".join([*METADATA_LEVELS, _UNRELEASED])
+        raise CommandError(f"Unknown metadata.version '{release}'. Supported metadata.version are: {known}")
+    return level
+
+
+def _name_and_level(text: str) -> tuple[str, int]:
+    name, equals, level = text.partition("=")
+    problem = f"Can't parse feature=level string {text}: "
+    if not equals:
+        raise UsageError(problem + "equals sign not found.")
+    try:
+        number = java_int(level)
+    except ValueError:
+        number = _SHORT.stop
+    if number not in _SHORT:
+        raise UsageError(f"{problem}unable to parse {level} as a short.")
+    return name.strip(), number
+
+
+def _wanted_levels(console: Console, args: Args, *, is_upgrade: bool) -> dict[str, int]:
+    """The levels of --release-version, or of --metadata and --feature."""
+    from kafkatools.core.broker.feature_levels import default_levels
+
+    if args.release_version is not None:
+        if args.feature or args.metadata is not None:
+            raise UsageError("Can not specify `release-version` with other feature flags.")
+        level = _metadata_level(args.release_version)
+        others = {name: number for name, number in default_levels(level).items() if number > 0 or not is_upgrade}
+        return {_METADATA_VERSION: level, **others}
+    levels: dict[str, int] = {}
+    if args.metadata is not None:
+        console.error(" `metadata` flag is deprecated and may be removed in a future release.")
+        levels[_METADATA_VERSION] = _metadata_level(args.metadata)
+    for text in args.feature:
+        name, number = _name_and_level(text)
+        _note(levels, name, number)
+    return levels
+
+
+def _note(levels: dict[str, int], name: str, number: int) -> None:
+    if name in levels:
+        raise UsageError(f"Feature {name} was specified more than once.")
+    levels[name] = number
+
+
+def _upgrade(console: Console, args: Args) -> ExitStatus:
+    from kafkatools.core.admin.features import UPGRADE
+
+    return _update(console, args, _wanted_levels(console, args, is_upgrade=True), UPGRADE)
+
+
+def _downgrade(console: Console, args: Args) -> ExitStatus:
+    return _update(console, args, _wanted_levels(console, args, is_upgrade=False), _downgrade_type(args))
+
+
+def _downgrade_type(args: Args) -> int:
+    from kafkatools.core.admin.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE
+
+    return UNSAFE_DOWNGRADE if args.unsafe else SAFE_DOWNGRADE
+
+
+def _disable(console: Console, args: Args) -> ExitStatus:
+    levels: dict[str, int] = {}
+    for name in args.feature:
+        _note(levels, name, 0)
+    return _update(console, args, levels, _downgrade_type(args))
+
+
+def _update(console: Console, args: Args, levels: Mapping[str, int], upgrade_type: int) -> ExitStatus:
+    verb = args.command.name
+    if not levels:
+        raise UsageError(f"You must specify at least one feature to {verb}")
+    from kafkatools.core.admin.features import update_features
+
+    with _connect(console, args) as admin:
+        outcomes = update_features(admin, levels, upgrade_type, validate_only=args.dry_run)
+    failed = [name for name, error in outcomes.items() if error is not None]
+    for name in sorted(outcomes):
+        error = outcomes[name]
+        target = "" if verb == "disable" else f" to {levels[name]}"
+        if args.json:
+            row = {"feature": name, "level": levels[name], "updated": error is None and not args.dry_run}
+            _print_json(console, row | {"error": None if error is None else str(error)})
+        elif error is not None:
+            console.error(f"{'Can' if args.dry_run else 'Could'} not {verb} {name}{target}. {error}")
+        else:
+            console.print(f"{name} {'can be' if args.dry_run else 'was'} {verb}d{target}.")
+    if not failed:
+        return ExitStatus.OK
+    if not args.json:
+        console.error(f"{len(failed)} out of {len(levels)} operation(s) failed.")
+    return ExitStatus.FAILED
+
+
+def _version_mapping(console: Console, args: Args) -> ExitStatus:
+    from kafkatools.core.broker.feature_levels import LATEST_RELEASE, default_levels
+
+    release = args.release_version or LATEST_RELEASE
+    level = _metadata_level(release)
+    if args.json:
+        _print_json(console, {"release": release, _METADATA_VERSION: level, **default_levels(level)})
+        return ExitStatus.OK
+    console.print(f"{_METADATA_VERSION}={level} ({release})")
+    for name, number in default_levels(level).items():
+        console.print(f"{name}={number}")
+    return ExitStatus.OK
+
+
+def _feature_dependencies(console: Console, args: Args) -> ExitStatus:
+    from kafkatools.core.broker.feature_levels import DEPENDENCIES, METADATA_LEVELS
+
+    for text in args.feature:
+        name, number = _name_and_level(text)
+        _check_known(name, number)
+        label = f"{name}={number}"
+        if name == _METADATA_VERSION:
+            label += f" ({_level_text(name, number)})"
+        needed = DEPENDENCIES.get((name, number))
+        if args.json:
+            needs = {} if needed is None else {_METADATA_VERSION: METADATA_LEVELS[needed]}
+            _print_json(console, {"feature": name, "level": number, "requires": needs})
+        elif needed is None:
+            console.print(f"{label} has no dependencies.")
+        else:
+            console.print(f"{label} requires:\n    {_METADATA_VERSION}={METADATA_LEVELS[needed]} ({needed})")
+    return ExitStatus.OK
+
+
+def _check_known(name: str, number: int) -> None:
+    from kafkatools.core.broker.feature_levels import FEATURES, METADATA_LEVELS
+
+    if name == _METADATA_VERSION:
+        if number not in METADATA_LEVELS.values():
+            raise CommandError(f"Unknown metadata.version {number}")
+    elif name not in FEATURES:
+        raise CommandError(f"Unknown feature: {name}")
+    elif not 0 <= number <= FEATURES[name].highest:
+        raise CommandError(f"Feature level {number} is not supported for feature {name}")
+
+
+def _subcommand(
+    name: str, summary: str, options: tuple[Option, ...], run: Callable[[Console, Args], ExitStatus]
+) -> Command:
+    missing = "You must specify either --bootstrap-controller or --bootstrap-server."
+    return Command(
+        name,
+        summary,
+        options,
+        run,
+        ARGPARSE4J,
+        usage_prefix=_USAGE_PREFIX,
+        missing_bootstrap=_USAGE_PREFIX + missing + _USAGE_SUFFIX,
+    )
+
+
+_RELEASE = Option("--release-version", "The levels of a release of Apache Kafka, such as 4.0.", value="RELEASE")
+_METADATA = Option("--metadata", "The metadata version of a release.", value="RELEASE", replacement="--release-version")
+_FEATURE = Option("--feature", "A feature and its level.", value="NAME=LEVEL", repeatable=True)
+_UNSAFE = Option("--unsafe", "Also when metadata may be lost.")
+_DRY_RUN = Option("--dry-run", "Say what would be done, and change nothing.")
+
+COMMAND = Command(
+    "features",
+    "Show or change feature levels of the cluster.",
+    options=(BOOTSTRAP_SERVER, BOOTSTRAP_CONTROLLER, command_config()),
+    style=ARGPARSE4J,
+    usage_prefix=_USAGE_PREFIX,
+    program="kafka-features",
+    needs_arguments=False,
+    subcommands=(
+        _subcommand(
+            "describe",
+            "Show the features and their levels.",
+            (Option("--node-id", "Ask this node. Default: any.", value="ID", type=java_int),),
+            _describe,
+        ),
+        _subcommand("upgrade", "Raise levels.", (_METADATA, _RELEASE, _FEATURE, _DRY_RUN), _upgrade),
+        _subcommand("downgrade", "Lower levels.", (_METADATA, _RELEASE, _FEATURE, _UNSAFE, _DRY_RUN), _downgrade),
+        _subcommand("disable", "Turn features off.", (_FEATURE._replace(value="NAME"), _UNSAFE, _DRY_RUN), _disable),
+        _subcommand("version-mapping", "Show the levels of a release.", (_RELEASE,), _version_mapping),
+        _subcommand(
+            "feature-dependencies",
+            "Show what levels need.",
+            (_FEATURE._replace(required=True),),
+            _feature_dependencies,
+        ),
+    ),
+    examples=("kt features describe", "kt features upgrade --release-version 4.3 --dry-run"),
+)

@@ -1,0 +1,77 @@
+"""Feature levels of the cluster (KafkaAdminClient.describeFeatures and updateFeatures, KIP-584)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.errors import KafkaError, UnsupportedVersion
+from kafkatools.core.protocol.api_versions import ApiKey
+
+UPGRADE = 1
+SAFE_DOWNGRADE = 2
+UNSAFE_DOWNGRADE = 3
+
+
+class FeatureLevels(NamedTuple):
+    """The levels of a feature that the node asked supports, and the one that holds (0: none)."""
+
+    min_level: int
+    max_level: int
+    finalized_level: int
+
+
+class Features(NamedTuple):
+    """All features a node knows, and the epoch of the levels that hold (None: not told)."""
+
+    levels: Mapping[str, FeatureLevels]
+    epoch: int | None
+
+
+def describe_features(admin: AdminClient, node: int | None = None) -> Features:
+    """What a node (None: any) says of the features. Raises KafkaError."""
+    if node is not None:
+        admin.refresh_cluster()
+    fields = {"client_software_name": "kafkatools", "client_software_version": "1"}
+    response = admin.ask(ApiKey.API_VERSIONS, fields, node=node, min_version=3, check=_error)
+    finalized = {each.name: each.max_version_level for each in response.finalized_features}
+    levels = {
+        each.name: FeatureLevels(each.min_version, each.max_version, finalized.get(each.name, 0))
+        for each in response.supported_features
+    }
+    epoch = int(response.finalized_features_epoch)
+    return Features(levels, epoch if epoch >= 0 else None)
+
+
+def _error(response: Any) -> KafkaError | None:
+    return error_of(response.error_code, getattr(response, "error_message", None))
+
+
+def update_features(
+    admin: AdminClient, levels: Mapping[str, int], upgrade_type: int, *, validate_only: bool = False
+) -> dict[str, KafkaError | None]:
+    """Set levels, all of them or none; for each feature None or why it did not change."""
+
+    def fields(version: int) -> dict[str, Any]:
+        if version == 0 and validate_only:
+            raise UnsupportedVersion("The brokers are too old to try a change of features without making it")
+        updates = []
+        for name, level in levels.items():
+            update: dict[str, Any] = {"feature": name, "max_version_level": level}
+            how = {"allow_downgrade": upgrade_type != UPGRADE} if version == 0 else {"upgrade_type": upgrade_type}
+            updates.append(update | how)
+        common = {"timeout": admin.config.request_timeout_ms, "feature_updates": updates}
+        return common if version == 0 else {**common, "validate_only": validate_only}
+
+    def once(names: list[str], deadline_ms: int) -> dict[str, KafkaError | bool]:
+        response = admin.ask_controller(ApiKey.UPDATE_FEATURES, fields, deadline_ms)
+        error = _error(response)
+        outcomes: dict[str, KafkaError | bool] = dict.fromkeys(names, error or True)
+        if error is None:
+            for result in getattr(response, "results", ()):
+                outcomes[result.feature] = _error(result) or True
+        return outcomes
+
+    found = admin.retry_items(levels, once)
+    return {name: outcome if isinstance(outcome, KafkaError) else None for name, outcome in found.items()}

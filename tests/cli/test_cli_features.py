@@ -1,0 +1,71 @@
+"""kt features against the recordings of kafka-features.sh, on one embedded broker.
+
+Kafka's tool prints on stdout which features could not be changed; here they are expected on stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections.abc import Callable
+
+import admin_tools
+import pytest
+import transcripts
+from support.kt import Ran, run_kt
+from transcripts import Case, Difference, Expected
+
+from kafkatools.exit_status import ExitStatus
+
+_HELP = Difference("help", status=ExitStatus.OK, own_words=True)
+_USAGE = Difference("usage", status=ExitStatus.USAGE)
+_DIFFERENCES = dict.fromkeys(("009", "013", "018", "019", "021", "022", "024", "030"), _USAGE) | {
+    "011": Difference("features-failures"),
+    "012": Difference("features-failures"),
+    "016": Difference("features-failures"),
+    "023": Difference("unreachable", own_words=True),
+    "025": _HELP,
+    "026": _HELP,
+    "027": _HELP,
+    "028": _HELP,
+    "029": _HELP,
+}
+_NOT_HERE = {
+    "002": "the embedded broker has no listener for controllers",
+    "014": "the embedded broker's quorum is static: kraft.version cannot be raised",
+}
+_MOVED = re.compile(r"^(?:Could not| `metadata`) .*\n", re.MULTILINE)
+
+
+def _expect(case: Case, wanted: Expected) -> Expected:
+    moved = _MOVED.findall(wanted.stdout)
+    stdout = re.sub(r"Epoch: \d+", "Epoch: N", _MOVED.sub("", wanted.stdout))
+    return wanted._replace(stdout=stdout, error=moved[0].rstrip("\n") if moved else wanted.error)
+
+
+@pytest.mark.slow
+def test_features_behaves_as_recorded(start_broker: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    bootstrap = start_broker()
+
+    def run(case: Case) -> Ran:
+        transcripts.write_files(case, tmp_path)
+        ran = run_kt("features", *admin_tools.words(case, bootstrap), cwd=tmp_path)
+        return ran._replace(stdout=re.sub(rb"Epoch: \d+", b"Epoch: N", ran.stdout))
+
+    cases = [case for case in transcripts.load("features") if case.number not in _NOT_HERE]
+    failures = transcripts.replay(cases, run, _DIFFERENCES, _expect)
+    assert not failures, "\n".join(failures)
+
+    server = ("features", "--bootstrap-server", bootstrap)
+    rows = [json.loads(line) for line in run_kt(*server, "describe", "--json").out.splitlines()]
+    (metadata,) = [row for row in rows if row["feature"] == "metadata.version"]
+    assert (metadata["min_level"], metadata["max_level"], metadata["finalized_level"]) == (7, 30, 30)
+    refused = run_kt(*server, "upgrade", "--feature", "no.such=1", "--json")
+    assert (refused.status, json.loads(refused.out)["updated"]) == (ExitStatus.FAILED, False)
+    done = run_kt(*server, "disable", "--feature", "share.version")
+    assert (done.status, done.out) == (ExitStatus.OK, "share.version was disabled.\n"), done.err
+
+
+def test_every_difference_is_documented() -> None:
+    assert {difference.key for difference in _DIFFERENCES.values()} <= transcripts.documented_keys()
