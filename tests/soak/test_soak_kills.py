@@ -66,4 +66,5 @@ def test_nothing_is_lost_or_doubled_through_kills(make_rehearsal: Any, durabilit
     problems += rehearsal.damage() + rehearsal.problems
     print(f"{durability}: {time.monotonic() - began:.0f} s, {counts}, {chaos.tally}", flush=True)
     assert problems == [], "\n".join(problems[:20])
-    assert max(chaos.tally.resident_kib) < 200_000 and max(chaos.tally.descriptors) < 300
+    assert max(chaos.tally.resident_kib) < 200_000
+    assert max(chaos.tally.descriptors) < 512 + 100  # of files the broker keeps 512 open at most
