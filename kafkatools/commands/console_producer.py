@@ -225,7 +225,10 @@ def producer_config(console: Console, args: Args) -> Config:
         if name not in PRODUCER and not PRODUCER.is_prefixed(name):
             raise UsageError(str(PRODUCER.unknown(name)))
     values |= pairs
-    is_transactional = args.transactional_id is not None or "transactional.id" in values
+    named = values.get("transactional.id", args.transactional_id)
+    if args.transactional_id not in (None, named):
+        raise UsageError(f"--transactional-id is {args.transactional_id}, but the property transactional.id is {named}")
+    is_transactional = named is not None
     for name, option, default in _MERGED:
         given = getattr(args, option)
         if given is not None:

@@ -116,6 +116,10 @@ def test_the_properties_turn_transactions_on_as_well(server: BrokerProcess) -> N
             ("--transactional-id", "x", "--transaction-records", "-1"),
             "--transaction-records is 0 or more, not -1",
         ),
+        (
+            ("--transactional-id", "x", "--command-property", "transactional.id=y"),
+            "--transactional-id is x, but the property transactional.id is y",
+        ),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: tuple[str, ...], words: str) -> None:
