@@ -87,6 +87,15 @@ def test_a_reset_is_undone_with_its_undo_file(
     assert _offsets(kt, "undo-g") == {("undo", 0): 1}
 
 
+def test_json_names_the_undo_file_too(client: GroupClient, kt: Callable[..., Ran], tmp_path: pathlib.Path) -> None:
+    _topic(client, "undo-json")
+    client.commit("undo-json-g", {("undo-json", 0): 0})
+    done = kt(*_reset("undo-json-g", "undo-json", "--json"))
+    assert done.status == ExitStatus.OK
+    [file] = tmp_path.iterdir()
+    assert json.loads(done.err) == {"undo_file": file.name}
+
+
 def test_undo_of_a_group_that_was_not_there_leaves_none(
     client: GroupClient, kt: Callable[..., Ran], tmp_path: pathlib.Path
 ) -> None:
