@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
-from kafkatools.core.errors import InvalidTopic, TopicAuthorizationFailed
+from kafkatools.core.errors import InvalidTopic, KafkaError, TopicAuthorizationFailed
 from kafkatools.core.net.addresses import parse_bootstrap_servers
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import ClusterView, Metadata
@@ -125,7 +125,7 @@ def not_present(topic: str, partition: int | None, count: int | None, waited_ms:
     )
 
 
-def unreachable(client: NetworkClient, cluster: ClusterSnapshot) -> str:
-    """Why no broker can be reached, to be added to such a message; empty when one can, or was not tried yet."""
+def connection_problem(client: NetworkClient, cluster: ClusterSnapshot) -> KafkaError | None:
+    """Why no broker can be reached, the cause of such an error; None when one can, or was not tried yet."""
     problems = [client.connection_error(node) for node in cluster.nodes]
-    return f" No broker can be reached: {problems[0]}" if problems and all(problems) else ""
+    return problems[0] if problems and all(problems) else None
