@@ -14,6 +14,7 @@ from kafkatools.core.broker.partition import READ_COMMITTED, Partition
 from kafkatools.core.broker.share_partition import Acquired, SharePartition, Wish
 
 READ_BYTES = 1 << 20
+MOST_READS = 10
 
 
 @dataclass(slots=True)
@@ -45,7 +46,18 @@ def available_bytes(partition: Partition, shared: SharePartition, isolation_leve
 def read(
     partition: Partition, shared: SharePartition, isolation_level: int, limits: tuple[int, Wish], now_ms: int
 ) -> ShareFetched:
-    """Read and acquire; raises a KafkaError."""
+    """Read and acquire, beyond what only held records of aborted transactions; raises a KafkaError."""
+    for _ in range(MOST_READS):
+        before = shared.next_fetch_offset()
+        fetched = _read_once(partition, shared, isolation_level, limits, now_ms)
+        if fetched.acquired or shared.next_fetch_offset() == before:
+            return fetched
+    return ShareFetched()
+
+
+def _read_once(
+    partition: Partition, shared: SharePartition, isolation_level: int, limits: tuple[int, Wish], now_ms: int
+) -> ShareFetched:
     max_bytes, wish = limits
     if available_bytes(partition, shared, isolation_level, 1) == 0:
         return ShareFetched()
