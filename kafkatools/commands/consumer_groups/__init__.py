@@ -325,7 +325,6 @@ COMMAND = Command(
     error_prefix=FAILED,
     examples=(
         "kt consumer-groups --describe --all-groups",
-        "kt consumer-groups --reset-offsets --group billing --topic orders --to-datetime 2026-01-31T13:45:00.000 "
-        "--dry-run",
+        "kt consumer-groups --reset-offsets --group billing --topic orders --by-duration PT2H --dry-run",
     ),
 )
