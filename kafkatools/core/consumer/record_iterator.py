@@ -121,7 +121,8 @@ class EndIterator(RecordIterator):
             if not assigned and waited_ms < self._timeout_ms:
                 return False
             if not assigned:
-                raise Timeout(f"No partitions were assigned within {self._timeout_ms} ms")
+                late = Timeout(f"No partitions were assigned within {self._timeout_ms} ms")
+                raise self._consumer.connection_problem() or late
             self._ends = Ends(self._consumer, assigned)
         if not self._ends.undone():
             return True
