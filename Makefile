@@ -22,8 +22,9 @@ $(STAMP): $(VENV)/.created pyproject.toml setup.py $(wildcard kafkatools/core/re
 demo: setup
 	@$(BIN)/python -m demo
 
-tools:
+tools: $(STAMP)
 	@sh .ci/ensure-tools
+	@cd tests && ../$(BIN)/python -m support.apache_kafka
 
 test: setup tools
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

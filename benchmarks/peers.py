@@ -69,7 +69,7 @@ def embedded_broker(directory: pathlib.Path, **settings: str) -> Iterator[str]:
 @contextlib.contextmanager
 def real_broker(directory: pathlib.Path) -> Iterator[str]:
     """One Apache Kafka node; gives its bootstrap address."""
-    cluster = apache_kafka.ApacheKafka(directory / "apache-kafka")
+    cluster = apache_kafka.ApacheKafka(directory / "apache-kafka", jvm=())
     cluster.start()
     time.sleep(2)
     try:

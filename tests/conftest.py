@@ -22,10 +22,12 @@ def kafka_jars() -> str:
     """The class path of Apache Kafka; skips (or fails) when Java or Maven is missing."""
     try:
         apache_kafka.java_executable()
-        return apache_kafka.jars()
+        jars = apache_kafka.jars()
     except apache_kafka.Unavailable as missing:
         require(str(missing))
         raise
+    apache_kafka.share_classes()
+    return jars
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,8 @@ skipped, or fail when KT_REQUIRE_ALL=1 (as in CI).
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import pathlib
 import shutil
@@ -13,6 +15,9 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
+
+from . import class_archive
 
 VERSION = "4.3.1"
 CACHE = pathlib.Path(os.environ.get("KT_TEST_CACHE") or pathlib.Path.home() / ".cache" / "kafkatools" / "tests")
@@ -35,15 +40,20 @@ MAIN_CLASSES = {
     "transactions": _TOOLS + "TransactionsCommand",
     "features": _TOOLS + "FeatureCommand",
     "transactional-message-copier": _TOOLS + "TransactionalMessageCopier",
+    "console-share-consumer": _TOOLS + "consumer.ConsoleShareConsumer",
+    "verifiable-share-consumer": _TOOLS + "VerifiableShareConsumer",
+    "share-groups": _TOOLS + "consumer.group.ShareGroupCommand",
     "server": "kafka.Kafka",
 }
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+QUICK_START = ("-XX:TieredStopAtLevel=1",)
 
 
 class Unavailable(Exception):
     """Java, Maven or the jars are missing."""
 
 
+@functools.cache
 def java_executable() -> str:
     """The path of a Java 17 or later; raises Unavailable when there is none."""
     candidates = [os.environ.get("JAVA_HOME", "") + "/bin/java", shutil.which("java") or ""]
@@ -97,10 +107,31 @@ def _pom() -> str:
     )
 
 
-def command(tool: str, *args: str, heap: str = "512m") -> list[str]:
+def command(tool: str, *args: str, heap: str = "512m", jvm: Sequence[str] = QUICK_START) -> list[str]:
     """The command line that runs one of Apache Kafka's tools without its shell script."""
-    flags = [f"-Xmx{heap}", "-XX:TieredStopAtLevel=1", "-Xshare:auto"] if tool != "server" else [f"-Xmx{heap}"]
+    flags = [f"-Xmx{heap}", *jvm, "-Xshare:auto", *class_archive.flags(_archive())]
     return [java_executable(), *flags, "-cp", jars(), MAIN_CLASSES[tool], *args]
+
+
+def _archive() -> pathlib.Path:
+    return class_archive.archive_path(CACHE, java_executable(), jars())
+
+
+def share_classes() -> None:
+    """Makes the archive of classes that shortens the start of every JVM, unless it is there."""
+    class_archive.ensure(_archive(), java_executable(), jars(), _run_once)
+
+
+def _run_once(home: pathlib.Path) -> None:
+    """A broker, and the tools that the tests use most."""
+    cluster = ApacheKafka(home)
+    cluster.start()
+    try:
+        cluster.tool("topics", "--create", "--topic", "t")
+        cluster.tool("console-producer", "--topic", "t", stdin=b"x\n")
+        cluster.tool("console-consumer", "--topic", "t", "--from-beginning", "--max-messages", "1", "--group", "g")
+    finally:
+        cluster.stop()
 
 
 def run_tool(
@@ -118,10 +149,20 @@ def free_port() -> int:
 
 
 class ApacheKafka:
-    """Combined KRaft nodes on loopback, one process each, in a directory of their own."""
+    """Combined KRaft nodes on loopback, one process each, in a directory of their own.
 
-    def __init__(self, home: pathlib.Path, nodes: int = 1, settings: dict[str, str] | None = None) -> None:
+    Their JVMs are told to start quickly; `jvm=()` lets them compile for speed.
+    """
+
+    def __init__(
+        self,
+        home: pathlib.Path,
+        nodes: int = 1,
+        settings: dict[str, str] | None = None,
+        jvm: Sequence[str] = QUICK_START,
+    ) -> None:
         self.home = home
+        self._jvm = jvm
         self.settings = settings or {}
         self.ports = [free_port() for _ in range(nodes)]
         self.controller_ports = [free_port() for _ in range(nodes)]
@@ -181,7 +222,7 @@ class ApacheKafka:
         properties = self._properties(node)
         with (self.home / f"node{node}" / "server.log").open("ab") as log:
             self.processes[node] = subprocess.Popen(
-                command("server", str(properties)), stdout=log, stderr=log, start_new_session=True
+                command("server", str(properties), jvm=self._jvm), stdout=log, stderr=log, start_new_session=True
             )
         if wait:
             self.wait_for_node(node)
@@ -227,3 +268,8 @@ class ApacheKafka:
         done = run_tool(tool, *args, "--bootstrap-server", self.bootstrap, stdin=stdin, timeout=timeout)
         assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
         return done.stdout.decode()
+
+
+if __name__ == "__main__":  # before the tests, whose time is limited
+    with contextlib.suppress(Unavailable):
+        share_classes()
