@@ -70,12 +70,15 @@ def known_codes() -> dict[int, type[KafkaError]]:
 
 
 def error_from_code(code: int, message: str | None = None) -> KafkaError | None:
-    """The error of a wire code as an instance, None for code 0; an unknown code is named in the message."""
+    """The error of a wire code as an instance, None for code 0; an unknown code is named in the message.
+
+    An empty message is none: brokers send one where they have nothing to add.
+    """
     if code == NONE:
         return None
-    if code not in _BY_CODE and message is None:
+    if code not in _BY_CODE and not message:
         message = f"The server answered with the unknown error code {code}."
-    return error_for_code(code)(message)
+    return error_for_code(code)(message or None)
 
 
 def raise_for_code(code: int, message: str | None = None) -> None:

@@ -51,6 +51,11 @@ def test_message_of_the_server_wins_over_the_default() -> None:
     assert str(errors.TopicAlreadyExists()) == "Topic with this name already exists."
 
 
+def test_an_empty_message_of_the_server_is_none() -> None:
+    assert str(errors.error_from_code(30, "")) == "Group authorization failed."
+    assert str(errors.error_from_code(12345, "")) == "The server answered with the unknown error code 12345."
+
+
 def test_default_message_of_several_lines_is_one_line() -> None:
     assert "\n" not in str(errors.CorruptRecord())
     assert str(errors.CorruptRecord()).endswith("or is otherwise corrupt.")
