@@ -93,7 +93,10 @@ class EmbeddedBroker:
         self._port = int(info.bootstrap.rpartition(":")[2])
 
     def kill(self) -> None:
-        """Ends it as kill -9 does: nothing is flushed or closed. `start` brings it back with its data."""
+        """Ends it as kill -9 does: nothing is flushed or closed. `start` brings it back with its data.
+
+        While it is down nobody but `close` removes its temporary directory.
+        """
         if self._process is not None and self.is_running:
             self._process.kill()
             self._process.wait()
