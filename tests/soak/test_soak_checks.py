@@ -115,7 +115,6 @@ def test_java_values() -> None:
     assert check_java_values(told, [records(b"0.0", b"0.1")]) == []
     assert len(check_java_values(told, [records(b"0.0")])) == 1
     assert len(check_java_values(told, [records(b"0.0", b"0.1", b"0.1")])) == 2
-    assert len(check_java_values([{"name": "producer_send_error"}], [[]])) == 1
 
 
 def test_topics() -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from support.cutting_proxy import CuttingProxy
 from support.kt_process import BrokerProcess
 
 RESTARTABLE = 75
@@ -101,6 +102,7 @@ class Tally:
     worker_kills: int = 0
     stops: int = 0
     clean_stops: int = 0
+    cuts: int = 0
     resident_kib: list[int] = field(default_factory=list)
     descriptors: list[int] = field(default_factory=list)
     slowest_start: float = 0
@@ -113,7 +115,8 @@ class Tally:
     def __str__(self) -> str:
         return (
             f"{self.broker_kills} kills of the broker and {self.worker_kills} of clients, {self.stops} stops, "
-            f"{self.clean_stops} clean restarts; slowest start {self.slowest_start:.1f} s; the broker took up to "
+            f"{self.clean_stops} clean restarts, "
+            f"{self.cuts} times answers lost; slowest start {self.slowest_start:.1f} s; the broker took up to "
             f"{max(self.resident_kib) // 1024} MiB and {max(self.descriptors)} descriptors"
         )
 
@@ -121,8 +124,11 @@ class Tally:
 class Chaos:
     """Kills and stops a broker and its workers until it has killed `kills` times."""
 
-    def __init__(self, broker: BrokerProcess, workers: list[Worker], seed: int, *, is_long: bool = True) -> None:
+    def __init__(
+        self, broker: BrokerProcess, proxy: CuttingProxy, workers: list[Worker], seed: int, *, is_long: bool = True
+    ) -> None:
         self.broker = broker
+        self.proxy = proxy
         self.workers = workers
         self.tally = Tally()
         self._source = random.Random(seed)
@@ -134,6 +140,9 @@ class Chaos:
         """Until so many kills were done; leaves everything running."""
         while self.tally.kills < kills:
             self.watch(self._source.uniform(0.2, self._longest_gap))
+            self.proxy.cut()
+            self.tally.cuts += 1
+            self.watch(self._source.uniform(0.1, 0.5))
             self._strike()
         for worker in list(self._continue_at):
             self._continue_at[worker] = 0
@@ -213,6 +222,7 @@ class Chaos:
 
     def close(self) -> None:
         """Nothing is left behind, whatever happened."""
+        self.proxy.close()
         for worker in self.workers:
             if worker.is_running:
                 assert worker.child is not None

@@ -12,6 +12,7 @@ from typing import Any
 
 from support import apache_kafka, chaos_checks
 from support.chaos import RESTARTABLE, Chaos, Worker
+from support.cutting_proxy import CuttingProxy
 from support.kt_process import BrokerProcess, kt_process
 
 from kafkatools.core.admin.client import AdminClient
@@ -67,7 +68,11 @@ class Rehearsal:
         source = random.Random(seed)
         self.directory = directory
         self.is_java = is_java
-        self.broker = BrokerProcess(directory, {**SETTINGS, "log.durability": durability})
+        proxy = CuttingProxy()
+        advertised = f"PLAINTEXT://127.0.0.1:{proxy.port}"
+        settings = {**SETTINGS, "log.durability": durability, "advertised.listeners": advertised}
+        self.broker = BrokerProcess(directory, settings)
+        proxy.target = int(self.broker.bootstrap.rpartition(":")[2])
         self.copies = list(COPIERS) if is_long else source.sample(list(COPIERS), 1)
         self.protocols = PROTOCOLS if is_long else source.sample(PROTOCOLS, 1)
         self.writers = self._writers()
@@ -75,7 +80,7 @@ class Rehearsal:
         self.copies += ["java"] if is_java else []
         self.topics = dict.fromkeys(["input", "keys", "java", *(f"copies-{kind}" for kind in self.copies)], PARTITIONS)
         self.groups = [f"copiers-{kind}" for kind in self.copies] + [f"readers-{name}" for name in self.protocols]
-        self.chaos = Chaos(self.broker, self.writers + self.readers, seed, is_long=is_long)
+        self.chaos = Chaos(self.broker, proxy, self.writers + self.readers, seed, is_long=is_long)
 
     def start(self) -> None:
         """The broker and its topics; the workers come with the chaos."""

@@ -18,7 +18,7 @@ from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
 
 bootstrap, name, run, source_topic, output, group, protocol, partitions = sys.argv[1:]
-common = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": "200", "request.timeout.ms": "15000"}
+common = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": "200", "request.timeout.ms": "1500"}
 reading = {
     **common,
     "group.id": group,

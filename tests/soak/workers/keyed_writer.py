@@ -17,7 +17,13 @@ from kafkatools.core.producer.producer_record import ProducerRecord
 KEYS = 60
 bootstrap, path, name, run, topic, partitions = sys.argv[1:]
 journal = Journal(path)
-settings = {"bootstrap.servers": bootstrap, "linger.ms": "3", "batch.size": "8000", "reconnect.backoff.max.ms": "200"}
+settings = {
+    "bootstrap.servers": bootstrap,
+    "linger.ms": "3",
+    "batch.size": "8000",
+    "reconnect.backoff.max.ms": "200",
+    "request.timeout.ms": "1000",
+}
 
 
 def write(producer: Producer, number: int, version: int) -> None:

@@ -22,7 +22,7 @@ settings: dict[str, str] = {
     "reconnect.backoff.ms": "20",
     "reconnect.backoff.max.ms": "200",
     "retry.backoff.ms": "20",
-    "request.timeout.ms": "15000",
+    "request.timeout.ms": "1000",
 }
 
 
@@ -57,7 +57,7 @@ class Librdkafka:
     def __init__(self) -> None:
         from confluent_kafka import Producer
 
-        self._producer = Producer(settings)
+        self._producer = Producer({**settings, "socket.timeout.ms": "1000"})
 
     def send(self, partition: int, number: int, value: bytes) -> None:
         def answered(error: object, message: Any) -> None:
