@@ -54,6 +54,12 @@ class BrokerProcess:
         assert self.kt("sandbox", "stop").returncode == 0
 
 
+@pytest.fixture(scope="session")
+def broker_process() -> type[BrokerProcess]:
+    """For fixtures that outlive a test: a broker of their own, to be started and stopped by them."""
+    return BrokerProcess
+
+
 @pytest.fixture
 def make_broker(tmp_path: pathlib.Path) -> Iterator[Callable[[], BrokerProcess]]:
     """Brokers of a test, not yet started; stopped at the end."""
