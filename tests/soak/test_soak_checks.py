@@ -66,6 +66,7 @@ def test_copies(copied: tuple[bytes, ...]) -> None:
         ([0, 1], ("value", 2), False),
         ([], ("value", 2), False),
         ([], ("tombstone", 2), True),
+        ([], ("deleting", 3), True),
         ([0, 1], ("tombstone", 2), False),
         ([0, 2, 1], ("value", 2), False),
     ],
@@ -77,7 +78,9 @@ def test_versions_of_keys(versions: list[int], acked: tuple[str, int], is_sound:
             records(*(b"%d ." % version for version in versions), keys=[b"w.0.7"] * 3), versions, strict=True
         )
     ]
-    assert (check_keyed([line(acked[0], 7, acked[1])], [found]) == []) is is_sound
+    lines = [line("value", 7, 2)] if acked[0] == "value" else [line("value", 7, 1), line("deleting", 7, acked[1])]
+    lines += [line(acked[0], 7, acked[1])] if acked[0] == "tombstone" else []
+    assert (check_keyed(lines, [found]) == []) is is_sound
 
 
 READ = [line("assigned", 0, 0), line("read", 0, 0, 5, time_ns=2), line("committed", 0, 5, time_ns=3)]

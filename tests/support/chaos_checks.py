@@ -140,7 +140,8 @@ def check_topics(lines: Iterable[Line], topics: Iterable[str]) -> list[str]:
 
 
 def check_keyed(lines: Iterable[Line], found: list[list[ConsumerRecord]]) -> list[str]:
-    """Versions of a key only grow, and none that was acknowledged is lost to an older one."""
+    """Versions of a key only grow, and none that was acknowledged is lost to an older one. A key may be gone when a
+    tombstone was sent, acknowledged or not."""
     problems = []
     newest: dict[str, int] = {}
     for record in (record for records in found for record in records):
@@ -152,15 +153,20 @@ def check_keyed(lines: Iterable[Line], found: list[list[ConsumerRecord]]) -> lis
         if record.value is not None and int(record.value.split(b" ")[0]) != version:
             problems.append(f"{key}: {record.value[:20]!r} is not version {version}")
     last: dict[str, tuple[int, str]] = {}
+    deleting: dict[str, int] = {}
     for line in lines:
         if line.event == "failed":
             problems.append(str(line))
-        elif line.event in ("value", "tombstone"):
+        elif line.event != "done":
             number, version = (int(word) for word in line.words)
             key = f"{line.name}.{line.run}.{number}"
-            last[key] = max(last.get(key, (-1, "")), (version, line.event))
+            if line.event == "deleting":
+                deleting[key] = version
+            else:
+                last[key] = max(last.get(key, (-1, "")), (version, line.event))
     for key, (version, event) in last.items():
-        if newest.get(key, -1) < version and not (event == "tombstone" and key not in newest):
+        is_gone = key not in newest and deleting.get(key, -1) >= version
+        if newest.get(key, -1) < version and not is_gone:
             problems.append(f"{key}: {event} {version} was acknowledged, the log has {newest.get(key)}")
     return problems
 

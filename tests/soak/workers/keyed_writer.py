@@ -34,6 +34,8 @@ def write(producer: Producer, number: int, version: int) -> None:
         word = "failed" if error else "tombstone" if is_tombstone else "value"
         journal.write(word, name, run, number, version)
 
+    if is_tombstone:
+        journal.write("deleting", name, run, number, version)
     key = f"{name}.{run}.{number}".encode()
     value = None if is_tombstone else b"%d " % version + b"." * 700
     headers = [("version", b"%d" % version)]
