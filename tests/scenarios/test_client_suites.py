@@ -1,4 +1,4 @@
-"""Scenario suites of other people's clients: groups, seek and offsets, transactions. Each script checks what it
+"""Scenario suites of other people's clients: admin, groups, seek and offsets, transactions. Each script checks what it
 sees itself, and runs against the embedded broker and against Apache Kafka with the same expectations.
 
 KT_CLIENTS_PYTHON names an interpreter that has kafka-python, confluent-kafka and aiokafka (default: this one).
@@ -29,8 +29,10 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "4",
 }
 SUITES = {  # the script: its module, and the brokers that no other test runs it against
+    "confluent_admin.py": ("confluent_kafka", ["apache"]),
     "confluent_offsets.py": ("confluent_kafka", ["embedded", "apache"]),
     "confluent_transactions.py": ("confluent_kafka", ["apache"]),
+    "kafka_python_admin.py": ("kafka", ["apache"]),
     "kafka_python_offsets.py": ("kafka", ["embedded", "apache"]),
     "aiokafka_offsets.py": ("aiokafka", ["embedded", "apache"]),
     "aiokafka_transactions.py": ("aiokafka", ["apache"]),

@@ -1,6 +1,8 @@
 """confluent-kafka's AdminClient: ACLs, SCRAM credentials, settings, elections, offsets, records. Prints ok."""
 
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import ElectionType, KafkaException, Producer, TopicPartition
@@ -32,14 +34,30 @@ def only(futures: dict[Any, Any]) -> Any:
     return future.result(20)
 
 
+def eventually(check: Callable[[], None]) -> None:
+    """A broker hears of a change a moment after the controller has answered."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            return check()
+        except (AssertionError, KafkaException):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
 def topics_and_settings(admin: AdminClient) -> None:
     only(admin.create_topics([NewTopic(TOPIC, 2, 1, config={"retention.ms": "60000"})]))
     only(admin.create_partitions([NewPartitions(TOPIC, 3)]))
+    entry = ConfigEntry("segment.ms", "70000", incremental_operation=AlterConfigOpType.SET)
+    only(admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])]))
+    eventually(lambda: descriptions(admin))
+
+
+def descriptions(admin: AdminClient) -> None:
     described = only(admin.describe_topics(topic_collection([TOPIC]), include_authorized_operations=True))
     assert len(described.partitions) == 3
     assert AclOperation.WRITE in described.authorized_operations
-    entry = ConfigEntry("segment.ms", "70000", incremental_operation=AlterConfigOpType.SET)
-    only(admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])]))
     found = only(admin.describe_configs([ConfigResource(ResourceType.TOPIC, TOPIC)]))
     assert (found["segment.ms"].value, found["retention.ms"].value) == ("70000", "60000")
     assert only(admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]))["num.partitions"].value == "1"
@@ -70,15 +88,22 @@ def records_and_elections(admin: AdminClient) -> None:
 def credentials(admin: AdminClient) -> None:
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)
     only(admin.alter_user_scram_credentials([UserScramCredentialUpsertion("alice", info, b"secret")]))
-    (credential,) = only(admin.describe_user_scram_credentials(["alice"])).scram_credential_infos
-    assert (credential.mechanism, credential.iterations) == (ScramMechanism.SCRAM_SHA_256, 8192)
+
+    def kept() -> None:
+        (credential,) = only(admin.describe_user_scram_credentials(["alice"])).scram_credential_infos
+        assert (credential.mechanism, credential.iterations) == (ScramMechanism.SCRAM_SHA_256, 8192)
+
+    def gone() -> None:
+        try:
+            only(admin.describe_user_scram_credentials(["alice"]))
+        except KafkaException as refused:
+            assert refused.args[0].name() == "RESOURCE_NOT_FOUND", refused
+        else:
+            raise AssertionError("a deleted credential was described")
+
+    eventually(kept)
     only(admin.alter_user_scram_credentials([UserScramCredentialDeletion("alice", ScramMechanism.SCRAM_SHA_256)]))
-    try:
-        only(admin.describe_user_scram_credentials(["alice"]))
-    except KafkaException as refused:
-        assert refused.args[0].name() == "RESOURCE_NOT_FOUND"
-    else:
-        raise AssertionError("a deleted credential was described")
+    eventually(gone)
 
 
 def acls(admin: AdminClient) -> None:
@@ -87,15 +112,19 @@ def acls(admin: AdminClient) -> None:
         ResourceType.TOPIC, TOPIC, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
     )
     mine = AclBinding(ResourceType.TOPIC, TOPIC, literal, "User:ANONYMOUS", "*", AclOperation.READ, allow)
+
+    def described(expected: list[AclBinding]) -> None:
+        assert admin.describe_acls(everything).result(20) == expected
+
     only(admin.create_acls([mine]))
-    assert admin.describe_acls(everything).result(20) == [mine]
+    eventually(lambda: described([mine]))
     producer = Producer({"bootstrap.servers": BOOTSTRAP})
     failures: list[str] = []
     producer.produce(TOPIC, "denied", on_delivery=lambda error, _: failures.append(error.name() if error else "none"))
     producer.flush(20)
     assert failures == ["TOPIC_AUTHORIZATION_FAILED"], failures
     assert only(admin.delete_acls([everything])) == [mine]
-    assert admin.describe_acls(everything).result(20) == []
+    eventually(lambda: described([]))
 
 
 def main() -> None:

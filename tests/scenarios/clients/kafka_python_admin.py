@@ -1,6 +1,8 @@
 """kafka-python's admin client: topics, settings, features, quorum, directories, credentials, ACLs. Prints ok."""
 
 import sys
+import time
+from collections.abc import Callable
 
 from kafka.admin import (
     ACL,
@@ -22,6 +24,18 @@ from kafka.admin import (
 BOOTSTRAP, TOPIC = sys.argv[1:]
 
 
+def eventually(check: Callable[[], None]) -> None:
+    """A broker hears of a change a moment after the controller has answered."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            return check()
+        except AssertionError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
 def describe(admin: KafkaAdminClient) -> None:
     features = admin.describe_features()
     assert features["metadata.version"]["finalized"] == (30, 30), features
@@ -38,15 +52,23 @@ def describe(admin: KafkaAdminClient) -> None:
 
 def settings(admin: KafkaAdminClient) -> None:
     admin.alter_configs([ConfigResource("TOPIC", TOPIC, {"retention.ms": "12345"})])
-    found = admin.describe_configs([ConfigResource("TOPIC", TOPIC)])["topic"][TOPIC]
-    assert found["retention.ms"]["value"] == "12345", found
+
+    def altered() -> None:
+        found = admin.describe_configs([ConfigResource("TOPIC", TOPIC)])["topic"][TOPIC]
+        assert found["retention.ms"]["value"] == "12345", found
+
+    eventually(altered)
 
 
 def credentials(admin: KafkaAdminClient) -> None:
     admin.alter_user_scram_credentials([UserScramCredentialUpsertion("bob", ScramMechanism.SCRAM_SHA_512, "secret")])
-    assert list(admin.describe_user_scram_credentials()) == ["bob"]
+
+    def users(expected: list[str]) -> None:
+        assert list(admin.describe_user_scram_credentials()) == expected
+
+    eventually(lambda: users(["bob"]))
     admin.alter_user_scram_credentials([UserScramCredentialDeletion("bob", ScramMechanism.SCRAM_SHA_512)])
-    assert not admin.describe_user_scram_credentials()
+    eventually(lambda: users([]))
 
 
 def acls(admin: KafkaAdminClient) -> None:
@@ -55,15 +77,19 @@ def acls(admin: KafkaAdminClient) -> None:
     assert admin.create_acls([acl])["succeeded"] == [acl]
     matching = ResourcePatternFilter(ResourceType.TOPIC, "team-a", ACLResourcePatternType.MATCH)
     wanted = ACLFilter("User:bob", "*", ACLOperation.ANY, ACLPermissionType.ANY, matching)
-    assert admin.describe_acls(wanted)[0] == [acl]
+
+    def described(expected: list[ACL]) -> None:
+        assert admin.describe_acls(wanted)[0] == expected
+
+    eventually(lambda: described([acl]))
     admin.delete_acls([wanted])
-    assert admin.describe_acls(wanted)[0] == []
+    eventually(lambda: described([]))
 
 
 def main() -> None:
     admin = KafkaAdminClient(bootstrap_servers=BOOTSTRAP)
     admin.create_topics([NewTopic(TOPIC, 2, 1)])
-    describe(admin)
+    eventually(lambda: describe(admin))
     settings(admin)
     credentials(admin)
     acls(admin)
