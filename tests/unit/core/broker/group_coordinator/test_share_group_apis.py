@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from support.broker_client import BrokerClient
 
 from kafkatools.core.records.builder import BatchBuilder
@@ -119,8 +120,9 @@ def test_members_share_partitions_and_are_described(run_node: Callable[..., Any]
     assert partitions_of(left) == [0, 1]
 
 
-def test_what_is_acknowledged_outlives_the_node_and_the_rest_comes_again(run_node: Callable[..., Any]) -> None:
-    running = run_node(SETTINGS)
+@pytest.mark.parametrize("durability", ["none", "fsync"])
+def test_what_is_acknowledged_outlives_the_node(run_node: Callable[..., Any], durability: str) -> None:
+    running = run_node({**SETTINGS, "log.durability": durability})
     client = running.connect()
     topic_id = create_topic(client)
     join(client)
