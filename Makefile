@@ -1,9 +1,9 @@
-# make demo | make test | make lint | make format | make docs | make bench | make soak | make fuzz
+# make demo | make test | make lint | make format | make docs | make bench | make soak
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-WORKERS ?=
+WORKERS ?= 2
 
 .PHONY: demo test test-pure lint format docs bench soak clean tools setup install-check
 
@@ -27,10 +27,11 @@ tools: $(STAMP)
 	@cd tests && ../$(BIN)/python -m support.apache_kafka
 
 test: setup tools
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) tests/unit tests/faults $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --ignore=tests/unit --ignore=tests/faults $(PYTEST_ARGS)
 
 test-pure: $(STAMP)
-	KT_PURE_PYTHON=1 $(BIN)/python -m pytest tests/unit tests/cli -m "not real_kafka and not clients" $(PYTEST_ARGS)
+	KT_PURE_PYTHON=1 $(BIN)/python -m pytest -n $(WORKERS) tests/unit tests/cli -m "not real_kafka and not clients" $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
