@@ -191,7 +191,7 @@ def test_read_to_end_of_a_topic_that_is_deleted_is_an_error(bootstrap: str, topi
 
 
 def test_group_that_is_not_joined_in_time_is_an_error(bootstrap: str) -> None:
-    settings = {**GROUP, "default.api.timeout.ms": 200, "reconnect.backoff.ms": 10}
+    settings = {**GROUP, "default.api.timeout.ms": 200, "reconnect.backoff.ms": 10, "allow.auto.create.topics": False}
     with kafkatools.Consumer(settings, bootstrap_servers="127.0.0.1:1") as consumer:
         consumer.subscribe("t")
         with pytest.raises(errors.ConnectionFailed, match="Connection refused"):
