@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -82,15 +83,18 @@ class Worker:
             self.child.send_signal(number)
 
     def finish(self, timeout: float) -> None:
-        """SIGTERM, and the end that it comes to."""
-        self.signal(signal.SIGCONT)
-        self.signal(signal.SIGTERM)
+        """SIGTERM, and the end that it comes to. Said again from time to time: a worker that was stopped until just now
+        has been seen to miss it."""
         assert self.child is not None
-        try:
-            self.child.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self.child.kill()
-            self.problems.append(f"{self.name} did not end within {timeout:.0f} s of SIGTERM")
+        deadline = time.monotonic() + timeout
+        while self.is_running:
+            if time.monotonic() > deadline:
+                self.child.kill()
+                self.problems.append(f"{self.name} did not end within {timeout:.0f} s of SIGTERM")
+            self.signal(signal.SIGCONT)
+            self.signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.child.wait(5)
         self.note_end()
 
 
