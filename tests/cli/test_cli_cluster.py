@@ -12,6 +12,7 @@ import pytest
 import transcripts
 from support.apache_kafka import CLUSTER_ID, ApacheKafka
 from support.kt import run_kt
+from support.waiting import eventually
 from transcripts import Case, Difference, Expected
 
 from kafkatools.core.broker.dispatch import APIS, PRODUCE_KEY
@@ -130,8 +131,10 @@ def test_apache_kafka_through_its_controller_and_its_versions(new_kafka: Callabl
     assert listed[1].split() == ["1", "127.0.0.1", port, "null", "controller"]
     changed = run_kt("configs", *through, "--alter", "--broker", "1", "--add-config", "log.cleaner.threads=2")
     assert changed.out == "Completed updating config for broker 1.\n", changed.err
-    found = run_kt("configs", *through, "--describe", "--broker", "1").out
-    assert "  log.cleaner.threads=2 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.cleaner.threads=2" in found
+    applied = "  log.cleaner.threads=2 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.cleaner.threads=2"
+    eventually(
+        lambda: applied in run_kt("configs", *through, "--describe", "--broker", "1").out
+    )  # applied on its own thread
 
     case = next(case for case in transcripts.load("broker-api-versions") if case.number == "001")
     first = re.sub(r"^BROKER\d \(id: \d", f"{kafka.bootstrap} (id: 1", case.stdout.split(")\n")[0] + ")\n")

@@ -1,9 +1,10 @@
 """The admin client against Apache Kafka."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.waiting import eventually
 
 from kafkatools.core import config as config_tables
 from kafkatools.core import errors
@@ -19,15 +20,6 @@ pytestmark = pytest.mark.real_kafka
 def admin(real_kafka: Any) -> Iterator[AdminClient]:
     with AdminClient(real_kafka.bootstrap, {"client.id": "test"}, SystemClock()) as client:
         yield client
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Brokers learn of a change a moment after the controller has made it."""
-    clock = SystemClock()
-    deadline_ms = clock.now_ms() + 10_000
-    while not condition():
-        assert clock.now_ms() < deadline_ms
-        clock.sleep_ms(20)
 
 
 def make_topic(admin: AdminClient, name: str, **fields: Any) -> None:

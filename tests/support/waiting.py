@@ -1,0 +1,14 @@
+"""Waiting for what a broker applies on a thread of its own: metadata, dynamic settings, elections."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Asks until the condition holds; fails when it does not within the time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"did not become true within {seconds} s"
+        time.sleep(0.02)
