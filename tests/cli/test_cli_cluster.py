@@ -131,6 +131,7 @@ def test_apache_kafka_through_its_controller_and_its_versions(new_kafka: Callabl
     assert listed[1].split() == ["1", "127.0.0.1", port, "null", "controller"]
     changed = run_kt("configs", *through, "--alter", "--broker", "1", "--add-config", "log.cleaner.threads=2")
     assert changed.out == "Completed updating config for broker 1.\n", changed.err
+    # a broker applies it on a thread of its own
     applied = "  log.cleaner.threads=2 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.cleaner.threads=2"
     eventually(
         lambda: applied in run_kt("configs", *through, "--describe", "--broker", "1").out
