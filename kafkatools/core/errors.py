@@ -88,6 +88,10 @@ def raise_for_code(code: int, message: str | None = None) -> None:
         raise error
 
 
+class AuthenticationFailed(KafkaError, name="AUTHENTICATION_FAILED"):
+    """The connection was refused on security grounds (AuthenticationException)."""
+
+
 class UnknownServerError(KafkaError, code=-1, name="UNKNOWN_SERVER_ERROR"):
     """The server experienced an unexpected error when processing the request."""
 
@@ -231,11 +235,11 @@ class InvalidTimestamp(KafkaError, code=32, name="INVALID_TIMESTAMP"):
     """The timestamp of the message is out of acceptable range."""
 
 
-class UnsupportedSaslMechanism(KafkaError, code=33, name="UNSUPPORTED_SASL_MECHANISM"):
+class UnsupportedSaslMechanism(AuthenticationFailed, code=33, name="UNSUPPORTED_SASL_MECHANISM"):
     """The broker does not support the requested SASL mechanism."""
 
 
-class IllegalSaslState(KafkaError, code=34, name="ILLEGAL_SASL_STATE"):
+class IllegalSaslState(AuthenticationFailed, code=34, name="ILLEGAL_SASL_STATE"):
     """Request is not valid given the current SASL state."""
 
 
@@ -341,7 +345,7 @@ class LogDirNotFound(KafkaError, code=57, name="LOG_DIR_NOT_FOUND"):
     """The user-specified log directory is not found in the broker config."""
 
 
-class SaslAuthenticationFailed(KafkaError, code=58, name="SASL_AUTHENTICATION_FAILED"):
+class SaslAuthenticationFailed(AuthenticationFailed, code=58, name="SASL_AUTHENTICATION_FAILED"):
     """SASL Authentication failed."""
 
 
@@ -708,8 +712,12 @@ class Disconnected(InvalidMetadata, name="DISCONNECTED"):
     """The connection was lost before the response came (DisconnectException)."""
 
 
-class AuthenticationFailed(KafkaError, name="AUTHENTICATION_FAILED"):
-    """The connection was refused on security grounds (AuthenticationException)."""
+class SslAuthenticationFailed(AuthenticationFailed, name="SSL_AUTHENTICATION_FAILED"):
+    """The TLS handshake failed for good (SslAuthenticationException)."""
+
+
+class KeyStoreUnreadable(KafkaError, name="KEY_STORE_UNREADABLE"):
+    """A file of keys or certificates cannot be read: it is not there, damaged, or its password is another."""
 
 
 class NoBrokersAvailable(Timeout, name="NO_BROKERS_AVAILABLE"):
