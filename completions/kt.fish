@@ -156,6 +156,28 @@ complete -c kt -n '__fish_seen_subcommand_from delete-records' -l command-config
 complete -c kt -n '__fish_seen_subcommand_from delete-records' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__fish_seen_subcommand_from delete-records' -l help -d 'Show this text and stop.'
 complete -c kt -n '__fish_seen_subcommand_from delete-records' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a reassign-partitions -d 'Move replicas to other brokers or log directories.'
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l generate -d 'Propose new replicas for topics and print the present ones. Nothing is changed.'
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l execute -d 'Begin the moves of a plan.'
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l verify -d 'Tell how far a plan is; take the throttles away when nothing is being moved any more.'
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l cancel -d 'Stop the moves of a plan that are under way.'
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l list -d 'Print what is being moved.'
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l bootstrap-controller -d 'Controllers to start from, instead of brokers.' -x
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l reassignment-json-file -d 'The plan: {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "/data2"]}]}; "log_dirs" may be left out.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l topics-to-move-json-file -d 'With --generate: the topics, {"version": 1, "topics": [{"topic": "orders"}]}.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l broker-list -d 'With --generate: the brokers that may get replicas.' -x
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l disable-rack-aware -d 'With --generate: do not spread replicas over racks.'
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l throttle -d 'With --execute: bytes per second that brokers may copy between each other for the moves. With --additional and the same plan: changes it.' -x
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l replica-alter-log-dirs-throttle -d 'With --execute: bytes per second that a broker may copy between its directories.' -x
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l additional -d 'With --execute: also when other moves are under way.'
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l disallow-replication-factor-change -d 'With --execute: refuse to change the number of replicas.'
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l preserve-throttles -d 'With --verify and --cancel: leave throttles as they are.'
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l timeout -d 'With --execute and --cancel: how long moves between directories may take to begin, in ms.' -x
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
 complete -c kt -n __fish_use_subcommand -a log-dirs -d 'Show what is in the log directories of brokers: sizes and lags of replicas.'
 complete -c kt -n '__fish_seen_subcommand_from log-dirs' -l describe -d 'Show the log directories.'
 complete -c kt -n '__fish_seen_subcommand_from log-dirs' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
@@ -258,6 +280,35 @@ complete -c kt -n '__fish_seen_subcommand_from configs' -l command-config -d 'Pr
 complete -c kt -n '__fish_seen_subcommand_from configs' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__fish_seen_subcommand_from configs' -l help -d 'Show this text and stop.'
 complete -c kt -n '__fish_seen_subcommand_from configs' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a acls -d 'Show, add and remove ACLs: who may do what.'
+complete -c kt -n '__fish_seen_subcommand_from acls' -l list -d 'Show the ACLs of the resources named, or all.'
+complete -c kt -n '__fish_seen_subcommand_from acls' -l add -d 'Add ACLs: for the resources named, what the principals are allowed or denied.'
+complete -c kt -n '__fish_seen_subcommand_from acls' -l remove -d 'Remove ACLs of the resources named; all of them when no principal is named.'
+complete -c kt -n '__fish_seen_subcommand_from acls' -l from-file -d 'Carry out the changes of a file, as --undo-file writes it.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from acls' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from acls' -l bootstrap-controller -d 'Controllers to start from, instead of brokers.' -x
+complete -c kt -n '__fish_seen_subcommand_from acls' -l topic -d 'A topic, * for all.' -x -a '(kt completion --topics 2>/dev/null)'
+complete -c kt -n '__fish_seen_subcommand_from acls' -l group -d 'A group, * for all.' -x -a '(kt completion --groups 2>/dev/null)'
+complete -c kt -n '__fish_seen_subcommand_from acls' -l cluster -d 'The cluster itself.'
+complete -c kt -n '__fish_seen_subcommand_from acls' -l transactional-id -d 'A transactional id, * for all.' -x
+complete -c kt -n '__fish_seen_subcommand_from acls' -l delegation-token -d 'A delegation token, * for all.' -x
+complete -c kt -n '__fish_seen_subcommand_from acls' -l user-principal -d 'A principal as a resource, as for CreateTokens.' -x
+complete -c kt -n '__fish_seen_subcommand_from acls' -l resource-pattern-type -d 'What the names are: literal or prefixed; to list and remove also any (either of them) and match (all that cover a resource of this name).' -x
+complete -c kt -n '__fish_seen_subcommand_from acls' -l operation -d 'An operation, such as Read or DescribeConfigs; All when left out.' -x
+complete -c kt -n '__fish_seen_subcommand_from acls' -l allow-principal -d 'A principal that is allowed, User:* for everybody.' -x
+complete -c kt -n '__fish_seen_subcommand_from acls' -l deny-principal -d 'A principal that is denied, whatever else it is allowed.' -x
+complete -c kt -n '__fish_seen_subcommand_from acls' -l allow-host -d 'A host from which it is allowed; all when left out.' -x
+complete -c kt -n '__fish_seen_subcommand_from acls' -l deny-host -d 'A host from which it is denied; all when left out.' -x
+complete -c kt -n '__fish_seen_subcommand_from acls' -l producer -d 'What a producer needs: Write, Describe and Create on topics, and transactional ids.'
+complete -c kt -n '__fish_seen_subcommand_from acls' -l idempotent -d 'With --producer: also IdempotentWrite on the cluster.'
+complete -c kt -n '__fish_seen_subcommand_from acls' -l consumer -d 'What a consumer needs: Read and Describe on topics, Read on groups.'
+complete -c kt -n '__fish_seen_subcommand_from acls' -l principal -d 'With --list: only ACLs of this principal.' -x
+complete -c kt -n '__fish_seen_subcommand_from acls' -l force -d 'Remove without asking.'
+complete -c kt -n '__fish_seen_subcommand_from acls' -l undo-file -d 'Write what takes the changes back to this file first; --from-file reads it.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from acls' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from acls' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from acls' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from acls' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
 complete -c kt -n __fish_use_subcommand -a storage -d 'Format the log directories of a server, and look at formatted ones.'
 complete -c kt -n '__fish_seen_subcommand_from storage' -a info -d 'Show the log directories of a server.'
 complete -c kt -n '__fish_seen_subcommand_from storage' -a format -d 'Format the log directories of a server, so that Apache Kafka or kt server-start can start on them.'

@@ -2,7 +2,8 @@
 
 joptsimple (without abbreviations): `--opt value`, `--opt=value`, `-opt value`; an option that wants a value takes the
 next argument whatever it looks like; `--` ends the options; a single-valued option given twice is an error. What
-joptsimple would ignore (arguments that are not options, a value for an option that has none) is an error here.
+joptsimple would ignore (arguments that are not options, a value for an option that has none) is an error here. It knows
+no subcommands; those of ours are taken where the first argument names one.
 argparse4j: subcommands, unique prefixes of long options, `-t value`, `-tvalue`; the last of several values wins. Both
 end in `Args`; every complaint is a UsageError with Kafka's words.
 """
@@ -80,6 +81,9 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Command, Args]:
         from kafkatools.options.argparse4j import parse_argparse4j
 
         return parse_argparse4j(command, arguments)
+    chosen = command.subcommand(arguments[0]) if arguments else None
+    if chosen is not None:
+        return parse(chosen, arguments[1:])
     args = _parse_joptsimple(command, arguments)
     if not (args.help or args.version):
         check_rules(command, args)

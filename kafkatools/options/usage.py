@@ -11,7 +11,8 @@ _INDENT = 34
 
 def synopsis(command: Command, parent: str = "kt") -> str:
     """One line: `usage: kt topics [OPTION]...`."""
-    tail = " SUBCOMMAND" if command.subcommands else ""
+    word = "SUBCOMMAND" if command.style == ARGPARSE4J else "[SUBCOMMAND]"
+    tail = f" {word}" if command.subcommands else ""
     required = "".join(f" {option.name} {option.value}" for option in command.options if option.required)
     operand = f" {command.operand}" if command.operand else ""
     return f"usage: {parent} {command.name}{tail}{required} [OPTION]...{operand}"

@@ -1,43 +1,82 @@
-"""Replicas that are being moved (KafkaAdminClient.listPartitionReassignments)."""
+"""Moving replicas to other brokers and other log directories (KIP-455; KafkaAdminClient.alterPartitionReassignments,
+listPartitionReassignments, alterReplicaLogDirs, describeReplicaLogDirs).
+
+A reassignment is the controller's: it is begun, changed and cancelled there, and ends when the new replicas are in
+sync. A move between directories is the broker's own. Throttles: `replication_throttles`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
-from kafkatools.core.errors import ClusterAuthorizationFailed, UnsupportedVersion
+from kafkatools.core.admin.topics import PartitionDescription, describe_topics
+from kafkatools.core.errors import (
+    BrokerNotAvailable,
+    ClusterAuthorizationFailed,
+    KafkaError,
+    Timeout,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+)
+from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
 
 TopicPartition = tuple[str, int]
 
 
 class PartitionReassignment(NamedTuple):
-    """The replicas of a partition that is being moved: those it has, gets and loses."""
+    """The replicas of a partition that is being moved: those it has (the ones it gets included), gets and loses."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
     removing_replicas: tuple[int, ...]
 
 
+class Replica(NamedTuple):
+    """One replica (TopicPartitionReplica); as text as Kafka prints it."""
+
+    topic: str
+    partition: int
+    broker: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}-{self.broker}"
+
+
+class ReplicaLogDir(NamedTuple):
+    """Where a replica lies, and where it is on its way to. Paths are None where there is none; sizes in bytes, -1
+    where unknown."""
+
+    current: str | None = None
+    current_bytes: int = -1
+    future: str | None = None
+    future_bytes: int = -1
+
+
 def list_reassignments(
     admin: AdminClient, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, PartitionReassignment]:
-    """What is being moved, of some partitions or of all.
+    """What is being moved, of some partitions or of all, for those who only show it.
 
     A broker that does not tell (too old, or not allowed to) has nothing to show, as in Kafka's tools.
     """
-    topics: list[dict[str, Any]] | None = None
-    if partitions is not None:
-        wanted: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            wanted.setdefault(topic, []).append(partition)
-        topics = [{"name": name, "partition_indexes": tuple(indexes)} for name, indexes in wanted.items()]
-    fields = {"timeout": min(admin.timeout_ms, admin.config.request_timeout_ms), "topics": topics}
     try:
-        response = admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, fields, check=_error)
+        return active_reassignments(admin, partitions)
     except (UnsupportedVersion, ClusterAuthorizationFailed):
         return {}
+
+
+def active_reassignments(
+    admin: AdminClient, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, PartitionReassignment]:
+    """What is being moved, of some partitions or of all, for those who decide by it. Raises KafkaError."""
+    topics: list[dict[str, Any]] | None = None
+    if partitions is not None:
+        topics = [{"name": name, "partition_indexes": tuple(found)} for name, found in _by_topic(partitions).items()]
+    fields = {"timeout": min(admin.timeout_ms, admin.config.request_timeout_ms), "topics": topics}
+    response = admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, fields, check=_error)
     return {
         (topic.name, part.partition_index): PartitionReassignment(
             tuple(part.replicas), tuple(part.adding_replicas), tuple(part.removing_replicas)
@@ -47,5 +86,178 @@ def list_reassignments(
     }
 
 
-def _error(response: Any) -> Any:
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        found.setdefault(topic, []).append(partition)
+    return found
+
+
+def _error(response: Any) -> KafkaError | None:
     return error_of(response.error_code, response.error_message)
+
+
+def alter_reassignments(
+    admin: AdminClient,
+    wanted: Mapping[TopicPartition, Sequence[int] | None],
+    *,
+    allow_replication_factor_change: bool = True,
+    timeout_ms: int | None = None,
+) -> dict[TopicPartition, KafkaError | None]:
+    """Begin moving partitions to these replicas, or cancel their moves (None); for each None or why it was refused.
+
+    A partition that has these replicas already is a success. Brokers before 4.1 cannot refuse a change of the factor:
+    UnsupportedVersion.
+    """
+
+    def once(items: list[TopicPartition], deadline_ms: int) -> dict[TopicPartition, KafkaError | bool]:
+        topics = [
+            {
+                "name": name,
+                "partitions": [{"partition_index": index, "replicas": _ids(wanted[name, index])} for index in indexes],
+            }
+            for name, indexes in _by_topic(items).items()
+        ]
+        fields = {
+            "timeout": min(admin.left_ms(deadline_ms), admin.config.request_timeout_ms),
+            "allow_replication_factor_change": allow_replication_factor_change,
+            "topics": topics,
+        }
+        try:
+            response = admin.ask_controller(ApiKey.ALTER_PARTITION_REASSIGNMENTS, fields, deadline_ms)
+        except KafkaError as error:
+            return dict.fromkeys(items, error)
+        refusal = _error(response)
+        return _read_altered(response) if refusal is None else dict.fromkeys(items, refusal)
+
+    outcome = admin.retry_items(wanted, once, timeout_ms)
+    return {key: found if isinstance(found, KafkaError) else None for key, found in outcome.items()}
+
+
+def _ids(replicas: Sequence[int] | None) -> tuple[int, ...] | None:
+    return None if replicas is None else tuple(replicas)
+
+
+def _read_altered(response: Any) -> dict[TopicPartition, KafkaError | bool]:
+    return {
+        (topic.name, part.partition_index): _error(part) or True
+        for topic in response.responses
+        for part in topic.partitions
+    }
+
+
+def partitions_of(admin: AdminClient, topics: Collection[str]) -> dict[TopicPartition, PartitionDescription]:
+    """All partitions of topics. Raises KafkaError; UnknownTopicOrPartition names the first topic that is not there."""
+    found: dict[TopicPartition, PartitionDescription] = {}
+    if not topics:
+        return found
+    for name, topic in describe_topics(admin, names=list(topics)).items():
+        if isinstance(topic.error, UnknownTopicOrPartition):
+            raise UnknownTopicOrPartition(f"Topic {name} not found.")
+        if topic.error is not None:
+            raise topic.error
+        found.update({(name, part.partition): part for part in topic.partitions})
+    return found
+
+
+def alter_replica_log_dirs(admin: AdminClient, wanted: Mapping[Replica, str]) -> dict[Replica, KafkaError | None]:
+    """Begin moving replicas to other directories of their brokers; for each None or why it was refused.
+
+    ReplicaNotAvailable: the broker has no such replica (yet); it remembers the directory for when it gets one.
+    """
+
+    def once(items: list[Replica], deadline_ms: int) -> dict[Replica, KafkaError | bool]:
+        groups = _by_broker(items)
+        questions = [
+            Question(broker, ApiKey.ALTER_REPLICA_LOG_DIRS, {"dirs": _dirs(wanted, group)})
+            for broker, group in groups.items()
+        ]
+        found: dict[Replica, KafkaError | bool] = {}
+        for (broker, group), answer in zip(groups.items(), admin.ask_all(questions, deadline_ms), strict=True):
+            if answer.error is not None:
+                found.update(dict.fromkeys(group, answer.error))
+                continue
+            for topic in answer.entity.results:
+                for part in topic.partitions:
+                    key = Replica(topic.topic_name, part.partition_index, broker)
+                    found[key] = error_of(part.error_code) or True
+        return found
+
+    outcome = _of_live_brokers(admin, wanted, once)
+    return {key: found if isinstance(found, KafkaError) else None for key, found in outcome.items()}
+
+
+def _dirs(wanted: Mapping[Replica, str], replicas: Iterable[Replica]) -> list[dict[str, Any]]:
+    by_path: dict[str, list[TopicPartition]] = {}
+    for replica in replicas:
+        by_path.setdefault(wanted[replica], []).append((replica.topic, replica.partition))
+    return [
+        {
+            "path": path,
+            "topics": [{"name": name, "partitions": tuple(found)} for name, found in _by_topic(partitions).items()],
+        }
+        for path, partitions in by_path.items()
+    ]
+
+
+def replica_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[Replica, ReplicaLogDir | KafkaError]:
+    """Where replicas lie; an empty ReplicaLogDir for one that is in no live directory of its broker."""
+
+    def once(items: list[Replica], deadline_ms: int) -> dict[Replica, ReplicaLogDir | KafkaError]:
+        groups = _by_broker(items)
+        questions = [
+            Question(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": _described(group)})
+            for broker, group in groups.items()
+        ]
+        found: dict[Replica, ReplicaLogDir | KafkaError] = {}
+        for (broker, group), answer in zip(groups.items(), admin.ask_all(questions, deadline_ms), strict=True):
+            error = answer.error or error_of(getattr(answer.entity, "error_code", 0))
+            found.update(dict.fromkeys(group, ReplicaLogDir() if error is None else error))
+            if error is None:
+                _read_log_dirs(broker, answer.entity, found)
+        return found
+
+    return _of_live_brokers(admin, replicas, once)
+
+
+def _of_live_brokers(admin: AdminClient, replicas: Iterable[Replica], once: Any) -> dict[Replica, Any]:
+    """Ask those brokers that there are; a replica of another one has an error that says so."""
+    live = set(admin.brokers())
+    asked = [replica for replica in replicas if replica.broker in live]
+    found: dict[Replica, Any] = {
+        replica: BrokerNotAvailable(f"Broker {replica.broker} is not there")
+        for replica in replicas
+        if replica.broker not in live
+    }
+    found.update(admin.retry_items(asked, once, may_retry=lambda error: not isinstance(error, Timeout)))
+    return {replica: found[replica] for replica in replicas}
+
+
+def _by_broker(replicas: Iterable[Replica]) -> dict[int, list[Replica]]:
+    found: dict[int, list[Replica]] = {}
+    for replica in replicas:
+        found.setdefault(replica.broker, []).append(replica)
+    return found
+
+
+def _described(replicas: Iterable[Replica]) -> list[dict[str, Any]]:
+    topics = _by_topic((replica.topic, replica.partition) for replica in replicas)
+    return [{"topic": name, "partitions": tuple(indexes)} for name, indexes in topics.items()]
+
+
+def _read_log_dirs(broker: int, entity: Any, found: dict[Replica, ReplicaLogDir | KafkaError]) -> None:
+    for directory in entity.results:
+        if error_of(directory.error_code) is not None:
+            continue
+        for topic in directory.topics:
+            for part in topic.partitions:
+                key = Replica(topic.name, part.partition_index, broker)
+                known = found.get(key)
+                if not isinstance(known, ReplicaLogDir):
+                    continue
+                path, size = directory.log_dir, part.partition_size
+                found[key] = (
+                    known._replace(future=path, future_bytes=size)
+                    if part.is_future_key
+                    else known._replace(current=path, current_bytes=size)
+                )

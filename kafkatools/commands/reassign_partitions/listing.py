@@ -1,0 +1,47 @@
+"""--list: what is being moved (ReassignPartitionsCommand.listReassignments)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import Args
+from kafkatools.options.connection import connect_admin
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.reassignments import PartitionReassignment
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Prints the active reassignments by topic and partition."""
+    with connect_admin(console, args) as admin:
+        from kafkatools.core.admin.reassignments import active_reassignments
+
+        active = sorted(active_reassignments(admin).items())
+    if args.json:
+        from kafkatools.output import json_line
+
+        for (topic, partition), moving in active:
+            row = {"topic": topic, "partition": partition, "replicas": list(moving.replicas)}
+            row |= {"adding": list(moving.adding_replicas), "removing": list(moving.removing_replicas)}
+            console.print(json_line(row))
+        return ExitStatus.OK
+    console.print("Current partition reassignments:" if active else "No partition reassignments found.")
+    for (topic, partition), moving in active:
+        console.print(f"{topic}-{partition}: {_describe(moving)}")
+    return ExitStatus.OK
+
+
+def _describe(moving: PartitionReassignment) -> str:
+    parts = [f"replicas: {_ids(moving.replicas)}."]
+    if moving.adding_replicas:
+        parts.append(f"adding: {_ids(moving.adding_replicas)}.")
+    if moving.removing_replicas:
+        parts.append(f"removing: {_ids(moving.removing_replicas)}.")
+    return " ".join(parts)
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers))
