@@ -29,6 +29,7 @@ class ConnectionState(Enum):
     AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
 
 
+FOREVER_MS = 1 << 62
 _SETTING_UP = (ConnectionState.CONNECTING, ConnectionState.CHECKING_API_VERSIONS)
 
 
@@ -116,13 +117,14 @@ class ConnectionStates:
         return found is not None and _is_down(found) and now_ms - found.last_attempt_ms < found.backoff_ms
 
     def connection_delay_ms(self, node: int, now_ms: int) -> int:
-        """How long until a try may begin; while connecting, how long until that is given up (it ends poll sooner)."""
+        """How long until a try may begin; while connecting, how long until that is given up (it ends poll sooner); for
+        ever once it is ready: an answer or a lost connection ends poll when there is something to do again."""
         found = self._nodes.get(node)
         if found is None:
             return 0
         if found.state in _SETTING_UP:
             return max(0, found.last_attempt_ms + found.setup_timeout_ms - now_ms)
-        return max(0, found.last_attempt_ms + found.backoff_ms - now_ms) if _is_down(found) else 0
+        return max(0, found.last_attempt_ms + found.backoff_ms - now_ms) if _is_down(found) else FOREVER_MS
 
     def connecting(self, node: int, host: str, port: int, now_ms: int) -> Address:
         """Begin: the address to try. Raises NameResolutionFailed, after counting it as a failure."""

@@ -168,8 +168,11 @@ class NetworkClient:
 
     def poll_delay_ms(self, node: int, now_ms: int) -> int:
         """How long it makes no sense to ask again whether the node is ready."""
-        waits = self.connection_states.connection_delay_ms(node, now_ms)
-        return max(waits, self.connection_states.throttle_delay_ms(node, now_ms))
+        states = self.connection_states
+        throttle_ms = states.throttle_delay_ms(node, now_ms)
+        if throttle_ms and states.state(node) is ConnectionState.READY:
+            return throttle_ms
+        return states.connection_delay_ms(node, now_ms)
 
     def broker_versions(self, node: int) -> BrokerVersions | None:
         """What the node said it can do; None before it said so."""

@@ -200,6 +200,7 @@ def test_no_more_requests_than_max_in_flight(make: Callable[..., Rig]) -> None:
     rig.ask()
     assert not rig.client.is_ready(-1, rig.clock.now_ms())
     assert rig.client.in_flight_count(-1) == 2
+    assert rig.client.poll_delay_ms(-1, rig.clock.now_ms()) > 60_000  # its answers end poll, no time does
 
 
 def test_answers_out_of_order_end_the_connection(make: Callable[..., Rig]) -> None:
