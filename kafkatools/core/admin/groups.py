@@ -23,7 +23,6 @@ CONSUMER = "Consumer"
 SHARE = "Share"
 STREAMS = "Streams"
 UNKNOWN = "Unknown"
-GROUP_TYPES = (CONSUMER, CLASSIC, SHARE, STREAMS)
 
 EMPTY = "Empty"
 DEAD = "Dead"

@@ -105,10 +105,6 @@ class Purgatory:
             self._watchers[key] = remaining + self._watchers.get(key, [])
         return completed
 
-    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Stop watching `key`; gives the operations that waited for it and are not complete."""
-        return [operation for operation in self._watchers.pop(key, ()) if not operation.is_completed]
-
     def has_watchers(self, key: Hashable) -> bool:
         return key in self._watchers
 

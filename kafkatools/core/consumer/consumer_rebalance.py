@@ -192,8 +192,7 @@ class ConsumerRebalance:
             else:
                 found[topic] = name
         self._names = dict(found)
-        if frozenset(missing) != self._unresolved:
-            self._unresolved = frozenset(missing)
+        self._unresolved = frozenset(missing)
         if missing:
             self._parts.client.leaders.request_update()
         return found

@@ -34,7 +34,7 @@ from kafkatools.core.consumer.offset_commits import (
 )
 from kafkatools.core.consumer.offset_requests import Fetched, is_retriable_fetch
 from kafkatools.core.consumer.subscription import FetchPosition, SubscriptionState, TopicPartition
-from kafkatools.core.errors import ConfigError, InvalidGroupId, KafkaError, UnsupportedVersion
+from kafkatools.core.errors import ConfigError, KafkaError, UnsupportedVersion
 from kafkatools.core.group.classic_membership import ClassicMembership
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
 from kafkatools.core.group.heartbeat_timers import Heartbeat
@@ -368,10 +368,3 @@ class GroupConsumer:
         node = self._client.coordinator_node(endpoint)
         while (self._client.has_unsent or self._client.in_flight_count(node)) and self._clock.now_ms() < deadline:
             self._client.poll(max(0, min(deadline - self._clock.now_ms(), self._client.poll_limit_ms)))
-
-
-def require_group(group: GroupConsumer | None) -> GroupConsumer:
-    """The group of a consumer. Raises InvalidGroupId without group.id."""
-    if group is None:
-        raise InvalidGroupId(NO_GROUP)
-    return group

@@ -187,13 +187,6 @@ class SubscriptionState:
     def position(self, partition: TopicPartition) -> FetchPosition | None:
         return self.state(partition).position
 
-    def set_position(self, partition: TopicPartition, position: FetchPosition) -> None:
-        """Advances a valid position; records were handed out up to it."""
-        state = self.state(partition)
-        if not state.has_valid_position():
-            raise ValueError(f"Cannot set a new position for {partition} without a valid current position")
-        state.position = position
-
     def seek(self, partition: TopicPartition, position: FetchPosition) -> None:
         self.state(partition).seek_unvalidated(position)
 

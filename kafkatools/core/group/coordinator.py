@@ -13,10 +13,7 @@ from typing import Any
 
 from kafkatools.core.errors import (
     NONE,
-    CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
     KafkaError,
-    NotCoordinator,
     RetriableError,
     UnsupportedVersion,
     error_for_code,
@@ -27,8 +24,6 @@ from kafkatools.core.protocol.api_versions import ApiKey
 
 FIRST_VERSION_WITH_KINDS = 1
 FIRST_VERSION_WITH_BATCHES = 4
-
-_MOVED = (NotCoordinator, CoordinatorNotAvailable)
 
 
 class CoordinatorKind(enum.IntEnum):
@@ -115,10 +110,3 @@ class CoordinatorLookup:
     def mark_unknown(self) -> None:
         """It is not the coordinator any more, or cannot be reached: to be looked up again."""
         self.endpoint = None
-
-    def note_error(self, error: KafkaError, now_ms: int) -> bool:
-        """What an answer of the coordinator says about it; True when the request is worth another try."""
-        if isinstance(error, _MOVED):
-            self.mark_unknown()
-            return True
-        return isinstance(error, CoordinatorLoadInProgress)

@@ -37,7 +37,6 @@ class LogManager:
         self.tasks = DelayedTasks()
         self.is_clean_start = False
         self._recovery_points: dict[TopicPartition, int] = {}
-        self._high_watermarks: dict[TopicPartition, int] = {}
         self._start_offsets: dict[TopicPartition, int] = {}
         self._first_dirty_offsets: dict[TopicPartition, int] = {}
         self._written: dict[str, dict[TopicPartition, int]] = {}
@@ -51,7 +50,6 @@ class LogManager:
             self.files.remove(marker)
             self.files.fsync_directory(self.directory)
         self._recovery_points = self._read(filenames.RECOVERY_POINT_CHECKPOINT)
-        self._high_watermarks = self._read(filenames.REPLICATION_OFFSET_CHECKPOINT)
         self._start_offsets = self._read(filenames.LOG_START_OFFSET_CHECKPOINT)
         self._first_dirty_offsets = self._read(filenames.CLEANER_OFFSET_CHECKPOINT)
         for entry in self.files.list_directory(self.directory):
@@ -75,10 +73,6 @@ class LogManager:
             if entry.is_directory and not entry.name.endswith(_NOT_PARTITIONS)
         ]
         return [name for name in found if name is not None and name.topic != _METADATA_TOPIC]
-
-    def checkpointed_high_watermark(self, name: TopicPartition) -> int:
-        """The high watermark that the last run left; 0 for a partition it did not know."""
-        return self._high_watermarks.get(name, 0)
 
     def get_or_create(self, name: TopicPartition, topic_id: str, config: LogConfig, wall_ms: int) -> PartitionLog:
         """The log of a partition: the open one, the one on disk, or a new one, durable after `sync_names`. Its high

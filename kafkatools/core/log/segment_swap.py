@@ -6,7 +6,7 @@ sorts out: a `.cleaned` beside means that nothing has happened yet, a complete s
 its range may go. The caller makes the names durable (`fsync_directory`) before he removes or forgets anything.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.core.log.cleaner import CleanedSegment, remove_cleaned
@@ -78,8 +78,3 @@ def split_segment(log: "PartitionLog", base_offset: int, now_ms: int) -> None:
 
     replace_segments(log, log.storage("splitting a segment", split), [old], now_ms)
     log.storage("splitting a segment", lambda: log.files.fsync_directory(log.directory))
-
-
-def swapper(log: "PartitionLog", now_ms: int) -> Callable[[LogToClean, CleanedSegment], None]:
-    """`swap_in` for a cleaner that runs on the log's own thread."""
-    return lambda wanted, cleaned: swap_in(log, wanted, cleaned, now_ms)

@@ -32,11 +32,6 @@ class Channel:
         self._reader.growth_bytes = TRUSTED_GROWTH_BYTES
 
     @property
-    def has_outgoing(self) -> bool:
-        """Whether bytes wait to be sent."""
-        return bool(self._outgoing)
-
-    @property
     def is_receiving(self) -> bool:
         """Whether a part of a frame is here, and the rest still to come."""
         return self._reader.is_inside_a_frame

@@ -506,11 +506,6 @@ class RecordAccumulator:
     def has_incomplete(self) -> bool:
         return bool(self._incomplete)
 
-    @property
-    def has_undrained(self) -> bool:
-        with self._lock:
-            return any(queue for topic in self._topics.values() for queue in topic.batches.values())
-
     def abort_incomplete(self, error: Exception) -> None:
         """Fails every batch; for a close that does not wait. Appends in progress are waited out, so that none slips
         through."""

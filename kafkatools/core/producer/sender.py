@@ -124,11 +124,6 @@ class Sender:
         return has_requests or self.accumulator.has_incomplete or self.metadata.waiting > 0
 
     @property
-    def has_inflight(self) -> bool:
-        """Whether any batch is in a request."""
-        return bool(self._inflight)
-
-    @property
     def is_idle(self) -> bool:
         """Nothing queued and nothing in flight."""
         return not self.accumulator.has_incomplete and not self._inflight

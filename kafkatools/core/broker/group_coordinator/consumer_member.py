@@ -92,11 +92,6 @@ class ConsumerMember:
         )
 
 
-def without_epochs(assignment: AssignmentWithEpochs) -> Assignment:
-    """Which partitions, without since when."""
-    return {topic_id: frozenset(partitions) for topic_id, partitions in assignment.items()}
-
-
 def with_epoch(assignment: Assignment, epoch: int) -> AssignmentWithEpochs:
     """The partitions, all since one epoch."""
     return {topic_id: dict.fromkeys(sorted(partitions), epoch) for topic_id, partitions in assignment.items()}

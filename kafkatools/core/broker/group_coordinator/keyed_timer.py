@@ -41,8 +41,3 @@ class KeyedTimer:
     def is_scheduled(self, key: Hashable) -> bool:
         """Whether there is something to do."""
         return key in self._tasks
-
-    def cancel_all(self) -> None:
-        """Forget everything."""
-        for key in list(self._tasks):
-            self.cancel(key)

@@ -13,7 +13,6 @@ Fields = dict[str, Any]
 Answer = Callable[[Fields], None]
 Protocols = tuple[tuple[str, bytes], ...]
 
-UNKNOWN_MEMBER = ""
 NO_GENERATION = -1
 
 

@@ -7,11 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from kafkatools.core.errors import (
-    CoordinatorLoadInProgress,
     Disconnected,
     GroupAuthorizationFailed,
-    NotCoordinator,
-    TopicAuthorizationFailed,
     UnsupportedVersion,
 )
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
@@ -62,13 +59,3 @@ def test_what_waiting_does_not_cure_is_told() -> None:
     lookup = CoordinatorLookup(CoordinatorKind.GROUP, "g")
     assert isinstance(lookup.handle_response(found(30), NOW), GroupAuthorizationFailed)
     assert isinstance(lookup.handle_failure(UnsupportedVersion("old"), NOW), UnsupportedVersion)
-
-
-def test_errors_of_a_coordinator_say_whether_to_look_again() -> None:
-    lookup = CoordinatorLookup(CoordinatorKind.GROUP, "g")
-    lookup.handle_response(found(), NOW)
-    assert lookup.note_error(CoordinatorLoadInProgress(), NOW)
-    assert not lookup.note_error(TopicAuthorizationFailed(), NOW)
-    assert lookup.is_known
-    assert lookup.note_error(NotCoordinator(), NOW)
-    assert not lookup.is_known

@@ -393,11 +393,11 @@ def test_the_memory_of_a_batch_that_expired_in_flight_is_not_used_before_its_req
     assert values_of(request) == [b"first" * 50], "what is on the wire must not change"
     bench.reply(request)
     bench.turn(2)
-    assert bench.sender.has_inflight
+    assert not bench.sender.is_idle
     bench.reply(bench.client.take())
     bench.turn()
     assert bench.pool.available_bytes == 1 << 20
-    assert not bench.sender.has_inflight
+    assert bench.sender.is_idle
 
 
 def test_many_batches_that_expire_in_flight_never_put_a_record_on_a_wrong_partition() -> None:
