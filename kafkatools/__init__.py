@@ -13,6 +13,8 @@ TYPE_CHECKING = False  # as typing's, whose import would be most of this one's t
 
 if TYPE_CHECKING:
     from kafkatools import errors as errors
+    from kafkatools.core.admin.acls import Acl as Acl
+    from kafkatools.core.admin.acls import AclFilter as AclFilter
     from kafkatools.core.admin.admin import Admin as Admin
     from kafkatools.core.admin.configs import ConfigChange as ConfigChange
     from kafkatools.core.admin.topics import NewPartitions as NewPartitions
@@ -39,6 +41,8 @@ __version__ = "0.1.0"
 """The one place of the version: pyproject.toml, `kt --version` and what clients tell brokers take it from here."""
 
 _EXPORTS = {
+    "Acl": "core.admin.acls",
+    "AclFilter": "core.admin.acls",
     "Admin": "core.admin.admin",
     "ColumnsFuture": "core.producer.futures",
     "ConfigChange": "core.admin.configs",

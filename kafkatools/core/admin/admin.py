@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkatools.core import config as tables
 from kafkatools.core.admin import (
+    acls,
     cluster,
     configs,
     group_offsets,
@@ -32,6 +33,7 @@ from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from kafkatools.core.admin.acls import Acl, AclFilter
     from kafkatools.core.admin.cluster import ClusterDescription
     from kafkatools.core.admin.configs import ConfigChange, ConfigEntry
     from kafkatools.core.admin.groups import GroupDescription, GroupListing
@@ -321,6 +323,24 @@ class Admin:
         """Transactions open in partitions for longer than `max_timeout_ms` that no coordinator will end."""
         found = self._ask(transactions.find_hanging, [tuple(part) for part in partitions], max_timeout_ms)
         return results.complete(found.transactions, found.errors)
+
+    # -- ACLs --
+
+    def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
+        """The ACLs that a filter means, all without one. SecurityDisabled when the brokers have no authorizer."""
+        return self._ask(acls.describe_acls, wanted or acls.AclFilter())
+
+    def create_acls(self, new: Acl | Iterable[Acl]) -> None:
+        """Makes ACLs; one that is there already is left as it is. InvalidRequest, SecurityDisabled."""
+        results.settled(self._ask(acls.create_acls, [new] if isinstance(new, acls.Acl) else list(new)))
+
+    def delete_acls(self, wanted: AclFilter | Acl | Iterable[AclFilter | Acl]) -> list[Acl]:
+        """Removes ACLs, those given or those that filters mean; the ACLs that were removed. SecurityDisabled."""
+        given = [wanted] if isinstance(wanted, (acls.Acl, acls.AclFilter)) else list(wanted)
+        filters = [acls.filter_of(each) if isinstance(each, acls.Acl) else each for each in given]
+        found = results.settled(self._ask(acls.delete_acls, filters))
+        removed = list(dict.fromkeys(acl for one in found.values() for acl in one.acls))
+        return results.complete(removed, {acl: error for one in found.values() for acl, error in one.errors.items()})
 
     # -- the cluster --
 

@@ -1,0 +1,183 @@
+"""kt acls: who may do what (kafka-acls.sh, AclCommand).
+
+What a remove means is looked up and named on stderr before anything is asked or done. `wanted.py` reads the command
+line, `changes.py` carries changes out, with the undo file first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.acls.wanted import Entry, Pattern, patterns, principals, to_add, to_remove
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, Refusal, Requirement
+from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
+from kafkatools.options.table import ExactlyOne
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.acls import Acl
+    from kafkatools.core.admin.client import AdminClient
+
+_ACTIONS = ("list", "add", "remove", "from-file")
+_CONSUMER = (
+    "With --consumer you must specify a --topic and a --group and no --cluster or --transactional-id option should be "
+    "specified."
+)
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Lists, adds or removes."""
+    if args.list:
+        return _list(console, args)
+    from kafkatools.commands.acls import changes
+
+    if args.from_file is not None:
+        planned = changes.read_file(args.from_file)
+        with connect_admin(console, args) as admin:
+            return changes.carry_out(console, args, admin, planned)
+    if args.add:
+        wanted = to_add(args)
+        with connect_admin(console, args) as admin:
+            return changes.add(console, args, admin, wanted)
+    wanted = to_remove(args)
+    with connect_admin(console, args) as admin:
+        return changes.remove(console, args, admin, wanted)
+
+
+def _list(console: Console, args: Args) -> ExitStatus:
+    filters = patterns(args, is_needed=False)
+    names = principals(text for text in args.principal if text)
+    with connect_admin(console, args) as admin:
+        found = _described(admin, filters)
+    if args.json:
+        from kafkatools.commands.acls.changes import row
+
+        for acl in found:
+            if not names or acl.principal in names:
+                console.print(row(acl))
+        return ExitStatus.OK
+    if not names:
+        _print(console, found)
+    for name in names:
+        console.print(f"ACLs for principal `{name}`")
+        _print(console, [acl for acl in found if acl.principal == name])
+    return ExitStatus.OK
+
+
+def _described(admin: AdminClient, filters: list[Pattern]) -> list[Acl]:
+    """What the filters mean, sorted; all without a filter."""
+    from kafkatools.core.admin.acls import AclFilter, describe_acls
+
+    wanted = [AclFilter(kind, name, pattern_type=pattern) for kind, name, pattern in filters] or [AclFilter()]
+    return sorted({acl for each in wanted for acl in describe_acls(admin, each)})
+
+
+def _print(console: Console, acls: list[Acl]) -> None:
+    from kafkatools.output import visible
+
+    by_pattern: dict[Pattern, list[Entry]] = {}
+    for acl in acls:
+        pattern = Pattern(acl.resource_type, acl.resource_name, acl.pattern_type)
+        entry = Entry(acl.principal, acl.host, acl.operation, acl.permission)
+        by_pattern.setdefault(pattern, []).append(entry)
+    show = visible if console.is_terminal else str
+    for pattern, entries in by_pattern.items():
+        console.print(f"Current ACLs for resource `{show(str(pattern))}`:")
+        for entry in entries:
+            console.print(f"\t{show(str(entry))}")
+        console.print("")
+
+
+def _names(name: str, about: str, value: str) -> Option:
+    return Option(name, about, value=value, repeatable=True)
+
+
+COMMAND = Command(
+    "acls",
+    "Show, add and remove ACLs: who may do what.",
+    options=(
+        Option("--list", "Show the ACLs of the resources named, or all."),
+        Option("--add", "Add ACLs: for the resources named, what the principals are allowed or denied."),
+        Option("--remove", "Remove ACLs of the resources named; all of them when no principal is named."),
+        Option(
+            "--from-file",
+            "Carry out the changes of a file, as --undo-file writes it.",
+            value="FILE",
+            ours=True,
+        ),
+        BOOTSTRAP_SERVER,
+        BOOTSTRAP_CONTROLLER,
+        _names("--topic", "A topic, * for all.", "TOPIC"),
+        _names("--group", "A group, * for all.", "GROUP"),
+        Option("--cluster", "The cluster itself."),
+        _names("--transactional-id", "A transactional id, * for all.", "ID"),
+        _names("--delegation-token", "A delegation token, * for all.", "ID"),
+        _names("--user-principal", "A principal as a resource, as for CreateTokens.", "TYPE:NAME"),
+        Option(
+            "--resource-pattern-type",
+            "What the names are: literal or prefixed; to list and remove also any (either of them) and match (all that "
+            "cover a resource of this name).",
+            value="TYPE",
+            default="literal",
+            choices=("any", "match", "literal", "prefixed"),
+        ),
+        _names("--operation", "An operation, such as Read or DescribeConfigs; All when left out.", "OPERATION"),
+        _names("--allow-principal", "A principal that is allowed, User:* for everybody.", "TYPE:NAME"),
+        _names("--deny-principal", "A principal that is denied, whatever else it is allowed.", "TYPE:NAME"),
+        _names("--allow-host", "A host from which it is allowed; all when left out.", "HOST"),
+        _names("--deny-host", "A host from which it is denied; all when left out.", "HOST"),
+        Option("--producer", "What a producer needs: Write, Describe and Create on topics, and transactional ids."),
+        Option("--idempotent", "With --producer: also IdempotentWrite on the cluster."),
+        Option("--consumer", "What a consumer needs: Read and Describe on topics, Read on groups."),
+        Option(
+            "--principal",
+            "With --list: only ACLs of this principal.",
+            value="TYPE:NAME",
+            repeatable=True,
+            optional_value=True,
+        ),
+        Option("--force", "Remove without asking."),
+        Option(
+            "--undo-file",
+            "Write what takes the changes back to this file first; --from-file reads it.",
+            value="FILE",
+            ours=True,
+        ),
+        Option("--command-config", "Properties file with settings of the client.", value="FILE", optional_value=True),
+    ),
+    run=run,
+    rules=(
+        Refusal(
+            "bootstrap-server",
+            ("bootstrap-controller",),
+            "Only one of --bootstrap-server or --bootstrap-controller must be specified",
+        ),
+        ExactlyOne(_ACTIONS, "Command must include exactly one action: --list, --add, --remove. "),
+        Refusal("list", ("producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal")),
+        Refusal("list", ("undo-file",)),
+        Refusal("producer", ("operation", "deny-principal", "deny-host")),
+        Refusal("consumer", ("operation", "deny-principal", "deny-host")),
+        Requirement(
+            ("list",), when=("principal",), message="The --principal option is only available if --list is set"
+        ),
+        Requirement(("topic",), when=("producer",), message="With --producer you must specify a --topic"),
+        Requirement(
+            ("producer",),
+            when=("idempotent",),
+            message="The --idempotent option is only available if --producer is set",
+        ),
+        Requirement(("topic",), when=("consumer",), message=_CONSUMER),
+        Requirement(("group",), when=("consumer",), message=_CONSUMER),
+        Requirement(("producer",), when=("consumer", "cluster"), message=_CONSUMER),
+        Requirement(("producer",), when=("consumer", "transactional-id"), message=_CONSUMER),
+    ),
+    error_prefix="Error while executing ACL command: ",
+    missing_bootstrap="One of --bootstrap-server or --bootstrap-controller must be specified",
+    examples=(
+        "kt acls --list",
+        "kt acls --add --allow-principal User:alice --operation Read --topic orders",
+        "kt acls --add --producer --allow-principal User:shop --topic shop- --resource-pattern-type prefixed",
+        "kt acls --remove --topic orders --undo-file before.jsonl",
+    ),
+)

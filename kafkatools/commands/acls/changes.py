@@ -1,0 +1,259 @@
+"""Carrying out what `kt acls` is to add and remove.
+
+Order: look up what is there, name what a remove means, ask, write the undo file, change. What failed is named, the
+others are done. A file of changes is lines of JSON, `{"action": "add" or "remove", "resource_type": ..., ...}` with all
+fields of an ACL; the undo file is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkatools.commands.acls.wanted import Entry, Pattern, Wanted
+from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.options import Args
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.acls import Acl, AclFilter
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.errors import KafkaError
+
+_ADD, _REMOVE = "add", "remove"
+_DONE = {_ADD: "added", _REMOVE: "removed"}
+
+
+class Change(NamedTuple):
+    """One ACL to make or to remove."""
+
+    action: str
+    acl: Acl
+
+
+def row(acl: Acl, **more: Any) -> str:
+    """An ACL as a line of JSON, with further keys in front."""
+    from kafkatools.output import json_line
+
+    return json_line({**more, **acl._asdict()})
+
+
+def add(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> ExitStatus:
+    """Adds what is not there yet."""
+    from kafkatools.core.admin.acls import describe_acls
+
+    status = ExitStatus.OK
+    planned = []
+    for pattern, entries in wanted.items():
+        existing = set(describe_acls(admin, _filter(pattern)))
+        for entry in entries:
+            acl = _acl(pattern, entry)
+            if acl not in existing:
+                planned.append(Change(_ADD, acl))
+            elif args.json:
+                console.print(row(acl, action=_ADD, outcome="exists", error=None))
+            else:
+                console.print(f"Acl (pattern={pattern}, entry={entry}) already exists.")
+    if planned:
+        _write_undo(args, planned)
+        for pattern, changes in _by_pattern(planned).items():
+            if not args.json:
+                lines = "\n".join(f"\t{_entry(change.acl)}" for change in changes)
+                console.print(f"Adding ACLs for resource `{pattern}`: \n {lines}\n")
+        status = _create(console, args, admin, [change.acl for change in planned])
+    return status
+
+
+def remove(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> ExitStatus:
+    """Removes what is there and was agreed to."""
+    from kafkatools.core.admin.acls import describe_acls
+
+    filters: list[AclFilter] = []
+    meant: dict[Acl, None] = {}
+    for pattern, entries in wanted.items():
+        found = [
+            acl
+            for acl in sorted(describe_acls(admin, _filter(pattern)))
+            if not entries or Entry(acl.principal, acl.host, acl.operation, acl.permission) in entries
+        ]
+        _name_matches(console, pattern, found)
+        if not args.force and not _agrees(console, args, pattern, entries):
+            console.error(f"Nothing was removed from {pattern}." if filters else "Nothing was removed.")
+            return ExitStatus.FAILED
+        filters += [_filter(pattern, entry) for entry in entries] or [_filter(pattern)]
+        meant |= dict.fromkeys(found)
+    _write_undo(args, [Change(_REMOVE, acl) for acl in meant])
+    return _delete(console, args, admin, filters)
+
+
+def _name_matches(console: Console, pattern: Pattern, found: Sequence[Acl]) -> None:
+    from kafkatools.output import visible
+
+    if not found:
+        console.error(f"There is no such ACL for resource filter `{visible(str(pattern))}`.")
+        return
+    console.error(f"{len(found)} of the ACLs for resource filter `{visible(str(pattern))}` will be removed:")
+    for acl in found:
+        console.error(f"\t{visible(f'{_pattern(acl)} {_entry(acl)}')}")
+
+
+def _agrees(console: Console, args: Args, pattern: Pattern, entries: Sequence[Entry]) -> bool:
+    """Asks; no answer is none. The question is Kafka's."""
+    question = f"Are you sure you want to delete all ACLs for resource filter `{pattern}`? (y/n)"
+    if entries:
+        lines = "\n".join(f"\t{entry}" for entry in entries)
+        question = f"Are you sure you want to remove ACLs: \n {lines}\n from resource filter `{pattern}`? (y/n)"
+    if args.json:
+        console.error(question)
+    else:
+        console.print(question)
+        console.flush()
+    answer: bytes = console.stdin.readline()
+    if not answer:
+        raise CommandError("There is no answer to read, so nothing was removed.", hint="--force removes unasked.")
+    return answer.strip().lower() == b"y"
+
+
+def carry_out(console: Console, args: Args, admin: AdminClient, planned: Sequence[Change]) -> ExitStatus:
+    """The changes of a file: first what it adds, then what it removes, so that nothing is shut out in between."""
+    from kafkatools.core.admin.acls import AclFilter, describe_acls, filter_of
+
+    existing = set(describe_acls(admin, AclFilter()))
+    changes = [change for change in dict.fromkeys(planned) if (change.acl in existing) == (change.action == _REMOVE)]
+    _write_undo(args, changes)
+    added = [change.acl for change in changes if change.action == _ADD]
+    removed = [change.acl for change in changes if change.action == _REMOVE]
+    statuses = [
+        _create(console, args, admin, added, say=True),
+        _delete(console, args, admin, [filter_of(acl) for acl in removed], say=True),
+    ]
+    if not args.json:
+        console.print(f"{len(added)} to add, {len(removed)} to remove, {len(planned) - len(changes)} as they should be")
+    return max(statuses)
+
+
+def _create(console: Console, args: Args, admin: AdminClient, acls: Sequence[Acl], *, say: bool = False) -> ExitStatus:
+    from kafkatools.core.admin.acls import create_acls
+
+    console.flush()
+    status = ExitStatus.OK
+    for acl, error in (create_acls(admin, acls) if acls else {}).items():
+        status = _tell(console, args, Change(_ADD, acl), error, say=say) or status
+    return status
+
+
+def _delete(
+    console: Console, args: Args, admin: AdminClient, filters: Sequence[AclFilter], *, say: bool = False
+) -> ExitStatus:
+    from kafkatools.core.admin.acls import delete_acls
+
+    console.flush()
+    status = ExitStatus.OK
+    outcomes: dict[Acl, KafkaError | None] = {}
+    for result in (delete_acls(admin, filters) if filters else {}).values():
+        if result.error is not None:
+            raise result.error
+        outcomes |= dict.fromkeys(result.acls) | result.errors
+    for acl, error in outcomes.items():
+        status = _tell(console, args, Change(_REMOVE, acl), error, say=say) or status
+    return status
+
+
+def _tell(console: Console, args: Args, change: Change, error: KafkaError | None, *, say: bool) -> ExitStatus:
+    """What became of a change; Kafka's tool only speaks of those that failed, so others are told with `say`."""
+    action, acl = change
+    if args.json:
+        outcome = "failed" if error is not None else _DONE[action]
+        console.print(row(acl, action=action, outcome=outcome, error=None if error is None else str(error)))
+    elif error is not None:
+        console.error(f"{args.command.error_prefix}{_pattern(acl)} {_entry(acl)}: {error}")
+    elif say:
+        console.print(f"{_DONE[action]} {_pattern(acl)} {_entry(acl)}")
+    return ExitStatus.OK if error is None else ExitStatus.FAILED
+
+
+def _write_undo(args: Args, changes: Iterable[Change]) -> None:
+    """The inverse of the changes, before they are made. Raises CommandError."""
+    if args.undo_file is None:
+        return
+    from kafkatools.commands.undo_files import write_undo_file
+
+    inverse = {_ADD: _REMOVE, _REMOVE: _ADD}
+    write_undo_file(args.undo_file, [row(acl, action=inverse[action]) + "\n" for action, acl in changes])
+
+
+def read_file(path: str) -> list[Change]:
+    """The changes of a file. Raises CommandError that names the line of a mistake."""
+    import json
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except UnicodeDecodeError:
+        raise CommandError(f"{path} is not UTF-8 text") from None
+    changes = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            changes.append(_change(json.loads(line)))
+        except ValueError as problem:
+            text = f"column {problem.colno}: {problem.msg}" if isinstance(problem, json.JSONDecodeError) else problem
+            raise CommandError(f"{path}, line {number}: {text}") from None
+    return changes
+
+
+def _change(given: Any) -> Change:
+    """One line. Raises ValueError."""
+    from kafkatools.core.admin import acls
+
+    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
+        raise ValueError("an object of texts is wanted")
+    missing = {"action", *acls.Acl._fields} - given.keys()
+    if missing:
+        raise ValueError(f"there is no {', '.join(sorted(missing))}")
+    unknown = given.keys() - {"action", *acls.Acl._fields}
+    if unknown:
+        raise ValueError(f"an ACL has no {', '.join(sorted(unknown))}")
+    if given["action"] not in _DONE:
+        raise ValueError(f"action is {given['action']!r}, not 'add' or 'remove'")
+    for field, names in (
+        ("resource_type", acls.RESOURCE_TYPES[2:]),
+        ("operation", acls.OPERATIONS[2:]),
+        ("permission", acls.PERMISSIONS[2:]),
+        ("pattern_type", acls.PATTERN_TYPES[3:]),
+    ):
+        if given[field] not in names:
+            raise ValueError(f"{field} is {given[field]!r}, none of {', '.join(names)}")
+    return Change(given.pop("action"), acls.Acl(**given))
+
+
+def _by_pattern(changes: Iterable[Change]) -> dict[Pattern, list[Change]]:
+    found: dict[Pattern, list[Change]] = {}
+    for change in changes:
+        found.setdefault(_pattern(change.acl), []).append(change)
+    return found
+
+
+def _acl(pattern: Pattern, entry: Entry) -> Acl:
+    from kafkatools.core.admin.acls import Acl
+
+    principal, host, operation, permission = entry
+    return Acl(pattern.resource_type, pattern.name, principal, operation, permission, host, pattern.pattern_type)
+
+
+def _pattern(acl: Acl) -> Pattern:
+    return Pattern(acl.resource_type, acl.resource_name, acl.pattern_type)
+
+
+def _entry(acl: Acl) -> Entry:
+    return Entry(acl.principal, acl.host, acl.operation, acl.permission)
+
+
+def _filter(pattern: Pattern, entry: Entry | None = None) -> AclFilter:
+    from kafkatools.core.admin.acls import AclFilter
+
+    if entry is None:
+        return AclFilter(pattern.resource_type, pattern.name, pattern_type=pattern.pattern_type)
+    principal, host, operation, permission = entry
+    return AclFilter(pattern.resource_type, pattern.name, principal, operation, permission, host, pattern.pattern_type)

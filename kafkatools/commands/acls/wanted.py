@@ -1,0 +1,175 @@
+"""Which ACLs a command line of `kt acls` means: resources, and the entries wanted on them (AclCommand).
+
+Where Kafka's tool lists a HashSet of enums, whose order changes from run to run, the order here is fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kafkatools.exit_status import UsageError
+from kafkatools.options import Args
+
+_PATTERNS = ("ANY", "MATCH", "LITERAL", "PREFIXED")
+_SPECIFIC = ("LITERAL", "PREFIXED")
+_NO_RESOURCE = (
+    "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
+    "--delegation-token <Delegation Token ID>"
+)
+_NO_PRINCIPAL = "You must specify one of: --allow-principal, --deny-principal when trying to add ACLs."
+_OPERATIONS = (
+    "ALTER_CONFIGS",
+    "WRITE",
+    "ALL",
+    "DESCRIBE",
+    "ALTER",
+    "CREATE",
+    "READ",
+    "DESCRIBE_CONFIGS",
+    "DELETE",
+    "CLUSTER_ACTION",
+    "IDEMPOTENT_WRITE",
+    "CREATE_TOKENS",
+    "DESCRIBE_TOKENS",
+    "TWO_PHASE_COMMIT",
+)
+_PRODUCER_TOPIC = ("WRITE", "CREATE", "DESCRIBE")
+_PRODUCER_TRANSACTION = ("WRITE", "DESCRIBE")
+_PRODUCER_CLUSTER = ("IDEMPOTENT_WRITE",)
+_CONSUMER_TOPIC = ("READ", "DESCRIBE")
+_CONSUMER_GROUP = ("READ",)
+
+
+class Pattern(NamedTuple):
+    """A pattern of resources, or a filter of patterns; its text is Kafka's."""
+
+    resource_type: str
+    name: str
+    pattern_type: str
+
+    def __str__(self) -> str:
+        return f"ResourcePattern(resourceType={self.resource_type}, name={self.name}, patternType={self.pattern_type})"
+
+
+class Entry(NamedTuple):
+    """What is allowed or denied to whom; its text is Kafka's."""
+
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+    def __str__(self) -> str:
+        return (
+            f"(principal={self.principal}, host={self.host}, operation={self.operation}, "
+            f"permissionType={self.permission})"
+        )
+
+
+CLUSTER = Pattern("CLUSTER", "kafka-cluster", "LITERAL")
+Wanted = dict[Pattern, list[Entry]]
+
+
+def pattern_type(args: Args) -> str:
+    """The value of --resource-pattern-type. Raises UsageError."""
+    text: str = args.resource_pattern_type
+    if text.upper() == "UNKNOWN":
+        raise UsageError(f"Unknown resource-pattern-type: {text}")
+    if text.upper() not in _PATTERNS:
+        raise UsageError(f"Cannot parse argument '{text}' of option resource-pattern-type")
+    return text.upper()
+
+
+def patterns(args: Args, *, is_needed: bool) -> list[Pattern]:
+    """The resources that are named. Raises UsageError when one is needed and none is."""
+    kind = pattern_type(args)
+    found = [Pattern("TOPIC", name.strip(), kind) for name in args.topic]
+    if kind == "LITERAL" and (args.cluster or args.idempotent):
+        found.append(CLUSTER)
+    found += [Pattern("GROUP", name.strip(), kind) for name in args.group]
+    found += [Pattern("TRANSACTIONAL_ID", name, kind) for name in args.transactional_id]
+    found += [Pattern("DELEGATION_TOKEN", name.strip(), kind) for name in args.delegation_token]
+    found += [Pattern("USER", name.strip(), kind) for name in args.user_principal]
+    if is_needed and not found:
+        raise UsageError(_NO_RESOURCE)
+    return list(dict.fromkeys(found))
+
+
+def principals(texts: Iterable[str]) -> list[str]:
+    """Principals as Type:name (SecurityUtils.parseKafkaPrincipal). Raises UsageError."""
+    found = [text.strip() for text in texts]
+    for principal in found:
+        kind, colon, _ = principal.partition(":")
+        if not kind or not colon:
+            raise UsageError(f"expected a string in format principalType:principalName but got {principal}")
+    return list(dict.fromkeys(found))
+
+
+def to_add(args: Args) -> Wanted:
+    """What --add is to make. Raises UsageError."""
+    kind = pattern_type(args)
+    if kind not in _SPECIFIC:
+        raise UsageError(f"A '--resource-pattern-type' value of '{kind}' is not valid when adding acls.")
+    wanted = to_remove(args)
+    if not all(wanted.values()):
+        raise UsageError(_NO_PRINCIPAL)
+    return wanted
+
+
+def to_remove(args: Args) -> Wanted:
+    """What --remove means: by resource its entries; none of them named: all. Raises UsageError."""
+    wanted: Wanted = {}
+    if not args.producer and not args.consumer:
+        operations = [_operation(text.strip()) for text in args.operation or ["All"]]
+        entries = _entries(args, list(dict.fromkeys(operations)))
+        wanted = {pattern: list(entries) for pattern in patterns(args, is_needed=True)}
+    if args.producer:
+        _add_operations(args, wanted, {"TOPIC": _PRODUCER_TOPIC, "TRANSACTIONAL_ID": _PRODUCER_TRANSACTION})
+        if args.idempotent:
+            wanted[CLUSTER] = _entries(args, _PRODUCER_CLUSTER)
+    if args.consumer:
+        _add_operations(args, wanted, {"TOPIC": _CONSUMER_TOPIC, "GROUP": _CONSUMER_GROUP})
+    _check_operations(wanted)
+    return wanted
+
+
+def _add_operations(args: Args, wanted: Wanted, operations: Mapping[str, tuple[str, ...]]) -> None:
+    for pattern in patterns(args, is_needed=True):
+        if pattern.resource_type in operations:
+            entries = wanted.get(pattern, []) + _entries(args, operations[pattern.resource_type])
+            wanted[pattern] = list(dict.fromkeys(entries))
+
+
+def _operation(text: str) -> str:
+    """DescribeConfigs, whatever its case, also with underscores; any other text as it is."""
+    squeezed = text.replace("_", "").upper()
+    return next((name for name in _OPERATIONS if name.replace("_", "") == squeezed), text)
+
+
+def _entries(args: Args, operations: Iterable[str]) -> list[Entry]:
+    found: list[Entry] = []
+    for permission, people, hosts in (
+        ("ALLOW", args.allow_principal, args.allow_host),
+        ("DENY", args.deny_principal, args.deny_host),
+    ):
+        found += [
+            Entry(principal, host, operation, permission)
+            for principal in principals(people)
+            for operation in operations
+            for host in dict.fromkeys([host.strip() for host in hosts] or ["*"])
+        ]
+    return found
+
+
+def _check_operations(wanted: Wanted) -> None:
+    """Raises UsageError for an operation that a resource does not have (AclEntry.supportedOperations)."""
+    from kafkatools.core.admin.acls import OPERATIONS, RESOURCE_TYPES
+    from kafkatools.core.broker.authorizer import SUPPORTED_OPERATIONS
+
+    for pattern, entries in wanted.items():
+        numbers = SUPPORTED_OPERATIONS[RESOURCE_TYPES.index(pattern.resource_type)]
+        supported = {"ALL", *(OPERATIONS[number] for number in numbers)}
+        if any(entry.operation not in supported for entry in entries):
+            names = ", ".join(name for name in _OPERATIONS if name in supported)
+            raise UsageError(f"ResourceType {pattern.resource_type} only supports operations [{names}]")

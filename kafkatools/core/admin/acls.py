@@ -1,0 +1,201 @@
+"""ACLs: describe, create, delete (KafkaAdminClient.describeAcls, createAcls, deleteAcls; KIP-140, KIP-290).
+
+Kinds of resources and patterns, operations and permissions have Kafka's names here, `TOPIC`, `PREFIXED`, `READ`, `DENY`
+(ResourceType, PatternType, AclOperation, AclPermissionType); the numbers of the wire stay in this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.protocol.api_versions import ApiKey
+
+ANY = "ANY"
+MATCH = "MATCH"
+LITERAL = "LITERAL"
+PREFIXED = "PREFIXED"
+ALLOW = "ALLOW"
+DENY = "DENY"
+UNKNOWN = "UNKNOWN"
+WILDCARD = "*"
+CLUSTER_NAME = "kafka-cluster"
+
+RESOURCE_TYPES = ("UNKNOWN", ANY, "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER")
+"""By their numbers, as the other tables."""
+PATTERN_TYPES = (UNKNOWN, ANY, MATCH, LITERAL, PREFIXED)
+PERMISSIONS = (UNKNOWN, ANY, DENY, ALLOW)
+OPERATIONS = (
+    UNKNOWN,
+    ANY,
+    "ALL",
+    "READ",
+    "WRITE",
+    "CREATE",
+    "DELETE",
+    "ALTER",
+    "DESCRIBE",
+    "CLUSTER_ACTION",
+    "DESCRIBE_CONFIGS",
+    "ALTER_CONFIGS",
+    "IDEMPOTENT_WRITE",
+    "CREATE_TOKENS",
+    "DESCRIBE_TOKENS",
+    "TWO_PHASE_COMMIT",
+)
+
+
+class Acl(NamedTuple):
+    """Whom (`principal`, such as User:alice, from `host`) what is allowed or denied on which resources.
+
+    `resource_type`, `operation`, `permission` and `pattern_type` are Kafka's names; a `pattern_type` PREFIXED covers
+    all resources whose names begin with `resource_name`, the name `*` all of the type.
+    """
+
+    resource_type: str
+    resource_name: str
+    principal: str
+    operation: str
+    permission: str = ALLOW
+    host: str = WILDCARD
+    pattern_type: str = LITERAL
+
+
+class AclFilter(NamedTuple):
+    """Which ACLs are meant: None and ANY are all. `pattern_type` MATCH: those that cover a resource of that name."""
+
+    resource_type: str = ANY
+    resource_name: str | None = None
+    principal: str | None = None
+    operation: str = ANY
+    permission: str = ANY
+    host: str | None = None
+    pattern_type: str = ANY
+
+
+class DeletedAcls(NamedTuple):
+    """What a filter removed; `errors`: ACLs that it meant and that are there still; `error`: why nothing was done."""
+
+    acls: list[Acl]
+    errors: dict[Acl, KafkaError]
+    error: KafkaError | None = None
+
+
+def filter_of(acl: Acl) -> AclFilter:
+    """A filter that means this ACL alone."""
+    return AclFilter(**acl._asdict())
+
+
+def describe_acls(admin: AdminClient, wanted: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 (it cannot change)
+    """The ACLs that a filter means, in the broker's order. Raises KafkaError (SecurityDisabled: no authorizer)."""
+    fields = {
+        "resource_type_filter": _number(RESOURCE_TYPES, wanted.resource_type),
+        "resource_name_filter": wanted.resource_name,
+        "pattern_type_filter": _number(PATTERN_TYPES, wanted.pattern_type),
+        "principal_filter": wanted.principal,
+        "host_filter": wanted.host,
+        "operation": _number(OPERATIONS, wanted.operation),
+        "permission_type": _number(PERMISSIONS, wanted.permission),
+    }
+    response = admin.ask(ApiKey.DESCRIBE_ACLS, fields, check=_error)
+    return [
+        Acl(
+            _name(RESOURCE_TYPES, resource.resource_type),
+            resource.resource_name,
+            acl.principal,
+            _name(OPERATIONS, acl.operation),
+            _name(PERMISSIONS, acl.permission_type),
+            acl.host,
+            _name(PATTERN_TYPES, resource.pattern_type),
+        )
+        for resource in response.resources
+        for acl in resource.acls
+    ]
+
+
+def create_acls(admin: AdminClient, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
+    """Makes ACLs, each for itself; None is success, also for one that is there already."""
+
+    def once(items: list[Acl], deadline_ms: int) -> Mapping[Acl, KafkaError | bool]:
+        creations = [
+            {
+                "resource_type": _number(RESOURCE_TYPES, acl.resource_type),
+                "resource_name": acl.resource_name,
+                "resource_pattern_type": _number(PATTERN_TYPES, acl.pattern_type),
+                "principal": acl.principal,
+                "host": acl.host,
+                "operation": _number(OPERATIONS, acl.operation),
+                "permission_type": _number(PERMISSIONS, acl.permission),
+            }
+            for acl in items
+        ]
+        response = admin.ask_controller(ApiKey.CREATE_ACLS, {"creations": creations}, deadline_ms)
+        return {acl: _error(result) or True for acl, result in zip(items, response.results, strict=False)}
+
+    outcomes = admin.retry_items(acls, once)
+    return {acl: outcome if isinstance(outcome, KafkaError) else None for acl, outcome in outcomes.items()}
+
+
+def delete_acls(admin: AdminClient, filters: Iterable[AclFilter]) -> dict[AclFilter, DeletedAcls]:
+    """Removes what filters mean; an ACL that several mean is in the results of all of them."""
+
+    def once(items: list[AclFilter], deadline_ms: int) -> Mapping[AclFilter, KafkaError | DeletedAcls]:
+        wanted = [
+            {
+                "resource_type_filter": _number(RESOURCE_TYPES, each.resource_type),
+                "resource_name_filter": each.resource_name,
+                "pattern_type_filter": _number(PATTERN_TYPES, each.pattern_type),
+                "principal_filter": each.principal,
+                "host_filter": each.host,
+                "operation": _number(OPERATIONS, each.operation),
+                "permission_type": _number(PERMISSIONS, each.permission),
+            }
+            for each in items
+        ]
+        response = admin.ask_controller(ApiKey.DELETE_ACLS, {"filters": wanted}, deadline_ms)
+        found = zip(items, response.filter_results, strict=False)
+        return {each: _error(result) or _deleted(result) for each, result in found}
+
+    outcomes = admin.retry_items(filters, once)
+    return {
+        each: DeletedAcls([], {}, outcome) if isinstance(outcome, KafkaError) else outcome
+        for each, outcome in outcomes.items()
+    }
+
+
+def _deleted(result: Any) -> DeletedAcls:
+    removed: list[Acl] = []
+    errors: dict[Acl, KafkaError] = {}
+    for each in result.matching_acls:
+        acl = Acl(
+            _name(RESOURCE_TYPES, each.resource_type),
+            each.resource_name,
+            each.principal,
+            _name(OPERATIONS, each.operation),
+            _name(PERMISSIONS, each.permission_type),
+            each.host,
+            _name(PATTERN_TYPES, each.pattern_type),
+        )
+        error = _error(each)
+        if error is None:
+            removed.append(acl)
+        else:
+            errors[acl] = error
+    return DeletedAcls(removed, errors)
+
+
+def _error(result: Any) -> KafkaError | None:
+    return error_of(result.error_code, result.error_message)
+
+
+def _number(names: tuple[str, ...], name: str) -> int:
+    """The number of the wire. Raises ValueError for a name that Kafka does not have."""
+    if name not in names or name == UNKNOWN:
+        raise ValueError(f"{name!r} is none of {', '.join(names[1:])}")
+    return names.index(name)
+
+
+def _name(names: tuple[str, ...], number: Any) -> str:
+    return names[number] if 0 <= int(number) < len(names) else UNKNOWN
