@@ -50,7 +50,6 @@ _LINE_READERS = (
 )
 _INTERRUPTED_CLOSE_MS = 5_000
 _PIPE_BYTES = 1 << 20
-_UNREACHABLE_MS = 5_000
 
 OPTIONS = (
     BOOTSTRAP_SERVER,
@@ -271,13 +270,14 @@ class ConsoleProducer:
     def run(self) -> ExitStatus:
         """Sends to the end of the input; waits for every acknowledgement; reports."""
         from kafkatools.core.producer.broker_watch import BrokerWatch
+        from kafkatools.core.producer.first_contact import reason_not_to_start
         from kafkatools.core.producer.producer import Producer
 
         is_interrupted = False
         producer = Producer(self._config, self._console.clock)
         try:
             try:
-                self._stopped = self._reason_not_to_start(producer)
+                self._stopped = reason_not_to_start(producer)
                 producer.sender.watch = BrokerWatch(
                     producer.sender.client, producer.sender.metadata, lambda line: self._tell("WAITING", line)
                 )
@@ -300,20 +300,6 @@ class ConsoleProducer:
         if is_interrupted:
             return ExitStatus.INTERRUPTED
         return ExitStatus.FAILED if self._tally.failed or self._stopped else ExitStatus.OK
-
-    def _reason_not_to_start(self, producer: Producer) -> Exception | None:
-        """Waits until a broker has answered; after some seconds, why none does. Nothing has been read by then."""
-        metadata, client = producer.sender.metadata, producer.sender.client
-        if self._config.max_block_ms <= _UNREACHABLE_MS:
-            return None
-        deadline_ms = self._console.clock.now_ms() + _UNREACHABLE_MS
-        while metadata.cluster.is_bootstrap:
-            left_ms = deadline_ms - self._console.clock.now_ms()
-            errors = [client.connection_error(node) for node in metadata.cluster.nodes]
-            if all(errors) and (left_ms <= 0 or not any(error.retriable for error in errors if error is not None)):
-                return errors[0]
-            metadata.await_update(metadata.update_version, max(100, min(left_ms, 1000)))
-        return None
 
     # -- reading --
 

@@ -83,11 +83,18 @@ def _take_option(command: Command, args: Args, arguments: Sequence[str], positio
             raise _error(command, f"argument {spelled(option)}: expected one argument")
         attached = arguments[position]
         position += 1
-    try:
-        args.note(option, attached)
-    except ValueError:
-        raise _error(command, f"argument {spelled(option)}: could not convert '{attached}' to a number") from None
+    _note(command, args, option, attached)
+    while option.several and position < len(arguments) and not _is_option_like(arguments[position]):
+        _note(command, args, option, arguments[position])
+        position += 1
     return position
+
+
+def _note(command: Command, args: Args, option: Option, text: str) -> None:
+    try:
+        args.note(option, text)
+    except ValueError:
+        raise _error(command, f"argument {spelled(option)}: could not convert '{text}' to a number") from None
 
 
 def _is_option_like(argument: str) -> bool:
@@ -111,8 +118,9 @@ def _find(command: Command, name: str) -> Option | None:
 
 
 def _check(command: Command, args: Args) -> None:
-    """Required options and rules; a rule's message is completed with the program's name."""
-    given = set(args.given_names())
+    """Required options and rules; a rule's message is completed with the program's name. Rules get the names in the
+    order of the command line."""
+    given = list(dict.fromkeys(args.given_names()))
     for option in command.options:
         if option.required and option.long not in given:
             raise _error(command, f"argument {spelled(option)} is required")

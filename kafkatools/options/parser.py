@@ -27,6 +27,7 @@ class Args:
     def __init__(self, command: Command) -> None:
         self.command = command
         self.operand: str | None = None
+        self.is_positional = False
         self._given: list[str] = []
         self._outer: Args | None = None
         self._values: dict[str, Any] = {}
@@ -104,6 +105,9 @@ def check_rules(command: Command, args: Args) -> None:
 
 def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
     args = Args(command)
+    if command.positional and arguments and not any(map(_looks_like_option, arguments)):
+        arguments = _named(command, arguments)
+        args.is_positional = True
     table = {option.long: option for option in all_options(command)}
     table.update({alias.lstrip("-"): option for option in all_options(command) for alias in option.aliases})
     rest = _Peekable(arguments)
@@ -124,6 +128,23 @@ def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
             raise UsageError(command.usage_prefix + f"{name} is not a recognized option", did_you_mean(command, name))
         _set_once(command, args, option, _value(command, option, text if equals else None, rest))
     return args
+
+
+def _named(command: Command, values: Sequence[str]) -> list[str]:
+    """Values without options as the options they stand for; UsageError when there are too few or too many.
+
+    Source of the wording: Kafka's EndToEndLatency, the one tool that reads both.
+    """
+    required = {option.long for option in command.options if option.required}
+    names = [name for name in command.positional if name in required or name == command.positional[0]]
+    if not len(names) <= len(values) <= len(command.positional):
+        counts = f"{len(names)} or {len(command.positional)}"
+        others = " ".join(command.positional[len(names) :])
+        raise UsageError(
+            f"Invalid number of arguments. Expected {counts} positional arguments, but got {len(values)}. "
+            f"Usage: {' '.join(names)} [optional] {others}"
+        )
+    return [word for name, value in zip(command.positional, values, strict=False) for word in (f"--{name}", value)]
 
 
 class _Peekable:

@@ -44,7 +44,8 @@ class Option(NamedTuple):
 
     `optional_value`: the value may be left out, then it is `implied`. `aliases`: other spellings, dashes included.
     `replacement`: the option is deprecated, and this is what to use instead. `choices` are for help and completion;
-    commands check them where Kafka does. `ours`: Kafka's tool does not have it.
+    commands check them where Kafka does. `ours`: Kafka's tool does not have it. `several`: one occurrence takes every
+    argument up to the next option (argparse4j's nargs "+"); such an option is repeatable.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Option(NamedTuple):
     aliases: tuple[str, ...] = ()
     replacement: str = ""
     ours: bool = False
+    several: bool = False
 
     @property
     def long(self) -> str:
@@ -141,7 +143,8 @@ class Command(NamedTuple):
     name of Kafka's script (argparse4j puts it into messages). `needs_arguments`: without any argument the help is
     shown and the exit status is 2, as Kafka's tools do. `missing_bootstrap`: what Kafka's tool says without
     --bootstrap-server, used when the sandbox is turned off. `operand`: placeholder of the one argument that is no
-    option, given as `args.operand`; empty for a command without one.
+    option, given as `args.operand`; empty for a command without one. `positional`: the options that a command line
+    without any option gives the values of, in this order; `args.is_positional` tells of it (joptsimple style).
     """
 
     name: str
@@ -158,6 +161,7 @@ class Command(NamedTuple):
     missing_bootstrap: str = 'Missing required argument "[bootstrap-server]"'
     examples: tuple[str, ...] = ()
     operand: str = ""
+    positional: tuple[str, ...] = ()
 
     def subcommand(self, name: str) -> Command | None:
         """The subcommand of that name."""
