@@ -83,6 +83,7 @@ class ClassicRebalance:
 
     def __init__(self, membership: ClassicMembership, parts: GroupParts, assignors: Sequence[Assignor]) -> None:
         self.membership = membership
+        self._known = membership.group_metadata()
         self._parts = parts
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._protocol = common_protocol(assignors)
@@ -167,9 +168,10 @@ class ClassicRebalance:
         self._awaited_metadata = None
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who we are."""
-        with self._parts.channel.lock:
-            return self.membership.group_metadata()
+        """Who we are since the last assignment. It outlives the membership (groupMetadata of ConsumerCoordinator): the
+        heartbeat thread may find out that we are out while the application still has records to copy, and offsets of a
+        transaction that name no member are taken from anybody."""
+        return self._known
 
     # --- in whose name offsets are committed
 
@@ -359,9 +361,11 @@ class ClassicRebalance:
         """onJoinComplete."""
         with self._parts.channel.lock:
             data, generation = self.membership.assignment, self.membership.generation
+            known = self.membership.group_metadata()
             self.membership.completed()
         if data is None or generation.generation_id == NO_GENERATION:
             return True
+        self._known = known
         assigned = [TopicPartition(*part) for part in decode_assignment(data).partitions]
         if not self._parts.subscription.accepts(assigned):
             _log.warning("An assignment holds topics that are not subscribed: %s", assigned)

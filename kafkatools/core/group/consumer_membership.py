@@ -84,6 +84,7 @@ class ConsumerMembership:
         self.state = MemberState.UNSUBSCRIBED
         self.member_id = uuid_text(random_uuid())
         self.member_epoch = JOIN_EPOCH
+        self._known_epoch = JOIN_EPOCH
         self.failure: KafkaError | None = None
         self.target: Assigned | None = None
         self.current: Assigned | None = None
@@ -111,12 +112,12 @@ class ConsumerMembership:
         return self.target == self.current
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who we are; the generation is the member epoch."""
-        if not self.has_epoch:
-            return ConsumerGroupMetadata(self.settings.group_id, group_instance_id=self.settings.group_instance_id)
-        return ConsumerGroupMetadata(
-            self.settings.group_id, self.member_epoch, self.member_id, self.settings.group_instance_id
-        )
+        """Who we are; the generation is the member epoch. A member that is fenced says who it was until it has joined
+        again (updateGroupMetadata of AsyncKafkaConsumer): a transaction's offsets without a member would be taken."""
+        instance = self.settings.group_instance_id
+        if self._known_epoch == JOIN_EPOCH:
+            return ConsumerGroupMetadata(self.settings.group_id, group_instance_id=instance)
+        return ConsumerGroupMetadata(self.settings.group_id, self._known_epoch, self.member_id, instance)
 
     def take_failure(self) -> KafkaError | None:
         """The error to raise, once."""
@@ -211,6 +212,7 @@ class ConsumerMembership:
         if entity.member_id:
             self.member_id = entity.member_id
         self.member_epoch = int(entity.member_epoch)
+        self._known_epoch = max(self.member_epoch, JOIN_EPOCH) or self._known_epoch
         if entity.assignment is not None:
             self._take_target(entity.assignment)
         elif self.state is MemberState.JOINING:
@@ -276,6 +278,7 @@ class ConsumerMembership:
         self.life += 1
         self.state = MemberState.UNSUBSCRIBED
         self.member_epoch = LEAVE_EPOCH
+        self._known_epoch = JOIN_EPOCH
         self.target = self.current = None
         self._sent = {}
         self.heartbeat.forget_request()
@@ -288,8 +291,9 @@ class ConsumerMembership:
         _log.warning(
             "The consumer of %s did not poll for max.poll.interval.ms and leaves its group", self.settings.group_id
         )
+        known_epoch = self._known_epoch
         request = self.leave_request()
-        self.state = MemberState.STALE
+        self.state, self._known_epoch = MemberState.STALE, known_epoch
         return request
 
 

@@ -14,7 +14,7 @@ import pytest
 from support.embedded import embedded_broker
 from support.raw_client import RawClient
 
-from kafkatools.core.config import CONSUMER, Config
+from kafkatools.core.config import CONSUMER, PRODUCER, Config
 from kafkatools.core.consumer.assignors import RebalanceProtocol, assignor_for_name
 from kafkatools.core.consumer.classic_rebalance import common_protocol
 from kafkatools.core.consumer.consumer import Consumer
@@ -35,6 +35,7 @@ from kafkatools.core.errors import (
     UnsupportedVersion,
 )
 from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.producer.producer import Producer
 from kafkatools.core.protocol.api_versions import ApiKey
 
 START = 1_700_000_000_000
@@ -51,6 +52,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         group_min_session_timeout_ms="100",
         group_max_size="3",
         offsets_topic_num_partitions="4",
+        transaction_state_log_num_partitions="1",
     ) as bootstrap:
         yield bootstrap
 
@@ -150,6 +152,32 @@ def test_a_removed_member_cannot_commit_and_loses_its_partitions(broker: str, cl
         assert told.calls == [("assigned", [0, 1]), ("lost", [0, 1]), ("assigned", [0, 1])]
         assert consumer.committed([(topic, 0)]) == {TopicPartition(topic, 0): None}
         consumer.commit_sync({(topic, 0): 2})
+
+
+def test_a_removed_member_still_says_who_it_was(broker: str, client: RawClient, group: str) -> None:
+    """Offsets of a transaction that come without a member are accepted (clients before KIP-447 know none): what was
+    read before the session expired would be copied twice."""
+    topic = topic_of(client, 3)
+    writing = {"bootstrap.servers": broker, "transactional.id": group}
+    with Producer(Config(PRODUCER, writing)) as producer, member(broker, group) as consumer:
+        producer.init_transactions()
+        consumer.subscribe([topic])
+        settle([consumer], 1)
+        before = consumer.group_metadata()
+        remove(client, consumer)
+        with pytest.raises(CommitFailed):
+            consumer.commit_sync({(topic, 0): 3})
+        assert consumer.group_metadata() == before
+        producer.begin_transaction()
+        with pytest.raises(CommitFailed):
+            producer.send_offsets_to_transaction({(topic, 0): 3}, consumer.group_metadata())
+        producer.abort_transaction()
+        settle([consumer], 1)
+        for _ in range(100):
+            consumer.poll(10)
+            if consumer.group_metadata() != before:
+                break
+        assert consumer.group_metadata().member_id not in ("", before.member_id)
 
 
 def test_the_heartbeat_finds_out_too(broker: str, client: RawClient, group: str) -> None:

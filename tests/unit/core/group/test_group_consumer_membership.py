@@ -142,6 +142,26 @@ def test_a_target_that_comes_while_another_is_acknowledged_is_reconciled_next() 
     assert turned.member.group_metadata().generation_id == 2
 
 
+@pytest.mark.parametrize("code", ["FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"])
+def test_a_fenced_member_still_says_who_it_was(code: str) -> None:
+    turned = Turned()
+    assert turned.member.group_metadata() == ("g", -1, "", None)
+    turned.stable()
+    turned.beat(NOW + 5000).answered(answer(epoch=4), NOW + 5000)
+    before = turned.member.group_metadata()
+    assert before == ("g", 4, turned.member.member_id, None)
+    turned.beat(NOW + 10_000).answered(answer(code), NOW + 10_000)
+    assert (turned.member.state, turned.member.group_metadata()) == (MemberState.FENCED, before)
+    turned.member.rejoin()
+    assert turned.member.group_metadata() == before
+    turned.beat(NOW + 10_000).answered(answer(epoch=6), NOW + 10_000)
+    assert turned.member.group_metadata().generation_id == 6
+    turned.member.poll_expired()
+    assert turned.member.group_metadata().generation_id == 6
+    turned.member.leave_request()
+    assert turned.member.group_metadata() == ("g", -1, "", None)
+
+
 def test_a_member_that_is_to_have_nothing_has_to_say_so_too() -> None:
     turned = Turned()
     turned.beat().answered(answer(given={}), NOW)
