@@ -11,6 +11,7 @@ from collections.abc import Collection
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.commands.reassign_partitions.plan import COMMAND as PLAN
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import (
     BOOTSTRAP_SERVER,
@@ -126,7 +127,7 @@ OPTIONS = (
     ),
 )
 
-SUBCOMMANDS: tuple[Command, ...] = ()
+SUBCOMMANDS: tuple[Command, ...] = (PLAN,)
 
 COMMAND = Command(
     "reassign-partitions",

@@ -1,0 +1,184 @@
+"""kt reassign-partitions plan: makes a reassignment instead of having it written by hand. Nothing is changed.
+
+The four goals are the planner's (core/admin/reassignment_plan.py, which holds the rules). What comes out is Kafka's own
+JSON, for `run` and for --execute: in the file of --out, with the tables on stdout; without --out on stdout, with the
+tables on stderr, so that `plan ... | run --reassignment-json-file -` works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    Option,
+    TopicFilter,
+    client_settings,
+    command_config,
+    java_int,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.reassignment_plan import ClusterState, ReassignmentPlan, Scope
+
+GOALS = ("drain", "add", "set-rf", "balance")
+_NEEDS_BROKERS = ("drain", "add")
+
+
+class _Wanted(NamedTuple):
+    """The command line, checked. `brokers` None: not given."""
+
+    goal: str
+    brokers: frozenset[int] | None
+    factor: int | None
+    topics: TopicFilter | None
+    rack_aware: bool
+
+    def takes(self, topic: str) -> bool:
+        """Whether the topic may change."""
+        return self.topics is None or self.topics.takes(topic)
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Reads the cluster, makes the plan, shows it and writes it."""
+    wanted = _wanted(args)
+    settings = client_settings(args)
+    from kafkatools.commands.reassign_partitions.plan_cluster import ensure_nothing_moves, read_cluster
+    from kafkatools.core.admin.client import AdminClient
+
+    with AdminClient(console.connect(args), settings, console.clock) as admin:
+        ensure_nothing_moves(admin, wanted.takes)
+        cluster = read_cluster(admin, console.error)
+    plan = _plan(cluster, wanted)
+    _write_files(args, plan)
+    _show(console, args, plan)
+    for (topic, partition), reason in plan.left_out.items():
+        console.error(f"{topic}-{partition} is left as it is: {reason}")
+    return ExitStatus.FAILED if plan.left_out else ExitStatus.OK
+
+
+def _wanted(args: Args) -> _Wanted:
+    goal = args.operand
+    if goal not in GOALS:
+        named = "" if goal is None else f", not '{goal}'"
+        raise UsageError(f"A plan is one of {', '.join(GOALS)}{named}")
+    if goal in _NEEDS_BROKERS and args.brokers is None:
+        raise UsageError(f'plan {goal} needs "[brokers]": those to {goal}')
+    if goal == "set-rf" and args.replication_factor is None:
+        raise UsageError('plan set-rf needs "[replication-factor]"')
+    if goal != "set-rf" and args.replication_factor is not None:
+        raise UsageError(f'Option "[replication-factor]" can\'t be used with plan {goal}')
+    try:
+        topics = None if args.topics is None else TopicFilter(args.topics)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return _Wanted(goal, args.brokers, args.replication_factor, topics, not args.disable_rack_aware)
+
+
+def _plan(cluster: ClusterState, wanted: _Wanted) -> ReassignmentPlan:
+    from kafkatools.core.admin import reassignment_plan as planner
+
+    scope = _scope(cluster, wanted)
+    brokers = wanted.brokers or frozenset()
+    makers: dict[str, Callable[[], ReassignmentPlan]] = {
+        "drain": lambda: planner.plan_drain(cluster, brokers, scope),
+        "add": lambda: planner.plan_add(cluster, brokers, scope),
+        "set-rf": lambda: planner.plan_replication_factor(cluster, wanted.factor or 0, wanted.brokers, scope),
+        "balance": lambda: planner.plan_balance(cluster, wanted.brokers, scope),
+    }
+    try:
+        return makers[wanted.goal]()
+    except planner.PlanRefused as refusal:
+        raise CommandError(str(refusal)) from None
+
+
+def _scope(cluster: ClusterState, wanted: _Wanted) -> Scope:
+    from kafkatools.core.admin.reassignment_plan import Scope
+
+    topics = frozenset(part.topic for part in cluster.partitions if wanted.takes(part.topic))
+    if not topics and wanted.topics is not None:
+        raise CommandError("No topic matches --topics")
+    return Scope(topics, wanted.rack_aware)
+
+
+def _write_files(args: Args, plan: ReassignmentPlan) -> None:
+    from kafkatools.commands.reassign_partitions.plan_output import current_assignment, json_text, plan_assignment
+    from kafkatools.commands.undo_files import write_undo_file
+
+    if args.undo_file is not None and plan.moves:
+        write_undo_file(args.undo_file, [json_text(current_assignment(plan.moves))])
+    if args.out is not None:
+        with open(args.out, "w", encoding="utf-8") as file:
+            file.write(json_text(plan_assignment(plan.moves)))
+
+
+def _show(console: Console, args: Args, plan: ReassignmentPlan) -> None:
+    from kafkatools.commands.reassign_partitions.plan_output import (
+        broker_rows,
+        json_rows,
+        json_text,
+        plan_assignment,
+        summary,
+    )
+    from kafkatools.output import json_line, table
+
+    if args.json:
+        for row in json_rows(plan):
+            console.print(json_line(row))
+        return
+    is_drawn = console.is_terminal if args.out is not None else console.is_error_terminal
+    text = table(*broker_rows(plan.brokers), terminal=is_drawn, width=console.width) + summary(plan)
+    if args.out is not None:
+        console.print(text)
+        return
+    console.error(text)
+    console.write(json_text(plan_assignment(plan.moves)).encode())
+
+
+def broker_ids(text: str) -> frozenset[int]:
+    """`1,2,3`; ValueError when it is no list of numbers."""
+    return frozenset(java_int(part.strip()) for part in text.split(","))
+
+
+COMMAND = Command(
+    "plan",
+    "Make a reassignment that moves as little as it can: drain empties brokers, add gives new brokers their share, "
+    "set-rf changes the replication factor, balance evens out replicas and preferred leaders. Nothing is changed.",
+    options=(
+        BOOTSTRAP_SERVER,
+        Option(
+            "--brokers",
+            "drain: the brokers to empty. add: the new brokers. set-rf: who may get new replicas, balance: between "
+            "whom (default: all live brokers).",
+            value="ID,...",
+            type=broker_ids,
+        ),
+        Option("--topics", "Only topics that this regular expression matches.", value="REGEX"),
+        Option("--replication-factor", "With set-rf: how many replicas.", value="NUMBER", type=java_int),
+        Option("--disable-rack-aware", "Do not look at racks."),
+        Option(
+            "--out",
+            "Write the reassignment to this file, and the tables to stdout. Without it the reassignment goes to stdout "
+            "and the tables to stderr.",
+            value="FILE",
+        ),
+        Option(
+            "--undo-file",
+            "Write the present replicas of what would change to this new file, to go back.",
+            value="FILE",
+        ),
+        command_config(),
+    ),
+    run=run,
+    operand="|".join(GOALS),
+    examples=(
+        "kt reassign-partitions plan drain --brokers 3 --out drain.json",
+        "kt reassign-partitions plan set-rf --replication-factor 3 --topics 'orders.*' --out rf.json",
+        "kt reassign-partitions plan balance | kt reassign-partitions run --reassignment-json-file -",
+    ),
+)

@@ -1,0 +1,89 @@
+"""What a plan of reassignments starts from, read from a cluster: live brokers and racks, partitions, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import CommandError
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.reassignment_plan import ClusterState, Partition
+    from kafkatools.core.admin.topics import PartitionDescription
+    from kafkatools.core.errors import KafkaError
+
+TopicPartition = tuple[str, int]
+_NAMED = 5
+
+
+def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> ClusterState:
+    """All of it. A broker that does not tell the sizes of its replicas is complained of. Raises KafkaError."""
+    from kafkatools.core.admin.cluster import describe_cluster
+    from kafkatools.core.admin.reassignment_plan import Broker, ClusterState
+    from kafkatools.core.admin.topics import describe_topics, list_topics
+    from kafkatools.core.errors import UnknownTopicOrPartition
+
+    brokers = tuple(Broker(node.id, node.rack) for node in describe_cluster(admin).nodes)
+    described = describe_topics(admin, names=[topic.name for topic in list_topics(admin)])
+    parts: dict[TopicPartition, PartitionDescription] = {}
+    for name, topic in described.items():
+        if isinstance(topic.error, UnknownTopicOrPartition):
+            continue  # deleted since the list was made
+        if topic.error is not None:
+            raise topic.error
+        parts.update({(name, part.partition): part for part in topic.partitions})
+    sizes = _sizes(admin, [broker.id for broker in brokers], complain)
+    return ClusterState(brokers, tuple(_partition(key, part, sizes.get(key, {})) for key, part in parts.items()))
+
+
+def _partition(key: TopicPartition, part: PartitionDescription, sizes: Mapping[int, int]) -> Partition:
+    """The size is what the leader holds: that is what a new replica copies."""
+    from kafkatools.core.admin.reassignment_plan import Partition
+
+    size = sizes.get(part.leader, max(sizes.values(), default=0))
+    return Partition(*key, part.replicas, part.isr, part.leader, size)
+
+
+def _sizes(
+    admin: AdminClient, brokers: Collection[int], complain: Callable[[str], None]
+) -> dict[TopicPartition, dict[int, int]]:
+    """The bytes of every replica, by partition and broker."""
+    from kafkatools.core.admin.log_dirs import describe_log_dirs
+    from kafkatools.core.errors import KafkaError
+
+    sizes: dict[TopicPartition, dict[int, int]] = {}
+
+    def say(broker: int, error: KafkaError) -> None:
+        complain(f"Broker {broker} did not tell the sizes of its replicas, the bytes shown are too few: {error}")
+
+    for broker, dirs in describe_log_dirs(admin, list(brokers)).items():
+        if isinstance(dirs, KafkaError):
+            say(broker, dirs)
+            continue
+        for log_dir in dirs:
+            if log_dir.error is not None:
+                say(broker, log_dir.error)
+            for replica in log_dir.replicas:
+                if not replica.is_future:
+                    sizes.setdefault((replica.topic, replica.partition), {})[broker] = replica.size_bytes
+    return sizes
+
+
+def ensure_nothing_moves(admin: AdminClient, chosen: Callable[[str], bool]) -> None:
+    """A plan for partitions that are being moved would be made from replicas that are about to go. CommandError."""
+    from kafkatools.core.admin.reassignments import list_reassignments
+
+    moving = sorted(key for key in list_reassignments(admin) if chosen(key[0]))
+    if moving:
+        verb = "is" if len(moving) == 1 else "are"
+        raise CommandError(
+            f"{len(moving)} of the chosen partitions {verb} being moved: {named(moving)}",
+            hint="Wait until they have arrived (kt reassign-partitions --list shows them), or cancel them.",
+        )
+
+
+def named(partitions: Collection[TopicPartition]) -> str:
+    """The first few by name."""
+    names = [f"{topic}-{partition}" for topic, partition in partitions]
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

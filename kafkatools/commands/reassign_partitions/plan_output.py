@@ -1,0 +1,119 @@
+"""A plan of reassignments as Kafka's JSON, as tables and as lines of JSON. Makes text, writes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.reassignment_plan import BrokerLoad, Move, ReassignmentPlan
+
+TopicPartition = tuple[str, int]
+_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
+_BROKER_HEADERS = ("BROKER", "RACK", "REPLICAS", "LEADERS", "BYTES", "TO RECEIVE", "TO SEND")
+
+
+def assignment(replicas: Iterable[tuple[TopicPartition, Sequence[int]]]) -> dict[str, Any]:
+    """Kafka's JSON of replicas: what --execute and run take as --reassignment-json-file."""
+    return {
+        "version": 1,
+        "partitions": [
+            {"topic": topic, "partition": number, "replicas": list(ids), "log_dirs": ["any"] * len(ids)}
+            for (topic, number), ids in replicas
+        ],
+    }
+
+
+def plan_assignment(moves: Iterable[Move]) -> dict[str, Any]:
+    """The replicas after the moves."""
+    return assignment(((move.topic, move.partition), move.after) for move in moves)
+
+
+def current_assignment(moves: Iterable[Move]) -> dict[str, Any]:
+    """The replicas before the moves, to go back."""
+    return assignment(((move.topic, move.partition), move.before) for move in moves)
+
+
+def json_text(value: Mapping[str, Any]) -> str:
+    """One line, as Kafka's tool prints it."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def bytes_text(count: float) -> str:
+    """`1.5 GB`: decimal units, as throttles are counted."""
+    size = float(count)
+    for unit in _UNITS[:-1]:
+        if abs(size) < 999.5:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} {_UNITS[-1]}"
+
+
+def summary(plan: ReassignmentPlan) -> str:
+    """What the plan does, in a line."""
+    if not plan.moves:
+        return "Nothing to move."
+    reordered = sum(not move.added and not move.removed for move in plan.moves)
+    dropped = sum(len(move.removed) for move in plan.moves if not move.added)
+    parts = [f"{len(plan.moves)} partitions change: {plan.replicas_to_move} replicas to copy"]
+    parts.append(f"{bytes_text(plan.bytes_to_move)} to move")
+    if dropped:
+        parts.append(f"{dropped} replicas to drop")
+    if reordered:
+        parts.append(f"{reordered} only change their preferred leader")
+    return ", ".join(parts) + "."
+
+
+def broker_rows(brokers: Iterable[BrokerLoad]) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """The table of brokers; its headers and its rows: before and after."""
+    rows: list[Sequence[str]] = []
+    for load in brokers:
+        pairs = [_change(*load.replicas), _change(*load.leaders), _change(*map(bytes_text, load.size_bytes))]
+        flow = [bytes_text(load.bytes_in), bytes_text(load.bytes_out)]
+        rows.append([str(load.broker), load.rack or "-", *pairs, *flow])
+    return _BROKER_HEADERS, rows
+
+
+def _change(before: object, after: object) -> str:
+    return f"{before} -> {after}" if before != after else str(before)
+
+
+def json_rows(plan: ReassignmentPlan) -> Iterator[dict[str, Any]]:
+    """A line for each partition that changes, one for each that is left out, one for each broker, and a summary that
+    holds both files."""
+    for move in plan.moves:
+        yield {
+            "type": "partition",
+            "topic": move.topic,
+            "partition": move.partition,
+            "replicas_before": list(move.before),
+            "replicas_after": list(move.after),
+            "added": list(move.added),
+            "removed": list(move.removed),
+            "bytes": move.size_bytes * len(move.added),
+        }
+    for (topic, partition), reason in plan.left_out.items():
+        yield {"type": "left_out", "topic": topic, "partition": partition, "reason": reason}
+    for load in plan.brokers:
+        yield {
+            "type": "broker",
+            "broker": load.broker,
+            "rack": load.rack,
+            "replicas_before": load.replicas[0],
+            "replicas_after": load.replicas[1],
+            "leaders_before": load.leaders[0],
+            "leaders_after": load.leaders[1],
+            "bytes_before": load.size_bytes[0],
+            "bytes_after": load.size_bytes[1],
+            "bytes_to_receive": load.bytes_in,
+            "bytes_to_send": load.bytes_out,
+        }
+    yield {
+        "type": "plan",
+        "partitions": len(plan.moves),
+        "replicas_to_copy": plan.replicas_to_move,
+        "bytes_to_move": plan.bytes_to_move,
+        "reassignment": plan_assignment(plan.moves),
+        "current": current_assignment(plan.moves),
+    }
