@@ -5,7 +5,7 @@ _kt() {
         [[ ${COMP_WORDS[i]} == --bootstrap-server ]] && server="${COMP_WORDS[i+1]}"
     done
     if ((COMP_CWORD == 1)); then
-        words="topics console-producer console-consumer consumer-groups groups transactions get-offsets delete-records reassign-partitions log-dirs leader-election cluster broker-api-versions metadata-quorum features dump-log configs acls storage sandbox server-start server-stop completion dump-log-segments"
+        words="topics console-producer console-consumer consumer-groups groups transactions get-offsets delete-records reassign-partitions log-dirs leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test configs acls storage sandbox server-start server-stop help-json completion dump-log-segments"
     elif [[ $before == --topic ]]; then
         words="$(kt completion --topics ${server:+--bootstrap-server "$server"} 2>/dev/null)"
     elif [[ $before == --group ]]; then
@@ -23,7 +23,7 @@ _kt() {
             transactions) words="list describe describe-producers abort find-hanging forceTerminateTransaction --bootstrap-server --command-config --version --json --help" ;;
             get-offsets) words="--bootstrap-server --topic --partitions --topic-partitions --time --exclude-internal-topics --command-config --json --help --version" ;;
             delete-records) words="--offset-json-file --bootstrap-server --command-config --json --help --version" ;;
-            reassign-partitions) words="--generate --execute --verify --cancel --list --bootstrap-server --bootstrap-controller --command-config --reassignment-json-file --topics-to-move-json-file --broker-list --disable-rack-aware --throttle --replica-alter-log-dirs-throttle --additional --disallow-replication-factor-change --preserve-throttles --timeout --json --help --version" ;;
+            reassign-partitions) words="plan --generate --execute --verify --cancel --list --bootstrap-server --bootstrap-controller --command-config --reassignment-json-file --topics-to-move-json-file --broker-list --disable-rack-aware --throttle --replica-alter-log-dirs-throttle --additional --disallow-replication-factor-change --preserve-throttles --timeout --json --help --version" ;;
             log-dirs) words="--describe --bootstrap-server --topic-list --broker-list --command-config --json --help --version" ;;
             leader-election) words="--bootstrap-server --election-type --topic --partition --all-topic-partitions --path-to-json-file --command-config --json --help --version" ;;
             cluster) words="cluster-id unregister list-endpoints --json --help" ;;
@@ -31,12 +31,14 @@ _kt() {
             metadata-quorum) words="describe add-controller remove-controller --bootstrap-server --bootstrap-controller --command-config --json --help" ;;
             features) words="describe upgrade downgrade disable version-mapping feature-dependencies --bootstrap-server --bootstrap-controller --command-config --json --help" ;;
             dump-log) words="--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version" ;;
+            producer-perf-test) words="--bootstrap-server --topic --num-records --payload-delimiter --throughput --command-property --command-config --print-metrics --transactional-id --transaction-duration-ms --warmup-records --reporting-interval --record-size --payload-file --payload-monotonic --json --help" ;;
             configs) words="--describe --alter --bootstrap-server --bootstrap-controller --entity-type --entity-name --entity-default --topic --client --client-defaults --user --user-defaults --broker --broker-defaults --broker-logger --ip --ip-defaults --client-metrics --group --all --add-config --add-config-file --delete-config --command-config --json --help --version" ;;
             acls) words="--list --add --remove --from-file --bootstrap-server --bootstrap-controller --topic --group --cluster --transactional-id --delegation-token --user-principal --resource-pattern-type --operation --allow-principal --deny-principal --allow-host --deny-host --producer --idempotent --consumer --principal --force --undo-file --command-config --json --help --version" ;;
             storage) words="info format version-mapping feature-dependencies random-uuid --json --help" ;;
             sandbox) words="start status stop --json --help" ;;
             server-start) words="--override --durability --insecure --json --help --version" ;;
             server-stop) words="--node-id --json --help --version" ;;
+            help-json) words="--json --help --version" ;;
             completion) words="--shell --topics --groups --bootstrap-server --json --help --version" ;;
             dump-log-segments) words="--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version" ;;
         esac

@@ -157,6 +157,7 @@ complete -c kt -n '__fish_seen_subcommand_from delete-records' -l json -d 'Write
 complete -c kt -n '__fish_seen_subcommand_from delete-records' -l help -d 'Show this text and stop.'
 complete -c kt -n '__fish_seen_subcommand_from delete-records' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
 complete -c kt -n __fish_use_subcommand -a reassign-partitions -d 'Move replicas to other brokers or log directories.'
+complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -a plan -d 'Make a reassignment that moves as little as it can: drain empties brokers, add gives new brokers their share, set-rf changes the replication factor, balance evens out replicas and preferred leaders. Nothing is changed.'
 complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l generate -d 'Propose new replicas for topics and print the present ones. Nothing is changed.'
 complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l execute -d 'Begin the moves of a plan.'
 complete -c kt -n '__fish_seen_subcommand_from reassign-partitions' -l verify -d 'Tell how far a plan is; take the throttles away when nothing is being moved any more.'
@@ -252,6 +253,24 @@ complete -c kt -n '__fish_seen_subcommand_from dump-log' -l salvage -d 'Also sho
 complete -c kt -n '__fish_seen_subcommand_from dump-log' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__fish_seen_subcommand_from dump-log' -l help -d 'Show this text and stop.'
 complete -c kt -n '__fish_seen_subcommand_from dump-log' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a producer-perf-test -d 'Measure how fast records can be sent.'
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l topic -d 'The topic that gets the records.' -x -a '(kt completion --topics 2>/dev/null)'
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l num-records -d 'How many records to send.' -x
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l payload-delimiter -d 'What separates the values in the payload file: a regular expression.' -x
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l throughput -d 'Send at most so many records a second; -1: no limit.' -x
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l command-property -d 'Settings of the producer.' -x
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l command-config -d 'Properties file with settings of the producer.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l print-metrics -d 'Print the producer\'s metrics at the end.'
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l transactional-id -d 'Send in transactions of this id.' -x
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l transaction-duration-ms -d 'Send in transactions and commit each after so long (default 3000).' -x
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l warmup-records -d 'Leave so many records out of a second summary, of the steady state.' -x
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l reporting-interval -d 'Time between lines of progress (default 5000).' -x
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l record-size -d 'Send values of so many random letters.' -x
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l payload-file -d 'Send values drawn from this file.' -r -F
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l payload-monotonic -d 'Send the numbers 0, 1, 2 and so on.'
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from producer-perf-test' -l help -d 'Show this text and stop.'
 complete -c kt -n __fish_use_subcommand -a configs -d 'Show or change settings of topics, brokers, clients, users and groups.'
 complete -c kt -n '__fish_seen_subcommand_from configs' -l describe -d 'Show settings.'
 complete -c kt -n '__fish_seen_subcommand_from configs' -l alter -d 'Change settings.'
@@ -335,6 +354,10 @@ complete -c kt -n '__fish_seen_subcommand_from server-stop' -l node-id -d 'Only 
 complete -c kt -n '__fish_seen_subcommand_from server-stop' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__fish_seen_subcommand_from server-stop' -l help -d 'Show this text and stop.'
 complete -c kt -n '__fish_seen_subcommand_from server-stop' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n __fish_use_subcommand -a help-json -d 'Print the tree of commands and options as JSON.'
+complete -c kt -n '__fish_seen_subcommand_from help-json' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__fish_seen_subcommand_from help-json' -l help -d 'Show this text and stop.'
+complete -c kt -n '__fish_seen_subcommand_from help-json' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
 complete -c kt -n __fish_use_subcommand -a completion -d 'Print a completion script for bash, zsh or fish.'
 complete -c kt -n '__fish_seen_subcommand_from completion' -l shell -d 'The shell to print the script for.' -x
 complete -c kt -n '__fish_seen_subcommand_from completion' -l topics -d 'Print names of topics, for the scripts: from a cache or within 200 ms.'

@@ -7,7 +7,7 @@ _kt() {
         [[ ${words[i]} == --bootstrap-server ]] && server="${words[i+1]}"
     done
     if ((CURRENT == 2)); then
-        words_of=(topics console-producer console-consumer consumer-groups groups transactions get-offsets delete-records reassign-partitions log-dirs leader-election cluster broker-api-versions metadata-quorum features dump-log configs acls storage sandbox server-start server-stop completion dump-log-segments)
+        words_of=(topics console-producer console-consumer consumer-groups groups transactions get-offsets delete-records reassign-partitions log-dirs leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test configs acls storage sandbox server-start server-stop help-json completion dump-log-segments)
     elif [[ ${words[CURRENT-1]} == --topic ]]; then
         words_of=(${(f)"$(kt completion --topics ${server:+--bootstrap-server $server} 2>/dev/null)"})
     elif [[ ${words[CURRENT-1]} == --group ]]; then
@@ -25,7 +25,7 @@ _kt() {
             transactions) words_of=(list describe describe-producers abort find-hanging forceTerminateTransaction --bootstrap-server --command-config --version --json --help) ;;
             get-offsets) words_of=(--bootstrap-server --topic --partitions --topic-partitions --time --exclude-internal-topics --command-config --json --help --version) ;;
             delete-records) words_of=(--offset-json-file --bootstrap-server --command-config --json --help --version) ;;
-            reassign-partitions) words_of=(--generate --execute --verify --cancel --list --bootstrap-server --bootstrap-controller --command-config --reassignment-json-file --topics-to-move-json-file --broker-list --disable-rack-aware --throttle --replica-alter-log-dirs-throttle --additional --disallow-replication-factor-change --preserve-throttles --timeout --json --help --version) ;;
+            reassign-partitions) words_of=(plan --generate --execute --verify --cancel --list --bootstrap-server --bootstrap-controller --command-config --reassignment-json-file --topics-to-move-json-file --broker-list --disable-rack-aware --throttle --replica-alter-log-dirs-throttle --additional --disallow-replication-factor-change --preserve-throttles --timeout --json --help --version) ;;
             log-dirs) words_of=(--describe --bootstrap-server --topic-list --broker-list --command-config --json --help --version) ;;
             leader-election) words_of=(--bootstrap-server --election-type --topic --partition --all-topic-partitions --path-to-json-file --command-config --json --help --version) ;;
             cluster) words_of=(cluster-id unregister list-endpoints --json --help) ;;
@@ -33,12 +33,14 @@ _kt() {
             metadata-quorum) words_of=(describe add-controller remove-controller --bootstrap-server --bootstrap-controller --command-config --json --help) ;;
             features) words_of=(describe upgrade downgrade disable version-mapping feature-dependencies --bootstrap-server --bootstrap-controller --command-config --json --help) ;;
             dump-log) words_of=(--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version) ;;
+            producer-perf-test) words_of=(--bootstrap-server --topic --num-records --payload-delimiter --throughput --command-property --command-config --print-metrics --transactional-id --transaction-duration-ms --warmup-records --reporting-interval --record-size --payload-file --payload-monotonic --json --help) ;;
             configs) words_of=(--describe --alter --bootstrap-server --bootstrap-controller --entity-type --entity-name --entity-default --topic --client --client-defaults --user --user-defaults --broker --broker-defaults --broker-logger --ip --ip-defaults --client-metrics --group --all --add-config --add-config-file --delete-config --command-config --json --help --version) ;;
             acls) words_of=(--list --add --remove --from-file --bootstrap-server --bootstrap-controller --topic --group --cluster --transactional-id --delegation-token --user-principal --resource-pattern-type --operation --allow-principal --deny-principal --allow-host --deny-host --producer --idempotent --consumer --principal --force --undo-file --command-config --json --help --version) ;;
             storage) words_of=(info format version-mapping feature-dependencies random-uuid --json --help) ;;
             sandbox) words_of=(start status stop --json --help) ;;
             server-start) words_of=(--override --durability --insecure --json --help --version) ;;
             server-stop) words_of=(--node-id --json --help --version) ;;
+            help-json) words_of=(--json --help --version) ;;
             completion) words_of=(--shell --topics --groups --bootstrap-server --json --help --version) ;;
             dump-log-segments) words_of=(--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version) ;;
         esac

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from kafkatools.core.topic_partition import TopicPartition as TopicPartition
 
 __version__ = "0.1.0"
+KAFKA_VERSION = "4.3.1"
+"""The version of Apache Kafka whose tools these are."""
 """The one place of the version: pyproject.toml, `kt --version` and what clients tell brokers take it from here."""
 
 _EXPORTS = {

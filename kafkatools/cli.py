@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from kafkatools import __version__
+from kafkatools import KAFKA_VERSION, __version__
 from kafkatools.commands import ALIASES, COMMANDS, load
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options.parser import Args, parse
@@ -21,10 +21,6 @@ from kafkatools.options.table import Command
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-
-KAFKA_VERSION = "4.3.1"
-"""The version of Apache Kafka whose tools these are: what `kt topics --version` prints."""
-
 
 _HINTS = {
     "CONNECTION_FAILED": "Is the address right, and does a broker listen there? "

@@ -25,12 +25,14 @@ COMMANDS = {
     "metadata-quorum": "metadata_quorum",
     "features": "features",
     "dump-log": "dump_log",
+    "producer-perf-test": "producer_perf_test",
     "configs": "configs",
     "acls": "acls",
     "storage": "storage",
     "sandbox": "sandbox",
     "server-start": "server_start",
     "server-stop": "server_stop",
+    "help-json": "help_json",
     "completion": "completion",
 }
 """Name of a command -> its module in this package, in the order of `kt --help`."""

@@ -1,0 +1,87 @@
+"""kt help-json: the tree of all commands and options as one JSON object, for programs that build on kt.
+
+What it prints is made from the option tables, as the help and the completions are. Described in docs/json/help-json.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import Args, Command, Option
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Prints the tree, or the part of one command."""
+    from kafkatools.commands import ALIASES, COMMANDS, load
+    from kafkatools.output import json_line
+
+    name = args.operand
+    if name is not None:
+        if name not in COMMANDS and name not in ALIASES:
+            raise UsageError(f"kt has no command '{name}'")
+        command = load(name)
+        console.print(json_line(described(command, _aliases_of(command.name))))
+        return ExitStatus.OK
+    from kafkatools import KAFKA_VERSION, __version__
+
+    commands = [described(load(name), _aliases_of(name)) for name in COMMANDS]
+    tree = {"name": "kt", "version": __version__, "kafka_version": KAFKA_VERSION, "commands": commands}
+    console.print(json_line(tree))
+    return ExitStatus.OK
+
+
+def _aliases_of(name: str) -> list[str]:
+    from kafkatools.commands import ALIASES
+
+    return [alias for alias, stands_for in ALIASES.items() if stands_for == name]
+
+
+def described(command: Command, aliases: list[str]) -> dict[str, Any]:
+    """One command with its options, in the order of its help, and its subcommands."""
+    from kafkatools.options.table import all_options
+
+    return {
+        "name": command.name,
+        "aliases": aliases,
+        "summary": command.summary,
+        "style": command.style,
+        "operand": command.operand or None,
+        "options": [_option(option) for option in all_options(command)],
+        "subcommands": [described(one, []) for one in command.subcommands],
+        "examples": list(command.examples),
+    }
+
+
+def _option(option: Option) -> dict[str, Any]:
+    takes_value = "no" if not option.value else "optional" if option.optional_value else "required"
+    return {
+        "name": option.name,
+        "aliases": list(option.aliases),
+        "about": option.about,
+        "value": option.value or None,
+        "takes_value": takes_value,
+        "type": _TYPES.get(getattr(option.type, "__name__", ""), "string") if option.value else None,
+        "default": option.default if isinstance(option.default, str | int | float | bool) else None,
+        "choices": list(option.choices),
+        "required": option.required,
+        "repeatable": option.repeatable,
+        "replacement": option.replacement or None,
+        "ours": option.ours,
+    }
+
+
+_TYPES = {"java_int": "int", "java_long": "long", "_java_short": "short", "int": "int", "java_double": "double"}
+"""Names of types by that of what reads them; every other value is text, of a form that the command checks."""
+
+COMMAND = Command(
+    name="help-json",
+    summary="Print the tree of commands and options as JSON.",
+    run=run,
+    operand="COMMAND",
+    needs_arguments=False,
+    examples=("kt help-json", "kt help-json topics"),
+)
