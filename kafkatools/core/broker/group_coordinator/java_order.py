@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from kafkatools.core.broker.group_coordinator.offsets_topic import java_hash
+from kafkatools.core.broker.internal_topic import java_hash
 
 Key = TypeVar("Key")
 LOAD_FACTOR = 0.75

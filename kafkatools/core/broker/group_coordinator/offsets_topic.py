@@ -8,18 +8,16 @@ commit marker is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from kafkatools.core.broker.controller.metadata_image import TopicState
 from kafkatools.core.broker.controller.topics import NewTopic
 from kafkatools.core.broker.delayed_produce import ProduceStatus
+from kafkatools.core.broker.internal_topic import InternalTopic, Record, batches_of, partition_for
 from kafkatools.core.broker.partition import Partition
-from kafkatools.core.errors import CoordinatorNotAvailable, KafkaError, KafkaStorageError
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.log.producer_append import AppendOrigin
 
 TOPIC = "__consumer_offsets"
-Record = tuple[bytes, bytes | None]
-READ_BYTES = 1 << 20
 RECORD_OVERHEAD_BYTES = 64
 UNFRAMED_BYTES = 128
 
@@ -53,55 +51,23 @@ class Store(Protocol):
         """A write failed that no client waits for."""
 
 
-@lru_cache(maxsize=4096)
-def java_hash(text: str) -> int:
-    """String.hashCode: over UTF-16 units, as a signed int of 32 bits."""
-    value = 0
-    data = text.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(data), 2):
-        value = (31 * value + (data[index] << 8 | data[index + 1])) & 0xFFFFFFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
-
-
-def partition_for(group_id: str, partition_count: int) -> int:
-    """The partition of a group (Utils.abs: the least int counts as 0)."""
-    value = java_hash(group_id)
-    return (0 if value == -(1 << 31) else abs(value)) % partition_count
-
-
-class OffsetsTopic:
+class OffsetsTopic(InternalTopic):
     """The topic on this node."""
 
+    name = TOPIC
+
     def __init__(self, node: Any) -> None:
-        self._node = node
+        super().__init__(node)
         self._open: list[tuple[Producer, bytes, bytes]] = []
 
-    @property
-    def _topic(self) -> TopicState | None:
-        topic: TopicState | None = self._node.controller.image.topics.get(TOPIC)
-        return topic
-
-    def ensure_exists(self) -> TopicState:
-        """The topic, made now when it is not there; raises CoordinatorNotAvailable. One node can hold one replica."""
-        topic = self._topic
-        if topic is not None:
-            return topic
+    def _wanted(self) -> NewTopic:
         config = self._node.config
-        wanted = NewTopic(
-            TOPIC,
-            config.offsets_topic_num_partitions,
-            1,
-            configs={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(config.offsets_topic_segment_bytes),
-            },
-        )
-        result: TopicState | KafkaError = self._node.controller.create_topics([wanted])[TOPIC]
-        if isinstance(result, KafkaError):
-            self._node.note_failure(result)
-            raise CoordinatorNotAvailable(str(result))
-        return result
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        }
+        return NewTopic(TOPIC, config.offsets_topic_num_partitions, 1, configs=configs)
 
     def append(self, group_id: str, records: Sequence[Record]) -> ProduceStatus | None:
         """Write the records of a group as one batch; raises a KafkaError when they are not written."""
@@ -118,13 +84,11 @@ class OffsetsTopic:
         return partition_for(group_id, len(self.ensure_exists().partitions))
 
     def _append(self, group_id: str, records: Sequence[Record], producer: Producer) -> ProduceStatus | None:
-        from kafkatools.core.log.producer_append import AppendOrigin
         from kafkatools.core.records.builder import BatchBuilder
 
         if not records:
             return None
-        topic = self.ensure_exists()
-        partition = self._node.replicas.get(TOPIC, partition_for(group_id, len(topic.partitions)))
+        partition = self._node.replicas.get(TOPIC, self.partition_of(group_id))
         now_ms = self._node.clock.wall_ms()
         size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records) + UNFRAMED_BYTES
         builder = BatchBuilder(
@@ -137,16 +101,7 @@ class OffsetsTopic:
         )
         for key, value in records:
             builder.append(now_ms, key, value)
-        try:
-            batch = memoryview(bytearray(builder.close()))
-            info = partition.append(batch, now_ms, origin=AppendOrigin.COORDINATOR)
-        except OSError as error:
-            self._node.note_failure(error)
-            raise KafkaStorageError(str(error)) from error
-        self._node.replicas.note_append(partition)
-        return (
-            None if partition.is_replicated_to(info.last_offset + 1) else ProduceStatus(partition, info.last_offset + 1)
-        )
+        return self._append_batch(partition, builder, now_ms, AppendOrigin.COORDINATOR)[1]
 
     def note_failure(self, error: Exception) -> None:
         """Report what nobody waits for."""
@@ -155,12 +110,10 @@ class OffsetsTopic:
     def read_back(self) -> Iterator[tuple[Any, Any]]:
         """Key and value entities of everything that holds now; records of a kind not known here are passed over. What
         transactions have open is kept for `read_open`."""
-        partitions: dict[int, Partition] = self._node.replicas.partitions.get(TOPIC, {})
-        for _, partition in sorted(partitions.items()):
-            if partition.log.log_end_offset > partition.log.log_start_offset:
-                open_transactions = OpenTransactions()
-                yield from decoded(last_values(partition, self._node.note_failure, open_transactions))
-                self._open.extend(open_transactions.records())
+        for partition in self.partitions():
+            open_transactions = OpenTransactions()
+            yield from decoded(last_values(partition, self._node.note_failure, open_transactions))
+            self._open.extend(open_transactions.records())
 
     def read_open(self) -> Iterator[tuple[Producer, Any, Any]]:
         """After `read_back`: the records of transactions that have no marker yet."""
@@ -214,27 +167,14 @@ def last_values(
 ) -> dict[bytes, bytes]:
     """The last value of each key, without those that were deleted. `open_transactions` is filled with what has no
     marker yet."""
-    from kafkatools.core.records.batch import RecordBatch, read_batches
-
-    log = partition.log
     values: dict[bytes, bytes | None] = {}
     if open_transactions is None:
         open_transactions = OpenTransactions()
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        data = log.read(offset, READ_BYTES).read()
-        before = offset
-        for batch in read_batches(data):
-            assert isinstance(batch, RecordBatch)
-            if batch.next_offset <= offset:
-                continue
-            offset = batch.next_offset
-            try:
-                _take(batch, values, open_transactions)
-            except KafkaError as error:
-                note_failure(error)
-        if offset == before:
-            break
+    for batch in batches_of(partition):
+        try:
+            _take(batch, values, open_transactions)
+        except KafkaError as error:
+            note_failure(error)
     return {key: value for key, value in values.items() if value is not None}
 
 

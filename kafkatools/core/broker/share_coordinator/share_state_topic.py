@@ -7,53 +7,35 @@ compacted: reading back takes every record in order, and what lies before the ol
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kafkatools.core.broker.controller.metadata_image import TopicState
 from kafkatools.core.broker.controller.topics import NewTopic
 from kafkatools.core.broker.delayed_produce import ProduceStatus
-from kafkatools.core.broker.group_coordinator.offsets_topic import partition_for
+from kafkatools.core.broker.internal_topic import InternalTopic, batches_of, partition_for
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.share_coordinator.share_state import Record, ShareKey
-from kafkatools.core.errors import CoordinatorNotAvailable, KafkaError, KafkaStorageError
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.log.producer_append import AppendOrigin
 from kafkatools.core.protocol.uuids import uuid_text
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 TOPIC = "__share_group_state"
-READ_BYTES = 1 << 20
 RECORD_OVERHEAD_BYTES = 128
 
 
-class ShareStateTopic:
+class ShareStateTopic(InternalTopic):
     """The topic."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    name = TOPIC
 
-    def ensure_exists(self) -> TopicState:
-        """The topic, made now when it is not there; raises CoordinatorNotAvailable. One node can hold one replica."""
-        topic = self._node.controller.image.topics.get(TOPIC)
-        if topic is not None:
-            return topic
+    def _wanted(self) -> NewTopic:
         config = self._node.config
-        wanted = NewTopic(
-            TOPIC,
-            config.share_coordinator_state_topic_num_partitions,
-            1,
-            configs={
-                "cleanup.policy": "delete",
-                "compression.type": "producer",
-                "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
-                "retention.ms": "-1",
-            },
-        )
-        result: TopicState | KafkaError = self._node.controller.create_topics([wanted])[TOPIC]
-        if isinstance(result, KafkaError):
-            self._node.note_failure(result)
-            raise CoordinatorNotAvailable(str(result))
-        return result
+        configs = {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+            "retention.ms": "-1",
+        }
+        return NewTopic(TOPIC, config.share_coordinator_state_topic_num_partitions, 1, configs=configs)
 
     def index_of(self, key: ShareKey) -> int:
         """The number of the partition that holds a share partition."""
@@ -62,7 +44,6 @@ class ShareStateTopic:
 
     def append(self, key: ShareKey, record: Record) -> tuple[int, ProduceStatus | None]:
         """Write one record; gives its offset and what to wait for (None: nothing). Raises a KafkaError."""
-        from kafkatools.core.log.producer_append import AppendOrigin
         from kafkatools.core.records.builder import BatchBuilder
 
         node = self._node
@@ -73,43 +54,24 @@ class ShareStateTopic:
             node.config.share_coordinator_state_topic_compression_codec,
         )
         builder.append(now_ms, *record)
-        try:
-            batch = memoryview(bytearray(builder.close()))
-            info = partition.append(batch, now_ms, origin=AppendOrigin.COORDINATOR)
-        except OSError as error:
-            node.note_failure(error)
-            raise KafkaStorageError(str(error)) from error
-        node.replicas.note_append(partition)
-        end = info.last_offset + 1
-        return info.last_offset, None if partition.is_replicated_to(end) else ProduceStatus(partition, end)
+        return self._append_batch(partition, builder, now_ms, AppendOrigin.COORDINATOR)
 
     def read_back(self) -> Iterator[tuple[int, Any, Any]]:
         """Offset, key and value entities of every record in order; what cannot be read is reported and passed over."""
-        for _, partition in sorted(self._node.replicas.partitions.get(TOPIC, {}).items()):
+        for partition in self.partitions():
             yield from self._records(partition)
 
     def _records(self, partition: Partition) -> Iterator[tuple[int, Any, Any]]:
         from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
         from kafkatools.core.protocol.schemas.share_group_state import decode_record
-        from kafkatools.core.records.batch import RecordBatch, read_batches
 
-        log = partition.log
-        offset = log.log_start_offset
-        while offset < log.log_end_offset:
-            before = offset
-            for batch in read_batches(log.read(offset, READ_BYTES).read()):
-                assert isinstance(batch, RecordBatch)
-                if batch.next_offset <= offset:
-                    continue
-                offset = batch.next_offset
-                try:
-                    columns = batch.columns()
-                    for i in range(columns.count):
-                        yield columns.offsets[i], *decode_record(columns.key(i) or b"", columns.value(i))
-                except (KafkaError, RecordFormatError, UnknownRecordType) as error:
-                    self._node.note_failure(error)
-            if offset == before:
-                break
+        for batch in batches_of(partition):
+            try:
+                columns = batch.columns()
+                for i in range(columns.count):
+                    yield columns.offsets[i], *decode_record(columns.key(i) or b"", columns.value(i))
+            except (KafkaError, RecordFormatError, UnknownRecordType) as error:
+                self._node.note_failure(error)
 
     def prune(self, index: int, before_offset: int) -> None:
         """Delete what lies before an offset."""

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from kafkatools.core.broker.group_coordinator.coordinator import GroupCoordinator
-from kafkatools.core.broker.group_coordinator.offsets_topic import Record, decoded
+from kafkatools.core.broker.group_coordinator.offsets_topic import decoded
 from kafkatools.core.broker.group_coordinator.rebalance import GroupSettings
 from kafkatools.core.broker.group_coordinator.requests import Client, JoinRequest, SyncRequest
+from kafkatools.core.broker.internal_topic import Record
 from kafkatools.core.broker.timer import Timer
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.errors import KafkaError

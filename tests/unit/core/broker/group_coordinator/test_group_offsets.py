@@ -13,9 +13,10 @@ from support import recorded_segments
 from kafkatools.core.broker.group_coordinator import offset_records
 from kafkatools.core.broker.group_coordinator.coordinator import group_of
 from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset
-from kafkatools.core.broker.group_coordinator.offsets_topic import decoded, java_hash, last_values, partition_for
+from kafkatools.core.broker.group_coordinator.offsets_topic import decoded, last_values
 from kafkatools.core.broker.group_coordinator.rebalance import assignments_of
 from kafkatools.core.broker.group_coordinator.requests import MemberIdentity
+from kafkatools.core.broker.internal_topic import java_hash, partition_for
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.errors import (
     FencedInstanceId,
