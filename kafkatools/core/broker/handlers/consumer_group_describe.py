@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.controller.acls import DESCRIBE, GROUP, TOPIC
+from kafkatools.core.broker.controller.acls import DESCRIBE, GROUP
 from kafkatools.core.broker.group_coordinator.consumer_group import NOTHING, ConsumerGroup
 from kafkatools.core.broker.group_coordinator.consumer_member import ConsumerMember
-from kafkatools.core.broker.group_coordinator.java_order import topic_order
 from kafkatools.core.broker.handlers.consumer_group_heartbeat import ensure_enabled
-from kafkatools.core.broker.handlers.describe_groups import operations_of
+from kafkatools.core.broker.handlers.described_groups import (
+    Description,
+    describe_each,
+    ensure_may_see,
+    refusal,
+    topics_of,
+)
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import (
-    GroupAuthorizationFailed,
     GroupIdNotFound,
     InvalidGroupId,
     KafkaError,
@@ -30,41 +32,29 @@ CLASSIC_MEMBER, CONSUMER_MEMBER, UNKNOWN_MEMBER_TYPE = 0, 1, -1
 
 def handle(node: Node, request: Request) -> Response:
     """One answer for each group."""
-    entity = request.decode()
-    is_asked = entity.include_authorized_operations
-    groups = [
-        {**_answer(node, request, group_id), "authorized_operations": operations_of(node, request, group_id, is_asked)}
-        for group_id in entity.group_ids
-    ]
-    return request.respond({"groups": groups})
+    return describe_each(node, request, _answer)
 
 
-def _answer(node: Node, request: Request, group_id: str) -> dict[str, Any]:
+def _answer(node: Node, request: Request, group_id: str) -> Description:
     try:
         ensure_enabled(node)
+        node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
+        return _describe(node, request, group_id)
+    except (GroupIdNotFound, TopicAuthorizationFailed) as error:
+        return refusal(group_id, error.code, str(error))
     except KafkaError as error:
-        return _refusal(group_id, error.code, None)
-    if not node.authorize(request, DESCRIBE, GROUP, group_id):
-        return _refusal(group_id, GroupAuthorizationFailed.code, None)
-    described = _describe(node, group_id)
-    group = node.groups.groups.get(group_id)
-    if isinstance(group, ConsumerGroup) and node.authorizer is not None:
-        names = group.topics_of(group.members.values())
-        if not all(node.authorize(request, DESCRIBE, TOPIC, name) for name in names):
-            what = "The group has described topic(s) that the client is not authorized to describe."
-            return _refusal(group_id, TopicAuthorizationFailed.code, what)
-    return described
+        return refusal(group_id, error.code)
 
 
-def _describe(node: Node, group_id: str) -> dict[str, Any]:
+def _describe(node: Node, request: Request, group_id: str) -> Description:
     group = node.groups.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
         if not group_id:
-            return _refusal(group_id, InvalidGroupId.code, None)
-        what = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
-        return _refusal(group_id, GroupIdNotFound.code, what)
+            raise InvalidGroupId()
+        raise GroupIdNotFound(f"Group {group_id} {'not found' if group is None else 'is not a consumer group'}.")
+    ensure_may_see(node, request, group.topics_of(group.members.values()))
     return {
-        **_refusal(group_id, 0, None),
+        **refusal(group_id, 0),
         "group_state": group.state_name,
         "group_epoch": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,
@@ -73,20 +63,8 @@ def _describe(node: Node, group_id: str) -> dict[str, Any]:
     }
 
 
-def _refusal(group_id: str, error_code: int, message: str | None) -> dict[str, Any]:
-    return {
-        "error_code": error_code,
-        "error_message": message,
-        "group_id": group_id,
-        "group_state": "",
-        "group_epoch": 0,
-        "assignment_epoch": 0,
-        "assignor_name": "",
-        "members": [],
-    }
-
-
 def _member(node: Node, group: ConsumerGroup, member: ConsumerMember) -> dict[str, Any]:
+    topics = node.groups.consumer.topics
     has = {topic_id: set(partitions) for topic_id, partitions in member.assigned.items()}
     for topic_id, partitions in member.pending_revocation.items():
         has.setdefault(topic_id, set()).update(partitions)
@@ -99,18 +77,7 @@ def _member(node: Node, group: ConsumerGroup, member: ConsumerMember) -> dict[st
         "client_host": member.client_host,
         "subscribed_topic_names": sorted(member.subscribed_topic_names),
         "subscribed_topic_regex": member.subscribed_topic_regex,
-        "assignment": {"topic_partitions": _topics(node, has)},
-        "target_assignment": {"topic_partitions": _topics(node, group.target.get(member.member_id, NOTHING))},
+        "assignment": topics_of(topics, has),
+        "target_assignment": topics_of(topics, group.target.get(member.member_id, NOTHING)),
         "member_type": CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,
     }
-
-
-def _topics(node: Node, assignment: Mapping[uuid.UUID, Collection[int]]) -> list[dict[str, Any]]:
-    """By id and name; topics that are gone are left out."""
-    topics = node.groups.consumer.topics
-    found = [(topic_id, topics.by_id(topic_id)) for topic_id in topic_order(assignment)]
-    return [
-        {"topic_id": topic_id, "topic_name": topic.name, "partitions": sorted(assignment[topic_id])}
-        for topic_id, topic in found
-        if topic is not None
-    ]
