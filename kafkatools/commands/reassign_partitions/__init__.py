@@ -53,6 +53,7 @@ _PERMITTED = {
     "cancel": ("preserve-throttles", "timeout"),
     "list": (),
 }
+_THROUGH_CONTROLLERS = ("list", "cancel")
 _MODULES = {"list": "listing"}
 
 
@@ -63,6 +64,8 @@ class _ForAction(NamedTuple):
         """Kafka's message of validateAndParseArgs."""
         action = next(name for name in _ACTIONS if name in given)
         allowed = {action, *_ACTIONS[action], *_PERMITTED[action], *_COMMON}
+        if "bootstrap-controller" in given and action not in _THROUGH_CONTROLLERS:
+            return f"--bootstrap-controller serves --list and --cancel; --{action} asks brokers: use --bootstrap-server"
         wrong = next((option.long for option in OPTIONS if option.long in given and option.long not in allowed), None)
         return None if wrong is None else f'Option "[{wrong}]" can\'t be used with action "[{action}]"'
 

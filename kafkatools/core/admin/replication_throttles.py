@@ -120,8 +120,8 @@ def clear_topic_throttles(admin: AdminClient, topics: Collection[str]) -> dict[s
 
 
 def _alter_brokers(admin: AdminClient, changes: Mapping[int, list[ConfigChange]]) -> dict[int, KafkaError | None]:
-    """A broker takes changes of its own configuration only: one that is not there cannot be told."""
-    live = set(admin.brokers())
+    """A broker takes changes of its own configuration only: one that is not there can be told by controllers only."""
+    live = set(changes) if admin.through_controllers else set(admin.brokers())
     outcome = incremental_alter_configs(
         admin, {(BROKER, str(broker)): wanted for broker, wanted in changes.items() if broker in live}
     )

@@ -1,0 +1,90 @@
+"""--cancel: stops the moves of a plan that are under way (cancelAssignment of ReassignPartitionsCommand).
+
+A partition goes back to the replicas it had. Throttles are taken away; while something else is being moved the rates of
+the brokers stay, since they are its throttle too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.reassign_partitions.json_form import Plan, names, read_plan
+from kafkatools.commands.reassign_partitions.log_dir_moves import begin_moves, move_states
+from kafkatools.commands.reassign_partitions.session import Session, plural, session
+from kafkatools.commands.reassign_partitions.throttles import clear_all, clear_topics
+from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.options import Args
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.reassignments import TopicPartition
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Stops the moves of the plan in the file."""
+    plan = read_plan(args.reassignment_json_file)
+    with session(console, args) as opened:
+        if plan.log_dirs and opened.admin.through_controllers:
+            raise CommandError("Moves between log directories are the brokers' own: use --bootstrap-server")
+        from kafkatools.core.admin.reassignments import active_reassignments
+
+        found = active_reassignments(opened.admin, plan.replicas) if plan.partitions else {}
+        status = _cancel_partitions(opened, sorted(found))
+        if status == ExitStatus.OK:
+            status = _cancel_log_dirs(opened, plan)
+        if args.preserve_throttles:
+            return status
+        involved = [broker for moving in found.values() for broker in moving.replicas]
+        return max(status, _clear(opened, plan, {*involved, *(broker for _, to in plan.partitions for broker in to)}))
+
+
+def _cancel_partitions(opened: Session, active: list[TopicPartition]) -> ExitStatus:
+    from kafkatools.core.admin.reassignments import alter_reassignments
+    from kafkatools.core.errors import NoReassignmentInProgress
+
+    outcome = alter_reassignments(opened.admin, dict.fromkeys(active)) if active else {}
+    ended = [part for part in active if isinstance(outcome[part], NoReassignmentInProgress)]
+    failed = {part: outcome[part] for part in active if outcome[part] is not None and part not in ended}
+    cancelled = [part for part in active if outcome[part] is None]
+    for part in cancelled:
+        opened.print_json({"topic": part[0], "partition": part[1], "outcome": "cancelled"})
+    if cancelled:
+        opened.print(f"Successfully cancelled partition reassignment{plural(len(cancelled))} for: {names(cancelled)}")
+    elif not failed:
+        opened.print("None of the specified partition reassignments are active.")
+    if ended:
+        opened.note(f"Ended before it could be cancelled: {names(ended)}")
+    if failed and not opened.args.json:
+        opened.complain(f"Error cancelling partition reassignment{plural(len(failed))} for:")
+    for part, error in failed.items():
+        opened.complain(f"{names([part])}: {error}", topic=part[0], partition=part[1])
+    return ExitStatus.FAILED if failed else ExitStatus.OK
+
+
+def _cancel_log_dirs(opened: Session, plan: Plan) -> ExitStatus:
+    """A move between directories ends when the replica is told to lie where it lies."""
+    states = move_states(opened.admin, plan.log_dirs)
+    under_way = {
+        replica: state.current
+        for replica, state in states.items()
+        if state.future is not None and state.current is not None
+    }
+    if under_way:
+        return begin_moves(opened, under_way, opened.args.timeout)
+    opened.print("None of the specified partition moves are active.")
+    return ExitStatus.OK
+
+
+def _clear(opened: Session, plan: Plan, brokers: set[int]) -> ExitStatus:
+    """Takes throttles away, but for those of what else is being moved."""
+    from kafkatools.core.admin.reassignments import active_reassignments
+
+    others = active_reassignments(opened.admin)
+    if not others:
+        return clear_all(opened, plan.topics, brokers)
+    moving = {topic for topic, _ in others}
+    opened.note(
+        f"{len(others)} other partition{plural(len(others))} still being moved (see --list), so the throttles of the "
+        "brokers stay as they are; --verify takes them away at the end."
+    )
+    return clear_topics(opened, [topic for topic in plan.topics if topic not in moving])

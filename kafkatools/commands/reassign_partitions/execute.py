@@ -1,0 +1,155 @@
+"""--execute: begins the moves of a plan (executeAssignment of ReassignPartitionsCommand).
+
+Order: the file, then what the cluster says of the plan (brokers, partitions, directories), then the present replicas on
+stdout for a rollback; only then is anything changed: throttles first, then the moves. When no move could begin and
+nothing else is being moved, the throttles are taken away again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.reassign_partitions.json_form import (
+    Plan,
+    check_executable,
+    names,
+    plan_fields,
+    plan_text,
+    read_plan,
+)
+from kafkatools.commands.reassign_partitions.log_dir_moves import begin_moves
+from kafkatools.commands.reassign_partitions.session import (
+    Session,
+    ids,
+    plural,
+    present_log_dirs,
+    replicas_of,
+    session,
+)
+from kafkatools.commands.reassign_partitions.throttles import RUN_VERIFY, set_log_dir_throttle, set_throttle, take_back
+from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.options import Args
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.reassignments import PartitionReassignment, TopicPartition
+
+    Active = Mapping[TopicPartition, PartitionReassignment]
+
+_EXISTING = (
+    "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create a "
+    "new partition assignment in addition to the existing one. The --additional flag can also be used to change the "
+    "throttle by resubmitting the current reassignment."
+)
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Begins the moves of the plan in the file."""
+    plan = read_plan(args.reassignment_json_file)
+    check_executable(plan)
+    with session(console, args) as opened:
+        from kafkatools.core.admin.reassignments import active_reassignments
+
+        active = active_reassignments(opened.admin)
+        if active and not args.additional:
+            return opened.complain(_EXISTING)
+        current = _check(opened, plan)
+        _show_current(opened, current)
+        return _begin(opened, plan, active, current)
+
+
+def _check(opened: Session, plan: Plan) -> dict[TopicPartition, tuple[int, ...]]:
+    """The present replicas of the plan's partitions. Raises what makes the plan impossible."""
+    from kafkatools.core.admin.cluster import describe_cluster
+    from kafkatools.core.admin.reassignments import partitions_of
+    from kafkatools.core.errors import UnknownTopicOrPartition
+
+    wanted = plan.replicas
+    nodes = {node.id for node in describe_cluster(opened.admin).nodes}
+    unknown = sorted({broker for replicas in wanted.values() for broker in replicas} - nodes)
+    if unknown:
+        raise CommandError(
+            f"Unknown broker id{plural(len(unknown))} {ids(unknown)}", hint=f"The brokers are {ids(sorted(nodes))}."
+        )
+    found = partitions_of(opened.admin, plan.topics)
+    missing = [part for part in wanted if part not in found]
+    if missing:
+        raise UnknownTopicOrPartition(f"Unable to find partition: {', '.join(names([part]) for part in missing)}")
+    if plan.log_dirs:
+        _check_log_dirs(opened, plan)
+    return {part: tuple(found[part].replicas) for part in wanted}
+
+
+def _check_log_dirs(opened: Session, plan: Plan) -> None:
+    """Whether the brokers have the directories that the plan names, as far as they tell."""
+    from kafkatools.core.admin.log_dirs import describe_log_dirs
+    from kafkatools.core.errors import KafkaError
+
+    told = describe_log_dirs(opened.admin, sorted({replica.broker for replica in plan.log_dirs}))
+    for replica, path in plan.log_dirs.items():
+        there = told[replica.broker]
+        if isinstance(there, KafkaError) or any(log_dir.path == path for log_dir in there):
+            continue
+        raise CommandError(
+            f"Failed to alter dir for {replica}",
+            hint=f"Broker {replica.broker} has no log directory {path}, it has "
+            f"{', '.join(log_dir.path for log_dir in there)}. Nothing was changed.",
+        )
+
+
+def _show_current(opened: Session, current: Mapping[TopicPartition, Sequence[int]]) -> None:
+    """The rollback plan; it is out before anything is changed."""
+    log_dirs = present_log_dirs(opened.admin, replicas_of(current))
+    opened.print(f"Current partition replica assignment\n\n{plan_text(current, log_dirs)}\n")
+    opened.print("Save this to use as the --reassignment-json-file option during rollback")
+    opened.print_json({"current": plan_fields(current, log_dirs)})
+    opened.console.flush()
+
+
+def _begin(opened: Session, plan: Plan, active: Active, current: Mapping[TopicPartition, Sequence[int]]) -> ExitStatus:
+    from kafkatools.core.admin.replication_throttles import brokers_of, partition_moves
+
+    args, wanted = opened.args, plan.replicas
+    moves = partition_moves(active, wanted, current)
+    holders = {replica.broker for replica in plan.log_dirs}
+    is_throttled = args.throttle >= 0 or args.replica_alter_log_dirs_throttle >= 0
+    started: list[TopicPartition] = []
+    is_set = True
+    if is_throttled:
+        opened.print(RUN_VERIFY)
+        is_set = args.throttle < 0 or set_throttle(opened, moves, args.throttle)
+        if is_set and args.replica_alter_log_dirs_throttle >= 0:
+            is_set = set_log_dir_throttle(opened, holders, args.replica_alter_log_dirs_throttle)
+    if is_set:
+        started = _start(opened, wanted)
+    if is_throttled and not started and not active:
+        take_back(opened, list(dict.fromkeys(topic for topic, _ in moves)), {*brokers_of(moves), *holders})
+    if not started:
+        return ExitStatus.FAILED
+    status = ExitStatus.OK if len(started) == len(wanted) else ExitStatus.FAILED
+    log_dirs = {replica: path for replica, path in plan.log_dirs.items() if replica[:2] in started}
+    return max(status, begin_moves(opened, log_dirs, args.timeout)) if log_dirs else status
+
+
+def _start(opened: Session, wanted: Mapping[TopicPartition, tuple[int, ...]]) -> list[TopicPartition]:
+    """Begins the moves between brokers; the partitions for which that was accepted."""
+    from kafkatools.core.admin.reassignments import alter_reassignments
+
+    outcome = alter_reassignments(
+        opened.admin,
+        wanted,
+        allow_replication_factor_change=not opened.args.disallow_replication_factor_change,
+    )
+    failed = {part: error for part, error in sorted(outcome.items()) if error is not None}
+    started = sorted(part for part in outcome if part not in failed)
+    for part in started:
+        row = {"topic": part[0], "partition": part[1], "replicas": list(wanted[part])}
+        opened.print_json(row | {"outcome": "started"})
+    if started:
+        opened.print(f"Successfully started partition reassignment{plural(len(started))} for {names(started)}")
+    if failed and not opened.args.json:
+        opened.complain("Error reassigning partition(s):")
+    for part, error in failed.items():
+        opened.complain(f"{names([part])}: {error}", error.name, topic=part[0], partition=part[1])
+    return started

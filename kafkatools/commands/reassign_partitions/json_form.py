@@ -1,0 +1,166 @@
+"""The JSON of plans: topics to move, and replicas of partitions with their directories (parseTopicsData,
+parsePartitionReassignmentData, formatAsReassignmentJson of ReassignPartitionsCommand; version 1, the only one).
+
+What is wrong in a file is told in Kafka's words, with the file and the place in it behind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from kafkatools.exit_status import CommandError
+from kafkatools.options.json_files import json_array, json_field, json_int, json_object, json_string, read_json
+from kafkatools.options.patterns import java_map_order, partition_hash
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.reassignments import Replica
+
+TopicPartition = tuple[str, int]
+T = TypeVar("T")
+
+ANY_LOG_DIR = "any"
+_VERSION = 1
+_NOT_JSON = "The input string is not a valid JSON"
+
+
+class Plan(NamedTuple):
+    """A plan as it stands in a file: partitions in its order, with what occurs twice; directories that are named."""
+
+    partitions: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
+    log_dirs: Mapping[Replica, str]
+
+    @property
+    def replicas(self) -> dict[TopicPartition, tuple[int, ...]]:
+        """The replicas that each partition shall have."""
+        return dict(self.partitions)
+
+    @property
+    def topics(self) -> list[str]:
+        """The names of its topics."""
+        return list(dict.fromkeys(topic for (topic, _), _ in self.partitions))
+
+
+def read_topics(path: str) -> list[str]:
+    """The topics of a file for --generate: {"version": 1, "topics": [{"topic": "orders"}]}."""
+    items = _items(path, "topics")
+    topics = [_at(path, "topics", number, _topic, item) for number, item in enumerate(items, 1)]
+    twice = _repeated(topics)
+    if twice:
+        listed = ", ".join(java_map_order(twice))
+        raise CommandError(f"List of topics to reassign contains duplicate entries: [{listed}]", hint=path)
+    return topics
+
+
+def _topic(item: Any) -> str:
+    return str(json_field(item, "topic", json_string))
+
+
+def read_plan(path: str) -> Plan:
+    """The plan in a file. Nothing is checked that Kafka checks for --execute only."""
+    from kafkatools.core.admin.reassignments import Replica
+
+    partitions: list[tuple[TopicPartition, tuple[int, ...]]] = []
+    log_dirs: dict[Replica, str] = {}
+    for number, item in enumerate(_items(path, "partitions"), 1):
+        part, replicas, dirs = _at(path, "partitions", number, _partition, item)
+        partitions.append((part, replicas))
+        log_dirs.update(
+            {
+                Replica(*part, broker): log_dir
+                for broker, log_dir in zip(replicas, dirs, strict=True)
+                if log_dir != ANY_LOG_DIR
+            }
+        )
+    return Plan(tuple(partitions), log_dirs)
+
+
+def _items(path: str, field: str) -> Sequence[Any]:
+    data = _in_file(path, json_object, read_json(path, _NOT_JSON))
+    version = _in_file(path, json_int, data.get("version", _VERSION))
+    if version != _VERSION:
+        raise CommandError(f"Not supported version field value {version}", hint=path)
+    return _in_file(path, json_array, data.get(field, []))
+
+
+def _in_file(path: str, convert: Callable[[Any], T], value: Any) -> T:
+    try:
+        return convert(value)
+    except CommandError as error:
+        raise CommandError(str(error), hint=path) from None
+
+
+def _at(path: str, field: str, number: int, convert: Callable[[Any], T], item: Any) -> T:
+    """An entry of a file's list; what is wrong with it is told with its place, counted from 1."""
+    try:
+        return convert(item)
+    except CommandError as error:
+        raise CommandError(str(error), hint=f'{path}: entry {number} of "{field}"') from None
+
+
+def _partition(item: Any) -> tuple[TopicPartition, tuple[int, ...], list[str]]:
+    part = (json_field(item, "topic", json_string), json_field(item, "partition", json_int))
+    replicas = json_field(item, "replicas", lambda value: [json_int(each) for each in json_array(value)])
+    dirs = [ANY_LOG_DIR] * len(replicas)
+    if "log_dirs" in json_object(item):
+        dirs = json_field(item, "log_dirs", lambda value: [json_string(each) for each in json_array(value)])
+    if len(dirs) != len(replicas):
+        raise CommandError(
+            f"Size of replicas list {_listed(replicas)} is different from size of log dirs list {_listed(dirs)} "
+            f"for partition {part[0]}-{part[1]}"
+        )
+    return part, tuple(replicas), dirs
+
+
+def _listed(items: Iterable[object]) -> str:
+    return f"[{', '.join(map(str, items))}]"
+
+
+def _repeated(items: Sequence[T]) -> list[T]:
+    seen: set[T] = set()
+    return list(dict.fromkeys(item for item in items if item in seen or seen.add(item)))  # type: ignore[func-returns-value]
+
+
+def check_executable(plan: Plan) -> None:
+    """What --execute asks of a plan before anything is contacted (parseExecuteAssignmentArgs). Raises CommandError."""
+    if not plan.partitions:
+        raise CommandError("Partition reassignment list cannot be empty")
+    if any(not replicas for _, replicas in plan.partitions):
+        raise CommandError("Partition replica list cannot be empty")
+    twice = java_map_order(_repeated([part for part, _ in plan.partitions]), 16, partition_hash)
+    if twice:
+        raise CommandError(f"Partition reassignment contains duplicate topic partitions: {names(twice)}")
+    doubled = [(part, _repeated(replicas)) for part, replicas in plan.partitions if _repeated(replicas)]
+    if doubled:
+        listed = ". ".join(
+            f"{topic}-{partition} contains multiple entries for {','.join(map(str, sorted(brokers)))}"
+            for (topic, partition), brokers in doubled
+        )
+        raise CommandError(f"Partition replica lists may not contain duplicate entries: {listed}")
+
+
+def names(partitions: Iterable[TopicPartition]) -> str:
+    """Partitions as Kafka lists them: `orders-0,orders-1`."""
+    return ",".join(f"{topic}-{partition}" for topic, partition in partitions)
+
+
+def plan_fields(replicas: Mapping[TopicPartition, Collection[int]], log_dirs: Mapping[Replica, str]) -> dict[str, Any]:
+    """A plan as it is written, by topic and partition; a directory that is not known is `any`."""
+    return {
+        "version": _VERSION,
+        "partitions": [
+            {
+                "topic": topic,
+                "partition": partition,
+                "replicas": list(brokers),
+                "log_dirs": [log_dirs.get((topic, partition, broker), ANY_LOG_DIR) for broker in brokers],  # type: ignore[call-overload]
+            }
+            for (topic, partition), brokers in sorted(replicas.items())
+        ],
+    }
+
+
+def plan_text(replicas: Mapping[TopicPartition, Collection[int]], log_dirs: Mapping[Replica, str]) -> str:
+    """A plan as Kafka's tool prints it: one line of JSON."""
+    return json.dumps(plan_fields(replicas, log_dirs), separators=(",", ":"), ensure_ascii=False)

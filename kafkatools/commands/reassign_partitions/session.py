@@ -1,0 +1,93 @@
+"""What the actions of `kt reassign-partitions` share: where they print, whom they ask, what is there now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options.connection import connect_admin
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.reassignments import Replica, TopicPartition
+    from kafkatools.options import Args
+
+
+class Session(NamedTuple):
+    """What an action works with."""
+
+    console: Console
+    args: Args
+    admin: AdminClient
+
+    def print(self, text: str) -> None:
+        """Text for the user; none with --json."""
+        if not self.args.json:
+            self.console.print(text)
+
+    def print_json(self, row: Mapping[str, Any]) -> None:
+        """One line of --json."""
+        if self.args.json:
+            from kafkatools.output import json_line
+
+            self.console.print(json_line(row))
+
+    def complain(self, message: str, kind: str = "FAILED", **more: Any) -> ExitStatus:
+        """A failure, on stderr; with --json as one object. The exit status that it means."""
+        if self.args.json:
+            from kafkatools.output import json_error
+
+            self.console.error(json_error(kind, message, **more))
+        else:
+            self.console.error(message)
+        return ExitStatus.FAILED
+
+    def note(self, message: str) -> None:
+        """Something the user has to know that is no failure: a line on stderr."""
+        if self.args.json:
+            from kafkatools.output import json_line
+
+            self.console.error(json_line({"note": message}))
+        else:
+            self.console.error(message)
+
+
+@contextmanager
+def session(console: Console, args: Args) -> Iterator[Session]:
+    """The session of a command line."""
+    with connect_admin(console, args) as admin:
+        yield Session(console, args, admin)
+
+
+def present_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[Replica, str]:
+    """The directories of replicas, as far as their brokers tell."""
+    from kafkatools.core.admin.reassignments import ReplicaLogDir, replica_log_dirs
+
+    found = replica_log_dirs(admin, replicas)
+    return {
+        replica: where.current
+        for replica, where in found.items()
+        if isinstance(where, ReplicaLogDir) and where.current is not None
+    }
+
+
+def replicas_of(placement: Mapping[TopicPartition, Iterable[int]]) -> list[Replica]:
+    """All replicas of partitions."""
+    from kafkatools.core.admin.reassignments import Replica
+
+    return [
+        Replica(topic, partition, broker) for (topic, partition), brokers in placement.items() for broker in brokers
+    ]
+
+
+def ids(brokers: Iterable[int]) -> str:
+    """Brokers as Kafka lists them: `1,2,3`."""
+    return ",".join(map(str, brokers))
+
+
+def plural(count: int) -> str:
+    """The ending of a word for so many."""
+    return "" if count == 1 else "s"

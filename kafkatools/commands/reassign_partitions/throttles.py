@@ -1,0 +1,108 @@
+"""Throttles of moves: set by --execute, taken away by --verify and --cancel (modifyReassignmentThrottle,
+clearAllThrottles of ReassignPartitionsCommand).
+
+Each broker and topic ends for itself: one that cannot be told is named on stderr, the others are done. Kafka's tool
+ends at the first, and what comes behind it keeps its throttle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.reassign_partitions.session import Session, ids, plural
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options.patterns import java_map_order
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.reassignments import TopicPartition
+    from kafkatools.core.admin.replication_throttles import PartitionMove
+    from kafkatools.core.errors import KafkaError
+
+RUN_VERIFY = (
+    "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
+)
+
+
+def set_throttle(opened: Session, moves: Mapping[TopicPartition, PartitionMove], rate: int) -> bool:
+    """Limits moves between brokers; False when a topic or a broker could not be told.
+
+    A broker that is not there needs no throttle to do nothing.
+    """
+    from kafkatools.core.admin.replication_throttles import brokers_of, set_broker_throttles, set_replica_throttles
+    from kafkatools.core.errors import BrokerNotAvailable
+
+    if not _all_told(opened, "topic", set_replica_throttles(opened.admin, moves)):
+        return False
+    outcome = set_broker_throttles(opened.admin, brokers_of(moves), rate)
+    for broker in [one for one, error in outcome.items() if isinstance(error, BrokerNotAvailable)]:
+        opened.note(f"Broker {broker} is not there and gets no throttle.")
+        del outcome[broker]
+    if not _all_told(opened, "broker", outcome):
+        return False
+    opened.print(f"The inter-broker throttle limit was set to {rate} B/s")
+    if rate == 0:
+        opened.note("With 0 B/s nothing moves until the throttle is raised (--execute --additional) or taken away.")
+    return True
+
+
+def set_log_dir_throttle(opened: Session, brokers: Collection[int], rate: int) -> bool:
+    """Limits moves between directories; False when a broker could not be told."""
+    from kafkatools.core.admin.replication_throttles import set_log_dir_throttles
+
+    if not _all_told(opened, "broker", set_log_dir_throttles(opened.admin, sorted(brokers), rate)):
+        return False
+    opened.print(f"The replica-alter-dir throttle limit was set to {rate} B/s")
+    return True
+
+
+def _all_told(
+    opened: Session, kind: str, outcome: Mapping[int, KafkaError | None] | Mapping[str, KafkaError | None]
+) -> bool:
+    """Whether all could be told; those that could not are named."""
+    failed = [(one, error) for one, error in outcome.items() if error is not None]
+    for one, error in failed:
+        opened.complain(f"The throttle of {kind} {one} could not be changed: {error}", error.name, **{kind: one})
+    return not failed
+
+
+def take_back(opened: Session, topics: Sequence[str], brokers: Collection[int]) -> None:
+    """Takes the throttles away that were set for moves of which none began."""
+    live = sorted(set(brokers) & set(opened.admin.brokers()))
+    if _clear(opened, live, topics):
+        opened.note("The throttles were taken away again.")
+
+
+def clear_all(opened: Session, topics: Sequence[str], named: Collection[int]) -> ExitStatus:
+    """Takes the throttles of all brokers there are, of those named besides and of topics away, and says of which.
+
+    Controllers do not tell which brokers there are: through them it is those named.
+    """
+    present = [] if opened.admin.through_controllers else opened.admin.brokers()
+    brokers = java_map_order(dict.fromkeys([*present, *sorted(named)]), 16, _int_hash)
+    names = java_map_order(topics)
+    opened.print(f"Clearing broker-level throttles on broker{plural(len(brokers))} {ids(brokers)}")
+    opened.print(f"Clearing topic-level throttles on topic{plural(len(names))} {','.join(names)}")
+    opened.print_json({"throttles_cleared": {"brokers": sorted(brokers), "topics": sorted(names)}})
+    return ExitStatus.OK if _clear(opened, brokers, names) else ExitStatus.FAILED
+
+
+def clear_topics(opened: Session, topics: Sequence[str]) -> ExitStatus:
+    """Takes the lists of throttled replicas of topics away, and leaves the brokers as they are."""
+    names = java_map_order(topics)
+    if not names:
+        return ExitStatus.OK
+    opened.print(f"Clearing topic-level throttles on topic{plural(len(names))} {','.join(names)}")
+    opened.print_json({"throttles_cleared": {"brokers": [], "topics": sorted(names)}})
+    return ExitStatus.OK if _clear(opened, (), names) else ExitStatus.FAILED
+
+
+def _clear(opened: Session, brokers: Collection[int], topics: Collection[str]) -> bool:
+    from kafkatools.core.admin.replication_throttles import clear_broker_throttles, clear_topic_throttles
+
+    told = _all_told(opened, "broker", clear_broker_throttles(opened.admin, brokers))
+    return _all_told(opened, "topic", clear_topic_throttles(opened.admin, topics)) and told
+
+
+def _int_hash(number: int) -> int:
+    return number & 0xFFFFFFFF
