@@ -243,7 +243,8 @@ class ConsumerNetworkClient:
         return connection
 
     def send_fetch(self, node: int, request: FetchRequest, on_response: OnFetched, on_error: OnError) -> None:
-        """Sends a Fetch request to a node that can be sent to; the answer is decoded over the receive buffer."""
+        """Sends a Fetch request to a node that can be sent to; the answer is decoded over the receive buffer. The
+        heartbeat thread may have found the connection lost meanwhile."""
 
         def complete(response: ClientResponse) -> None:
             if response.body is None:
@@ -268,7 +269,11 @@ class ConsumerNetworkClient:
             decode=False,
         )
         with self.lock:
-            self._client.send(wire, self._clock.now_ms())
+            now = self._clock.now_ms()
+            if self._client.ready(node, now):
+                self._client.send(wire, now)
+                return
+        on_error(Disconnected(f"Node {node} is disconnected"))
 
     def _for_application(self, complete: OnResponse) -> OnResponse:
         """The same, but kept for the application's thread when the heartbeat thread reads the answer."""

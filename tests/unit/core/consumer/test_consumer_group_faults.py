@@ -561,3 +561,27 @@ def test_a_coordinator_that_is_lost_right_before_a_request_is_found_again(
         consumer.commit_sync({(topic, 0): 2})
         assert consumer.committed([(topic, 0)])[TopicPartition(topic, 0)] == OffsetAndMetadata(2)
         assert getattr(commits._identity, question) != lose_once
+
+
+def test_a_connection_that_is_lost_right_before_a_fetch_is_made_again(
+    broker: str, client: RawClient, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heartbeat thread may find out that it is lost after the application's thread has looked."""
+    topic = topic_of(client, 3)
+    with member(broker, group) as consumer:
+        consumer.assign([(topic, 0)])
+        network = consumer._client
+        lost: list[int] = []
+
+        def lose_once(node: int) -> bool:
+            if can_send(node):
+                monkeypatch.undo()
+                network._client.disconnect(node)
+                lost.append(node)
+                return True
+            return False
+
+        can_send = network.can_send
+        monkeypatch.setattr(network, "can_send", lose_once)
+        assert offsets(consumer, 3) == [0, 1, 2]
+        assert lost
