@@ -8,9 +8,7 @@ A file is CSV, `topic,partition,offset` or with the group in front (CsvUtils), o
 from __future__ import annotations
 
 import csv
-import errno
 import io
-import os
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -239,29 +237,15 @@ def write_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAnd
 
     The file is whole and on the disk under its name, or not there. Raises OSError.
     """
-    if os.path.lexists(path):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "x", encoding="utf-8", newline="") as file:
-            file.writelines(_undo_lines(before, is_json=path.endswith((".json", ".jsonl"))))
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(temporary, path)
-    except BaseException:
-        if os.path.lexists(temporary):
-            os.unlink(temporary)
-        raise
-    directory = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    from kafkatools.commands.undo_files import write_new_file
+
+    write_new_file(path, undo_lines(before, is_json=path.endswith((".json", ".jsonl"))))
 
 
-def _undo_lines(
+def undo_lines(
     before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]], *, is_json: bool
 ) -> Iterator[str]:
+    """The lines of such a file."""
     from kafkatools.output import json_line
 
     for group_id, offsets in before.items():

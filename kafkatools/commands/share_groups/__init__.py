@@ -1,0 +1,326 @@
+"""kt share-groups: what kafka-share-groups.sh does (org.apache.kafka.tools.consumer.group.ShareGroupCommand).
+
+The rules of the options are ShareGroupCommandOptions.checkArgs in its order, after them those of ours. Of several
+groups each ends for itself: what failed is named on stderr, the rest is done, exit 1. Describing is in `describe.py`,
+what changes offsets in `offsets.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    ExactlyOne,
+    Option,
+    Refusal,
+    Requirement,
+    Rule,
+    client_settings,
+    command_config,
+    java_long,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.commands.consumer_groups.session import Session
+    from kafkatools.console import Console
+    from kafkatools.core.admin.groups import GroupListing
+    from kafkatools.core.errors import KafkaError
+
+FAILED = "Error: Executing share group command failed due to "
+_STATES = ("Stable", "Empty", "Dead")
+_ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
+_SCENARIOS = ("to-datetime", "to-earliest", "to-latest")
+_OUR_SCENARIOS = ("to-offset", "to-current", "from-file")
+
+OPTIONS = (
+    Option("--list", "Print the names of share groups."),
+    Option("--describe", "Show where groups begin to read, their members, or their state."),
+    Option("--delete", "Delete groups without members, with their offsets."),
+    Option("--reset-offsets", "Move where groups without members begin to read."),
+    Option("--delete-offsets", "Forget topics."),
+    BOOTSTRAP_SERVER,
+    Option("--group", "The group; may be given several times.", value="GROUP", repeatable=True),
+    Option("--all-groups", "All share groups."),
+    Option("--topic", "The topic, or topic:0,1 for partitions; may be repeated.", value="TOPIC", repeatable=True),
+    Option("--all-topics", "With --reset-offsets: all topics that the group knows."),
+    Option("--offsets", "With --describe: offsets and lag (what it does anyway)."),
+    Option("--members", "With --describe: the members."),
+    Option(
+        "--state",
+        "With --describe: the state. With --list: show states, or only groups in these (commas between).",
+        value="STATE,...",
+        optional_value=True,
+        implied="",
+        choices=_STATES,
+    ),
+    Option("--verbose", "With --describe: more columns."),
+    Option("--to-earliest", "Reset to the first offset there is."),
+    Option("--to-latest", "Reset to the end."),
+    Option("--to-datetime", "Reset to the first record at or after 2026-01-31T13:45:00.000.", value="TIME"),
+    Option("--to-offset", "Reset to this offset.", value="OFFSET", type=java_long, ours=True),
+    Option("--to-current", "Reset to where the group begins now (the end where that is open): to export.", ours=True),
+    Option(
+        "--from-file",
+        "Reset to the offsets in a file: CSV (topic,partition,offset, or with the group in front) or lines of JSON.",
+        value="FILE",
+        ours=True,
+    ),
+    Option("--dry-run", "Only show what --reset-offsets would do."),
+    Option("--execute", "Do it."),
+    Option("--export", "Show it as CSV, for --from-file.", ours=True),
+    Option("--timeout", "How long each request may take, in ms.", value="MS", type=java_long, default=30000),
+    command_config(),
+    Option(
+        "--undo-file",
+        "With --execute, --delete and --delete-offsets: note the offsets from before in this file first, for "
+        "--reset-offsets --from-file.",
+        value="FILE",
+        ours=True,
+    ),
+)
+
+_UNAVAILABLE = "Option(s) [{0}] are unavailable given other options on the command line"
+_ONLY_WITH = 'Option "[{0}]" can only be used with option "[{1}]"'
+_DESCRIBE_ONE = "Option [describe] takes at most one of these options: [members], [offsets], [state]"
+_DELETE_OFFSETS = "Option [delete-offsets] takes the following options: [group], [topic]"
+
+
+def _needs(option: str, *actions: str) -> Requirement:
+    """A rule of ours: without one of these the option would mean nothing."""
+    return Requirement(actions, when=(option,), message=_ONLY_WITH.format(option, ']" or "['.join(actions)))
+
+
+RULES: tuple[Rule, ...] = (
+    *(
+        Requirement(("describe",), when=(option,), message=_UNAVAILABLE.format(option))
+        for option in ("members", "offsets", "verbose")
+    ),
+    Requirement(("describe", "list"), when=("state",), message=_UNAVAILABLE.format("state")),
+    Requirement(
+        ("group", "all-groups"),
+        when=("describe",),
+        message="Option [describe] takes one of these options: [all-groups], [group]",
+    ),
+    *(
+        Refusal(one, (other,), _DESCRIBE_ONE, when=("describe",))
+        for one, other in (("members", "offsets"), ("members", "state"), ("offsets", "state"))
+    ),
+    Requirement(
+        ("group", "all-groups"), when=("delete",), message="Option [delete] takes the options [group] or [all-groups]"
+    ),
+    Refusal("group", ("all-groups",), "Option [delete] takes either [group] or [all-groups], not both.", ("delete",)),
+    Refusal("delete", ("topic",), "Option [delete] does not take the option: [topic]"),
+    Requirement(("group",), when=("delete-offsets",), message=_DELETE_OFFSETS),
+    Requirement(("topic",), when=("delete-offsets",), message=_DELETE_OFFSETS),
+    Refusal(
+        "dry-run",
+        ("execute",),
+        "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
+        ("reset-offsets",),
+    ),
+    Requirement(
+        ("execute", "dry-run"),
+        when=("reset-offsets",),
+        message="Option [reset-offsets] takes the option: [execute] or [dry-run]",
+    ),
+    Requirement(
+        ("group",),
+        when=("reset-offsets",),
+        unless=("from-file",),
+        message="Option [reset-offsets] takes the option: [group]",
+    ),
+    Requirement(
+        ("all-topics", "topic"),
+        when=("reset-offsets",),
+        unless=("from-file",),
+        message="Option [reset-offsets] takes one of these options: [all-topics], [topic]",
+    ),
+    Requirement(
+        (*_SCENARIOS, *_OUR_SCENARIOS),
+        when=("reset-offsets",),
+        message="Option [reset-offsets] takes one of these options: [to-datetime], [to-earliest], [to-latest]",
+    ),
+    *(
+        Refusal(one, (*_SCENARIOS, *_OUR_SCENARIOS)[at + 1 :], when=("reset-offsets",))
+        for at, one in enumerate((*_SCENARIOS, *_OUR_SCENARIOS))
+    ),
+    Refusal("group", ("all-groups",)),
+    Refusal("group", ("list",)),
+    Refusal("topic", ("list", "describe")),
+    ExactlyOne(
+        _ACTIONS,
+        f"Command must include exactly one action: {', '.join(f'--{one}' for one in _ACTIONS)}.",
+    ),
+    Refusal("topic", ("all-topics", "from-file")),
+    Refusal("all-topics", ("from-file",)),
+    *(
+        _needs(option, "reset-offsets")
+        for option in ("all-topics", *_SCENARIOS, *_OUR_SCENARIOS, "dry-run", "execute", "export")
+    ),
+    _needs("all-groups", "describe", "delete"),
+    _needs("undo-file", "execute", "delete", "delete-offsets"),
+)
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Carries out the one action given."""
+    _check_values(args)
+    action = _prepare(args)
+    settings = client_settings(args)
+    bootstrap = console.connect(args)
+    from kafkatools.commands.consumer_groups.session import Session
+    from kafkatools.core.admin.client import AdminClient
+
+    with AdminClient(bootstrap, settings, console.clock) as admin:
+        admin.timeout_ms = args.timeout
+        return action(Session(console, args, admin))
+
+
+def _check_values(args: Args) -> None:
+    if args.describe and args.state:
+        raise UsageError("Option [describe] does not take a value for [state]")
+    if args.timeout < 0:
+        raise UsageError(f"{FAILED}--timeout takes milliseconds, not {args.timeout}")
+    if (args.delete_offsets or args.reset_offsets) and len(args.group) > 1 and args.from_file is None:
+        raise UsageError(f"{FAILED}Found multiple arguments for option group, but you asked for only one")
+
+
+def _prepare(args: Args) -> Callable[[Session], ExitStatus]:
+    """Reads the values of the chosen action before anything is contacted; what is left to do."""
+    if args.describe:
+        from kafkatools.commands.share_groups.describe import describe
+
+        return describe
+    if args.reset_offsets:
+        from kafkatools.commands.share_groups.offsets import prepare_reset
+
+        return prepare_reset(args)
+    if args.delete_offsets:
+        from kafkatools.commands.share_groups.offsets import delete_offsets
+
+        return delete_offsets
+    if args.delete:
+        return _delete
+    states = _chosen_states(args.state or "")
+    return lambda session: _list(session, states)
+
+
+def complain_of_group(session: Session, group_id: str, error: KafkaError) -> None:
+    """A group that could not be worked on; the broker's words mostly name it."""
+    text = str(error)
+    named = text if group_id in text else f"group {group_id}: {text}"
+    session.complain(FAILED + named, error.name, group=group_id)
+
+
+def share_groups(session: Session, states: Iterable[str] = ()) -> tuple[list[GroupListing], bool]:
+    """All share groups in the order of Kafka's hash map, and whether every broker answered.
+
+    Raises KafkaError when no broker did.
+    """
+    from kafkatools.core.admin.groups import SHARE, list_groups
+    from kafkatools.options.patterns import java_map_order
+
+    found = list_groups(session.admin, states=tuple(states), types=(SHARE.lower(),))
+    if found.errors and not found.groups:
+        raise next(iter(found.errors.values()))
+    for node, error in found.errors.items():
+        session.complain(f"{FAILED}broker {node}: {error}", error.name, broker=node)
+    by_name = {listing.group_id: listing for listing in found.groups}
+    return [by_name[name] for name in java_map_order(by_name)], not found.errors
+
+
+# -- list --
+
+
+def _chosen_states(text: str) -> tuple[str, ...]:
+    """Names of states in Kafka's spelling; capitals do not matter."""
+    by_name = {one.lower(): one for one in _STATES}
+    words = [word.strip().lower() for word in text.split(",")] if text else []
+    if any(word not in by_name for word in words):
+        raise UsageError(f"Invalid state list '{text}'. Valid states are: {', '.join(_STATES)}")
+    return tuple(dict.fromkeys(by_name[word] for word in words))
+
+
+def _list(session: Session, states: tuple[str, ...]) -> ExitStatus:
+    listings, is_complete = share_groups(session, states)
+    if session.args.json:
+        for listing in sorted(listings):
+            session.print_json({"group": listing.group_id, "state": listing.state})
+    elif session.args.given("state"):
+        line = f"%-{max([15, *(len(listing.group_id) for listing in listings)])}s %s"
+        for row in [("GROUP", "STATE"), *((listing.group_id, listing.state) for listing in listings)]:
+            session.console.print(line % row)
+    else:
+        for listing in listings:
+            session.console.print(listing.group_id)
+    return ExitStatus.OK if is_complete else ExitStatus.FAILED
+
+
+# -- delete --
+
+
+def _delete(session: Session) -> ExitStatus:
+    from kafkatools.commands.share_groups.offsets import note_offsets
+    from kafkatools.core.admin.groups import delete_groups
+
+    listings, is_complete = share_groups(session)
+    by_name = {listing.group_id: listing for listing in listings}
+    names = list(by_name) if session.args.all_groups else list(dict.fromkeys(session.args.group))
+    if session.args.all_groups and names and not session.args.json:
+        plural = "s" * (len(names) > 1)
+        session.console.error(f"Deleting {len(names)} group{plural}: {', '.join(sorted(names))}.")
+    refused = {name: reason for name in names if (reason := _why_not(name, by_name.get(name)))}
+    wanted = [name for name in names if name not in refused]
+    note_offsets(session, dict.fromkeys(wanted))
+    outcome = delete_groups(session.admin, wanted) if wanted else {}
+    failed = refused | {name: str(error) for name, error in outcome.items() if error is not None}
+    _say_deleted(session, names, failed)
+    return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
+
+
+def _why_not(name: str, listing: GroupListing | None) -> str:
+    """What keeps a group from being deleted, as far as the list tells."""
+    if listing is None:
+        return f"Group '{name}' is not a share group."
+    if listing.state == "Dead":
+        return f"Share group '{name}' group state is DEAD."
+    return "" if listing.state == "Empty" else f"Share group '{name}' is not EMPTY."
+
+
+def _say_deleted(session: Session, names: Iterable[str], failed: dict[str, str]) -> None:
+    from kafkatools.options.patterns import java_map_order
+
+    ordered = java_map_order(names)
+    if session.args.json:
+        for name in ordered:
+            session.print_json({"group": name, "deleted": name not in failed, "error": failed.get(name)})
+        return
+    done = ", ".join(f"'{name}'" for name in ordered if name not in failed)
+    if not failed:
+        session.console.print(f"Deletion of requested share groups ({done}) was successful.")
+        return
+    session.console.error("Error: Deletion of some share groups failed:")
+    for name in ordered:
+        if name in failed:
+            session.console.error(f"* Group '{name}' could not be deleted due to: {failed[name]}")
+    if done:
+        session.console.print(f"\nThese share groups were deleted successfully: {done}")
+
+
+COMMAND = Command(
+    "share-groups",
+    "List, describe and delete share groups, and move where they begin to read.",
+    options=OPTIONS,
+    run=run,
+    rules=RULES,
+    error_prefix=FAILED,
+    examples=(
+        "kt share-groups --describe --all-groups",
+        "kt share-groups --reset-offsets --group workers --topic jobs --to-earliest --dry-run",
+    ),
+)

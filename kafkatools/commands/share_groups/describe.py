@@ -1,0 +1,182 @@
+"""kt share-groups --describe: offsets, members, state, as ShareGroupCommand prints them (Java's format strings)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import ExitStatus
+
+if TYPE_CHECKING:
+    from kafkatools.commands.consumer_groups.session import Session
+    from kafkatools.core.admin.groups import GroupDescription, MemberDescription
+    from kafkatools.core.admin.share_groups import ShareOffsets
+
+_COLUMN = 15
+
+
+def describe(session: Session) -> ExitStatus:
+    """Describes the groups chosen, each for itself, sorted by name."""
+    from kafkatools.commands.share_groups import complain_of_group, share_groups
+    from kafkatools.core.admin.groups import describe_share_groups
+
+    names, is_complete = list(dict.fromkeys(session.args.group)), True
+    if session.args.all_groups:
+        listings, is_complete = share_groups(session)
+        names = [listing.group_id for listing in listings]
+    found = describe_share_groups(session.admin, sorted(names))
+    good = []
+    for name, description in found.items():
+        if description.error is None:
+            good.append(description)
+        else:
+            is_complete = False
+            complain_of_group(session, name, description.error)
+    if session.args.members:
+        _show_members(session, good)
+    elif session.args.given("state"):
+        _show_states(session, good)
+    else:
+        is_complete = _show_offsets(session, good) and is_complete
+    return ExitStatus.OK if is_complete else ExitStatus.FAILED
+
+
+def _width(texts: Iterable[str], least: int = _COLUMN) -> int:
+    return max(least, max(map(len, texts), default=0))
+
+
+def _say_when_empty(session: Session, description: GroupDescription) -> None:
+    if description.state == "Dead":
+        session.complain(f"Error: Share group '{description.group_id}' does not exist.", group=description.group_id)
+    elif description.state == "Empty" and not session.args.json:
+        session.console.error(f"\nShare group '{description.group_id}' has no active members.")
+
+
+# -- offsets --
+
+
+def _show_offsets(session: Session, descriptions: Iterable[GroupDescription]) -> bool:
+    from kafkatools.commands.share_groups import complain_of_group
+    from kafkatools.core.admin.share_groups import list_share_group_offsets
+
+    states = {description.group_id: description.state for description in descriptions}
+    is_complete = True
+    for name, found in list_share_group_offsets(session.admin, states).items():
+        if found.error is not None:
+            complain_of_group(session, name, found.error)
+            is_complete = False
+            continue
+        for (topic, partition), error in found.errors.items():
+            message = f"Error: group {name}, {topic}-{partition}: {error}"
+            session.complain(message, error.name, group=name, topic=topic, partition=partition)
+            is_complete = False
+        if session.args.json:
+            _print_offsets_json(session, name, states[name], found)
+        elif found.offsets:
+            _print_offsets(session, name, found)
+        else:
+            session.console.print(f"\nShare group '{name}' has no offset information.")
+    return is_complete
+
+
+def _print_offsets(session: Session, name: str, found: ShareOffsets) -> None:
+    is_verbose = session.args.verbose
+    epoch = ("LEADER-EPOCH",) if is_verbose else ()
+    line = f"%-{_width([name])}s %-{_width(topic for topic, _ in found.offsets)}s %-10s {'%-13s ' * len(epoch)}%-13s %s"
+    session.console.print()
+    session.console.print(line % ("GROUP", "TOPIC", "PARTITION", *epoch, "START-OFFSET", "LAG"))
+    for (topic, partition), offset in sorted(found.offsets.items()):
+        cells = (offset.leader_epoch,) if is_verbose else ()
+        shown = ["-" if cell is None else cell for cell in (*cells, offset.start_offset, offset.lag)]
+        session.console.print(line % (name, topic, partition, *shown))
+
+
+def _print_offsets_json(session: Session, name: str, state: str, found: ShareOffsets) -> None:
+    partitions = [
+        {"topic": topic, "partition": partition, **offset._asdict()}
+        for (topic, partition), offset in sorted(found.offsets.items())
+    ]
+    session.print_json({"group": name, "state": state, "partitions": partitions})
+
+
+# -- members --
+
+
+def _show_members(session: Session, descriptions: Iterable[GroupDescription]) -> None:
+    for description in descriptions:
+        if session.args.json:
+            members = [_member_json(member) for member in description.members]
+            session.print_json({"group": description.group_id, "state": description.state, "members": members})
+            continue
+        _say_when_empty(session, description)
+        if description.members and description.state != "Dead":
+            _print_members(session, description)
+
+
+def _member_json(member: MemberDescription) -> dict[str, Any]:
+    return {
+        "consumer_id": member.member_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "rack": member.rack_id,
+        "epoch": member.member_epoch,
+        "partitions": [{"topic": topic, "partition": partition} for topic, partition in sorted(member.assignment)],
+    }
+
+
+def _print_members(session: Session, description: GroupDescription) -> None:
+    from kafkatools.commands.consumer_groups.tables import MISSING, assignment_text
+
+    members = sorted(description.members, key=lambda member: member.member_id)
+    is_verbose = session.args.verbose
+    epoch = ("MEMBER-EPOCH",) if is_verbose else ()
+    line = (
+        f"%-{_width([description.group_id])}s %-{_width(one.member_id for one in members)}s "
+        f"%-{_width(one.host for one in members)}s %-{_width(one.client_id for one in members)}s %-12s "
+        f"{'%-13s ' * len(epoch)}%s"
+    )
+    session.console.print()
+    session.console.print(line % ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", *epoch, "ASSIGNMENT"))
+    for member in members:
+        text = assignment_text(member.assignment)
+        who = (description.group_id, member.member_id, member.host, member.client_id, len(member.assignment))
+        epochs = (member.member_epoch,) if is_verbose else ()
+        session.console.print(line % (*who, *epochs, "" if text == MISSING else text))
+
+
+# -- state --
+
+
+def _show_states(session: Session, descriptions: Iterable[GroupDescription]) -> None:
+    for description in descriptions:
+        where = description.coordinator
+        if session.args.json:
+            session.print_json(
+                {
+                    "group": description.group_id,
+                    "state": description.state,
+                    "coordinator": {"id": where.node, "host": where.host, "port": where.port},
+                    "assignor": description.assignor or None,
+                    "group_epoch": description.group_epoch,
+                    "assignment_epoch": description.target_assignment_epoch,
+                    "members": len(description.members),
+                }
+            )
+            continue
+        _say_when_empty(session, description)
+        _print_state(session, description)
+
+
+def _print_state(session: Session, description: GroupDescription) -> None:
+    where = description.coordinator
+    coordinator = f"{where.host}:{where.port}  ({where.node})"
+    line = f"%-{_width([description.group_id])}s %-{_width([coordinator], 25)}s %-15s "
+    titles: tuple[object, ...] = ("GROUP", "COORDINATOR (ID)", "STATE")
+    cells: tuple[object, ...] = (description.group_id, coordinator, description.state)
+    if session.args.verbose:
+        line += "%-12s %-17s "
+        titles += ("GROUP-EPOCH", "ASSIGNMENT-EPOCH")
+        cells += (description.group_epoch, description.target_assignment_epoch)
+    session.console.print()
+    session.console.print((line + "%s") % (*titles, "#MEMBERS"))
+    session.console.print((line + "%s") % (*cells, len(description.members)))

@@ -1,0 +1,206 @@
+"""kt share-groups --reset-offsets and --delete-offsets (ShareGroupCommand.resetOffsets, deleteOffsets).
+
+First everything on the command line and in files is read, then the new offsets are worked out, then what was before is
+noted in the undo file, and only then something changes. Where an offset goes to is worked out as for consumer groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import ExitStatus, UsageError
+
+if TYPE_CHECKING:
+    from kafkatools.commands.consumer_groups.reset import GroupPlan, Reset
+    from kafkatools.commands.consumer_groups.session import Session
+    from kafkatools.core.admin.group_offsets import GroupOffsets
+    from kafkatools.core.admin.share_groups import ShareOffsets
+    from kafkatools.core.errors import KafkaError
+    from kafkatools.core.group.metadata import OffsetAndMetadata
+    from kafkatools.options import Args
+
+TopicPartition = tuple[str, int]
+_INACTIVE = ("Empty", "Dead")
+
+
+def prepare_reset(args: Args) -> Callable[[Session], ExitStatus]:
+    """Reads everything that needs no broker. Raises UsageError and CommandError."""
+    from kafkatools.commands.consumer_groups.reset import Reset, topic_scope
+    from kafkatools.commands.consumer_groups.times import parse_datetime
+
+    timestamp = plan = None
+    if args.to_datetime is not None:
+        try:
+            timestamp = parse_datetime(args.to_datetime)
+        except ValueError as error:
+            raise UsageError(args.command.error_prefix + str(error)) from None
+    if args.from_file is not None:
+        from kafkatools.commands.consumer_groups.plan_file import read_plan
+
+        plan = read_plan(args.from_file, args.group or None)
+    scope = topic_scope(args.topic, args.command.error_prefix) if args.topic else None
+    return lambda session: _reset(session, Reset(scope, plan, timestamp))
+
+
+def _reset(session: Session, reset: Reset) -> ExitStatus:
+    from kafkatools.core.admin.groups import describe_share_groups
+
+    names = session.args.group or (reset.plan.group_ids if reset.plan is not None else [])
+    descriptions = describe_share_groups(session.admin, dict.fromkeys(names))
+    inactive = []
+    for name, description in descriptions.items():
+        error = description.error
+        if error is not None and error.name != "GROUP_ID_NOT_FOUND":
+            _complain(session, name, error)
+        elif error is None and description.state not in _INACTIVE:
+            members = [member.member_id for member in description.members]
+            session.complain(f"Share group '{name}' is not empty.", "NON_EMPTY_GROUP", group=name, members=members)
+        else:
+            inactive.append(name)
+    plans = _plan(session, reset, inactive)
+    done = plans
+    if session.args.execute:
+        note_offsets(session, {plan.group_id: plan.offsets for plan in plans})
+        done = [_carry_out(session, plan) for plan in plans]
+    _show(session, [plan for plan in done if plan.offsets])
+    is_good = len(inactive) == len(descriptions) and done == plans
+    return ExitStatus.OK if is_good else ExitStatus.FAILED
+
+
+def _complain(session: Session, group_id: str, error: KafkaError) -> None:
+    from kafkatools.commands.share_groups import complain_of_group
+
+    complain_of_group(session, group_id, error)
+
+
+def _plan(session: Session, reset: Reset, names: Sequence[str]) -> list[GroupPlan]:
+    """The new offsets of each group. Raises KafkaError or CommandError."""
+    from kafkatools.commands.consumer_groups.reset import GroupPlan, partitions_of
+    from kafkatools.commands.consumer_groups.targets import Targets
+
+    begins: Mapping[str, ShareOffsets] = {}
+    if reset.plan is None and (reset.scope is None or session.args.to_current):
+        begins = _share_offsets(session, names)
+    wanted: dict[str, Collection[TopicPartition]] = {name: begins[name].offsets for name in names if name in begins}
+    if reset.plan is not None:
+        wanted = {name: reset.plan.of_group(name) for name in names}
+    elif reset.scope is not None:
+        partitions, errors = partitions_of(session, reset.scope)
+        if errors:
+            raise next(iter(errors.values()))
+        wanted = dict.fromkeys(names, partitions)
+    targets = Targets(session, reset, wanted, {name: _as_committed(one) for name, one in begins.items()})
+    return [GroupPlan(name, targets.of_group(name)) for name in names]
+
+
+def _share_offsets(session: Session, names: Sequence[str]) -> dict[str, ShareOffsets]:
+    """Where the groups begin. Raises KafkaError when anything cannot be told."""
+    from kafkatools.core.admin.share_groups import list_share_group_offsets
+
+    found = list_share_group_offsets(session.admin, names)
+    for one in found.values():
+        error = one.error or next(iter(one.errors.values()), None)
+        if error is not None and error.name != "GROUP_ID_NOT_FOUND":
+            raise error
+    return found
+
+
+def _as_committed(found: ShareOffsets) -> GroupOffsets:
+    from kafkatools.core.admin.group_offsets import GroupOffsets
+    from kafkatools.core.group.metadata import OffsetAndMetadata
+
+    known = {key: one.start_offset for key, one in found.offsets.items() if one.start_offset is not None}
+    return GroupOffsets({key: OffsetAndMetadata(offset) for key, offset in known.items()}, {})
+
+
+def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartition] | None]) -> None:
+    """Writes where these groups begin (None: in all partitions) to --undo-file. Raises CommandError, KafkaError."""
+    path = session.args.undo_file
+    if path is None or not wanted:
+        return
+    from kafkatools.commands.consumer_groups.plan_file import undo_lines
+    from kafkatools.commands.undo_files import write_undo_file
+
+    before: dict[str, Mapping[TopicPartition, OffsetAndMetadata | None]] = {}
+    for name, found in _share_offsets(session, list(wanted)).items():
+        known = _as_committed(found).offsets
+        keys = wanted[name]
+        before[name] = {key: known.get(key) for key in (found.offsets if keys is None else keys)}
+    write_undo_file(path, undo_lines(before, is_json=path.endswith((".json", ".jsonl"))))
+
+
+def _carry_out(session: Session, plan: GroupPlan) -> GroupPlan:
+    """Sets the offsets of a group; those that were set."""
+    from kafkatools.core.admin.share_groups import NO_START, alter_share_group_offsets
+
+    if not plan.offsets:
+        return plan
+    new = {key: NO_START if offset is None else offset.offset for key, offset in plan.offsets.items()}
+    result = alter_share_group_offsets(session.admin, plan.group_id, new)
+    if result.error is not None:
+        _complain(session, plan.group_id, result.error)
+        return plan._replace(offsets={})
+    for (topic, partition), error in result.errors.items():
+        message = f"{session.args.command.error_prefix}group {plan.group_id}, {topic}-{partition}: {error}"
+        session.complain(message, error.name, group=plan.group_id, topic=topic, partition=partition)
+    return plan._replace(offsets={key: one for key, one in plan.offsets.items() if key not in result.errors})
+
+
+def _show(session: Session, plans: Sequence[GroupPlan]) -> None:
+    """GroupOffsetsResetter.printOffsetsToReset."""
+    from kafkatools.commands.consumer_groups.plan_file import NO_OFFSET, csv_line
+
+    rows = [
+        (plan.group_id, key, None if new is None else new.offset) for plan in plans for key, new in plan.offsets.items()
+    ]
+    if session.args.json:
+        for group_id, (topic, partition), offset in rows:
+            place = {"group": group_id, "topic": topic, "partition": partition}
+            session.print_json({**place, "offset": offset, "executed": bool(session.args.execute)})
+        return
+    if session.args.export:
+        for group_id, key, offset in rows:
+            session.console.print(csv_line(group_id if len(plans) > 1 else None, key, offset))
+        return
+    widths = max([15, *(len(row[0]) for row in rows)]), max([15, *(len(row[1][0]) for row in rows)])
+    line = f"%-{widths[0]}s %-{widths[1]}s %-10s %s"
+    session.console.print()
+    if rows:
+        session.console.print(line % ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"))
+    for group_id, (topic, partition), offset in rows:
+        session.console.print(line % (group_id, topic, partition, NO_OFFSET if offset is None else offset))
+
+
+# -- delete offsets --
+
+_GROUP_ERRORS = ("INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_FAILED", "NON_EMPTY_GROUP")
+
+
+def delete_offsets(session: Session) -> ExitStatus:
+    """ShareGroupCommand.deleteOffsets."""
+    from kafkatools.core.admin.share_groups import delete_share_group_offsets
+
+    group_id = session.args.group[0]
+    topics = list(dict.fromkeys(session.args.topic))
+    if session.args.undo_file is not None:
+        known = _share_offsets(session, [group_id])[group_id].offsets
+        note_offsets(session, {group_id: [key for key in known if key[0] in topics]})
+    result = delete_share_group_offsets(session.admin, group_id, topics)
+    outcome = {topic: result.error or result.errors.get(topic) for topic in sorted(topics)}
+    if session.args.json:
+        for topic, error in outcome.items():
+            row = {"group": group_id, "topic": topic, "deleted": error is None}
+            session.print_json({**row, "error": None if error is None else str(error)})
+        return ExitStatus.FAILED if any(outcome.values()) else ExitStatus.OK
+    if result.error is not None:
+        is_known = result.error.name in _GROUP_ERRORS
+        session.console.error(f"Error: {'' if is_known else 'Encounter some unknown error: '}{result.error}")
+    line = f"%-{max([15, *map(len, topics)])}s %s"
+    session.console.print()
+    session.console.print(line % ("TOPIC", "STATUS"))
+    for topic, error in outcome.items():
+        session.console.print(line % (topic, "Successful" if error is None else f"Error: {error}"))
+        if error is not None and result.error is None:
+            session.console.error(f"Error: topic {topic}: {error}")
+    return ExitStatus.FAILED if any(outcome.values()) else ExitStatus.OK

@@ -1,0 +1,126 @@
+"""Offsets of share groups: where they begin to read (KafkaAdminClient.listShareGroupOffsets, alterShareGroupOffsets,
+deleteShareGroupOffsets; KIP-932, KIP-1226). Describing and deleting the groups themselves is in `groups.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.coordinators import ask_coordinators, one_key_each
+from kafkatools.core.admin.group_offsets import AlteredOffsets
+from kafkatools.core.errors import KafkaError, UnknownServerError
+from kafkatools.core.net.requests import Answer
+from kafkatools.core.protocol.api_versions import ApiKey
+
+TopicPartition = tuple[str, int]
+NO_START = -1
+"""As an offset to set: the group has none, as before its first fetch."""
+
+
+class ShareOffset(NamedTuple):
+    """Where a group begins in a partition; None where nothing is known, as before the first fetch."""
+
+    start_offset: int | None
+    leader_epoch: int | None
+    lag: int | None
+
+
+class ShareOffsets(NamedTuple):
+    """A group's partitions, those that cannot be told, or why none can."""
+
+    offsets: dict[TopicPartition, ShareOffset]
+    errors: dict[TopicPartition, KafkaError]
+    error: KafkaError | None = None
+
+
+class DeletedTopics(NamedTuple):
+    """The topics that were not forgotten, or why none was."""
+
+    errors: dict[str, KafkaError]
+    error: KafkaError | None = None
+
+
+def list_share_group_offsets(
+    admin: AdminClient, group_ids: Iterable[str], timeout_ms: int | None = None
+) -> dict[str, ShareOffsets]:
+    """The offsets of groups in all partitions that they know."""
+
+    def build(group_id: str, version: int) -> dict[str, Any]:
+        return {"groups": ({"group_id": group_id, "topics": None},)}
+
+    def read(answer: Answer, group_id: str) -> ShareOffsets | KafkaError:
+        for group in answer.entity.groups:
+            if group.group_id == group_id:
+                return error_of(group.error_code, group.error_message) or _offsets(group)
+        return UnknownServerError(f"The answer says nothing of {group_id}")
+
+    request = one_key_each(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, build, read)
+    found = ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)
+    return {key: ShareOffsets({}, {}, one) if isinstance(one, KafkaError) else one for key, one in found.items()}
+
+
+def _offsets(group: Any) -> ShareOffsets:
+    offsets: dict[TopicPartition, ShareOffset] = {}
+    errors: dict[TopicPartition, KafkaError] = {}
+    for topic in group.topics:
+        for part in topic.partitions:
+            key = (topic.topic_name, part.partition_index)
+            error = error_of(part.error_code, part.error_message)
+            if error is not None:
+                errors[key] = error
+            elif part.start_offset < 0:
+                offsets[key] = ShareOffset(None, None, None)
+            else:
+                lag = getattr(part, "lag", -1)
+                offsets[key] = ShareOffset(part.start_offset, part.leader_epoch, None if lag < 0 else lag)
+    return ShareOffsets(offsets, errors)
+
+
+def alter_share_group_offsets(
+    admin: AdminClient, group_id: str, offsets: Mapping[TopicPartition, int], timeout_ms: int | None = None
+) -> AlteredOffsets:
+    """Sets where a group without members begins; makes the group when it is not there."""
+    topics: dict[str, list[dict[str, int]]] = {}
+    for (topic, partition), offset in offsets.items():
+        topics.setdefault(topic, []).append({"partition_index": partition, "start_offset": offset})
+
+    def build(group_id: str, version: int) -> dict[str, Any]:
+        named = tuple({"topic_name": name, "partitions": tuple(parts)} for name, parts in topics.items())
+        return {"group_id": group_id, "topics": named}
+
+    def read(answer: Answer, group_id: str) -> AlteredOffsets | KafkaError:
+        error = error_of(answer.entity.error_code, answer.entity.error_message)
+        if error is not None:
+            return error
+        told = {
+            (topic.topic_name, part.partition_index): error_of(part.error_code, part.error_message)
+            for topic in answer.entity.responses
+            for part in topic.partitions
+        }
+        return AlteredOffsets({key: problem for key, problem in told.items() if problem is not None})
+
+    request = one_key_each(ApiKey.ALTER_SHARE_GROUP_OFFSETS, build, read)
+    found = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)[group_id]
+    return AlteredOffsets({}, found) if isinstance(found, KafkaError) else found
+
+
+def delete_share_group_offsets(
+    admin: AdminClient, group_id: str, topics: Collection[str], timeout_ms: int | None = None
+) -> DeletedTopics:
+    """A group without members forgets topics."""
+
+    def build(group_id: str, version: int) -> dict[str, Any]:
+        return {"group_id": group_id, "topics": tuple({"topic_name": name} for name in topics)}
+
+    def read(answer: Answer, group_id: str) -> DeletedTopics | KafkaError:
+        error = error_of(answer.entity.error_code, answer.entity.error_message)
+        if error is not None:
+            return error
+        told = {topic.topic_name: error_of(topic.error_code, topic.error_message) for topic in answer.entity.responses}
+        return DeletedTopics({name: problem for name, problem in told.items() if problem is not None})
+
+    request = one_key_each(ApiKey.DELETE_SHARE_GROUP_OFFSETS, build, read)
+    found = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)[group_id]
+    return DeletedTopics({}, found) if isinstance(found, KafkaError) else found
