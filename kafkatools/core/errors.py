@@ -712,6 +712,10 @@ class Disconnected(InvalidMetadata, name="DISCONNECTED"):
     """The connection was lost before the response came (DisconnectException)."""
 
 
+class ClosedUnanswered(Disconnected, name="CLOSED_UNANSWERED"):
+    """The connection was closed at the first request, as a node does that wants SASL."""
+
+
 class SslAuthenticationFailed(AuthenticationFailed, name="SSL_AUTHENTICATION_FAILED"):
     """The TLS handshake failed for good (SslAuthenticationException)."""
 

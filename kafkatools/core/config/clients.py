@@ -94,6 +94,12 @@ COMMON: tuple[Setting, ...] = (
     ),
     Setting("sasl.mechanism", STRING, "GSSAPI", "The SASL mechanism of the client."),
     Setting(
+        "sasl.oauthbearer.token.command",
+        STRING,
+        None,
+        "Program that prints a token for OAUTHBEARER; run without a shell (a setting of kafkatools).",
+    ),
+    Setting(
         "sasl.oauthbearer.header.urlencode", BOOLEAN, False, "Whether id and secret are URL-encoded in the header."
     ),
     Setting(

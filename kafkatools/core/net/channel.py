@@ -21,13 +21,16 @@ class Channel:
         self.node_id = node_id
         self.transport = transport
         self.is_connected = False
-        self.has_received = False
+        self.has_received = False  # since the connection was made, and anew since it was trusted
+        self.is_trusted = False
+        self.is_tcp_up = False
         self.events = 0
         self._outgoing: deque[memoryview] = deque()
         self._reader = FrameReader(max_frame_bytes)
 
     def trust(self, max_bytes: int) -> None:
         """Take frames up to this size from now on, and give a large one its memory at once."""
+        self.is_trusted, self.has_received = True, False
         self._reader.max_bytes = max_bytes
         self._reader.growth_bytes = TRUSTED_GROWTH_BYTES
 

@@ -25,6 +25,7 @@ class ConnectionState(Enum):
     DISCONNECTED = "DISCONNECTED"
     CONNECTING = "CONNECTING"
     CHECKING_API_VERSIONS = "CHECKING_API_VERSIONS"
+    AUTHENTICATING = "AUTHENTICATING"
     READY = "READY"
     AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
 
@@ -61,7 +62,7 @@ class NodeState:
 
     __slots__ = (
         "address_index", "addresses", "backoff_ms", "error", "failed_attempts", "failed_connects", "host",
-        "last_attempt_ms", "port", "setup_timeout_ms", "state", "throttled_until_ms",
+        "last_attempt_ms", "port", "session_ends_ms", "setup_timeout_ms", "state", "throttled_until_ms",
     )  # fmt: skip
 
     def __init__(self, host: str, port: int) -> None:
@@ -76,6 +77,7 @@ class NodeState:
         self.backoff_ms = 0
         self.setup_timeout_ms = 0
         self.throttled_until_ms = 0
+        self.session_ends_ms = FOREVER_MS
         self.error: KafkaError | None = None
 
 
@@ -148,6 +150,21 @@ class ConnectionStates:
         found = self._nodes[node]
         found.state = ConnectionState.CHECKING_API_VERSIONS
 
+    def authenticating(self, node: int) -> None:
+        """The node is to be convinced of who this is, for the first time or again; nothing else may be sent."""
+        found = self._nodes[node]
+        found.state = ConnectionState.AUTHENTICATING
+        found.session_ends_ms = FOREVER_MS
+
+    def limit_session(self, node: int, ends_ms: int) -> None:
+        """From then on the connection has to authenticate again before it is used (KIP-368)."""
+        self._nodes[node].session_ends_ms = ends_ms
+
+    def ended_sessions(self, now_ms: int) -> list[int]:
+        """Connections that have to authenticate again."""
+        ready = ConnectionState.READY
+        return [node for node, it in self._nodes.items() if it.session_ends_ms <= now_ms and it.state is ready]
+
     def ready(self, node: int) -> None:
         """Requests may go out: all back-offs start anew."""
         found = self._nodes[node]
@@ -171,6 +188,7 @@ class ConnectionStates:
         elif found.state is ConnectionState.READY:
             found.addresses, found.address_index = [], 0
         found.state = ConnectionState.DISCONNECTED
+        found.session_ends_ms = FOREVER_MS
         found.error = error
 
     def authentication_failed(self, node: int, now_ms: int, error: KafkaError) -> None:
@@ -194,9 +212,13 @@ class ConnectionStates:
         return 0 if found is None else max(0, found.throttled_until_ms - now_ms)
 
     def is_ready(self, node: int, now_ms: int) -> bool:
-        """Ready and not paused."""
+        """Ready, not paused, and its session not over."""
         found = self._nodes.get(node)
-        return found is not None and found.state is ConnectionState.READY and found.throttled_until_ms <= now_ms
+        return (
+            found is not None
+            and found.state is ConnectionState.READY
+            and found.throttled_until_ms <= now_ms < found.session_ends_ms
+        )
 
     def has_ready_nodes(self, now_ms: int) -> bool:
         """Whether any node is ready."""

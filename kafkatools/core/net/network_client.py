@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
-    ConfigError,
+    AuthenticationFailed,
     ConnectionFailed,
     Disconnected,
     IllegalState,
@@ -22,7 +22,7 @@ from kafkatools.core.errors import (
     NotKafka,
     UnsupportedVersion,
 )
-from kafkatools.core.net import api_version_check
+from kafkatools.core.net import api_version_check, connection_words
 from kafkatools.core.net.addresses import HostPort
 from kafkatools.core.net.bodies import decode_body, throttle_ms_of
 from kafkatools.core.net.channel import Channel, EndOfStream
@@ -31,9 +31,12 @@ from kafkatools.core.net.in_flight import InFlightRequest, InFlightRequests
 from kafkatools.core.net.metadata import Metadata, Node
 from kafkatools.core.net.metadata_updater import MetadataUpdater
 from kafkatools.core.net.selector import READ, WRITE, Ready, Selector
-from kafkatools.core.net.transport import Buffer, PlaintextTransport, TransportFactory
+from kafkatools.core.net.transport import Buffer, TransportFactory, transport_for
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey, BrokerVersions
 from kafkatools.core.protocol.frames import decode_response_header, encode_request, frame_request
+
+if TYPE_CHECKING:
+    from kafkatools.core.net.security.authenticator import Authenticator
 
 _log = logging.getLogger(__name__)
 
@@ -107,7 +110,8 @@ class NetworkClient:
         self._client_id = config.client_id if client_id is None else client_id
         self._request_timeout_ms: int = config.request_timeout_ms
         self._max_idle_ms: int = config.connections_max_idle_ms
-        self._transport_factory = transport_factory or plaintext_factory(config)
+        self._transport_factory = transport_factory or transport_for(config)
+        self._authenticator = self._authenticator_for(config)
         self.connection_states = ConnectionStates(
             ExponentialBackoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
             ExponentialBackoff(
@@ -130,6 +134,14 @@ class NetworkClient:
         self._turn = 0
         self._is_closed = False
         self._extra_nodes: dict[int, Node] = {}
+
+    def _authenticator_for(self, config: Config) -> Authenticator | None:
+        if not config.security_protocol.upper().startswith("SASL_"):
+            return None
+        from kafkatools.core.net.security.authenticator import Authenticator
+        from kafkatools.core.net.security.login import login_of
+
+        return Authenticator(self, login_of(config, self._clock, self.wakeup))
 
     # -- readiness --
 
@@ -158,8 +170,9 @@ class NetworkClient:
 
     def connection_failed(self, node: int) -> bool:
         """Whether the last connection ended or could not be made."""
-        return self.connection_states.state(node) is ConnectionState.DISCONNECTED and (
-            self.connection_states.has_been_tried(node)
+        state = self.connection_states.state(node)
+        return state is ConnectionState.AUTHENTICATION_FAILED or (
+            state is ConnectionState.DISCONNECTED and self.connection_states.has_been_tried(node)
         )
 
     def connection_error(self, node: int) -> KafkaError | None:
@@ -206,6 +219,7 @@ class NetworkClient:
             if self.connection_states.state(node) in (
                 ConnectionState.CONNECTING,
                 ConnectionState.CHECKING_API_VERSIONS,
+                ConnectionState.AUTHENTICATING,
             ):
                 return node
         free = [node for node in rotated if self.connection_states.can_connect(node, now_ms)]
@@ -254,7 +268,7 @@ class NetworkClient:
             done = channel.write()
         except OSError as problem:
             self._broken.append(
-                (channel, Disconnected(f"{self._name(channel.node_id)}: {problem.strerror or problem}"))
+                (channel, Disconnected(f"{self.name_of(channel.node_id)}: {problem.strerror or problem}"))
             )
             return
         newest = self._in_flight.newest(channel.node_id)
@@ -275,6 +289,8 @@ class NetworkClient:
     def poll(self, timeout_ms: int, now_ms: int | None = None) -> list[ClientResponse]:
         """Wait for I/O for so long at most and do the steps; the answers, after their callbacks ran."""
         now = self._clock.now_ms() if now_ms is None else now_ms
+        if self._authenticator is not None:
+            self._authenticator.step(now)
         metadata_wait_ms = self._updater.maybe_update(now)
         waits = [timeout_ms, metadata_wait_ms, self._next_timeout_ms(now)]
         if self._responses or self._broken or self._completed_sends:
@@ -322,11 +338,13 @@ class NetworkClient:
             for frame in channel.read():
                 self._handle_frame(channel, frame, now_ms)
         except KafkaError as error:
-            self._broken.append((channel, self._describe(channel, error)))
+            self._broken.append((channel, connection_words.receive_failure(self.name_of(channel.node_id), error)))
         except EndOfStream:
-            self._broken.append((channel, self._end_of_stream(channel)))
+            name, step = self.name_of(channel.node_id), self._step(channel)
+            self._broken.append((channel, connection_words.end_of_stream(name, channel, step)))
         except OSError as problem:
-            self._broken.append((channel, self._lost(channel, problem)))
+            name, step = self.name_of(channel.node_id), self._step(channel)
+            self._broken.append((channel, connection_words.lost(name, channel, problem, step)))
 
     def _handle_frame(self, channel: Channel, frame: memoryview, now_ms: int) -> None:
         node = channel.node_id
@@ -386,7 +404,11 @@ class NetworkClient:
         level = logging.WARNING if node < 0 or not isinstance(error, Disconnected) else logging.INFO
         _log.log(level, "%s", error)
         self._forget_channel(node)
-        self.connection_states.disconnected(node, now_ms, error)
+        if isinstance(error, AuthenticationFailed):
+            self.connection_states.authentication_failed(node, now_ms, error)
+            self.metadata.fail(error)
+        else:
+            self.connection_states.disconnected(node, now_ms, error)
         lost = self._in_flight.clear(node)
         for request in lost:
             self._finish(request, None, None, error, True, now_ms)
@@ -400,17 +422,23 @@ class NetworkClient:
         self._last_used_ms.pop(node, None)
         self._versions.pop(node, None)
         self._versions_to_request.pop(node, None)
+        if self._authenticator is not None:
+            self._authenticator.forget(node)
 
     def handle_connections(self, channel: Channel, now_ms: int) -> None:
         """A connection stands (or could not be made), and then what comes before the first request."""
         node = channel.node_id
         try:
-            if self.connection_states.state(node) is ConnectionState.CONNECTING:
+            if not channel.is_tcp_up:
                 channel.transport.finish_connect()
-            if not channel.transport.handshake():
+                channel.is_tcp_up = True
+            events = channel.transport.handshake()
+            if events:
+                self._watch(channel, events)
                 return
         except (OSError, KafkaError) as problem:
-            self._broken.append((channel, self._connect_error(node, problem)))
+            name = self.name_of(node)
+            self._broken.append((channel, connection_words.connect_failure(name, problem, channel.is_tcp_up)))
             return
         channel.is_connected = True
         self.connection_states.connected(node)
@@ -439,8 +467,24 @@ class NetworkClient:
             self._versions_to_request[node] = answer
             return
         self._versions[node] = answer
-        self._channels[node].trust(MAX_FRAME_BYTES)
+        if self._authenticator is None:
+            self.authenticated(node)
+        else:
+            self._authenticator.begin(node, self._clock.now_ms())
+
+    def authenticated(self, node: int, session_ends_ms: int | None = None) -> None:
+        """Requests may go to the node, for as long as its session lasts (None: for ever)."""
+        channel = self._channels[node]
+        if not channel.is_trusted:
+            channel.trust(MAX_FRAME_BYTES)
         self.connection_states.ready(node)
+        if session_ends_ms is not None:
+            self.connection_states.limit_session(node, session_ends_ms)
+
+    def fail_connection(self, node: int, error: KafkaError) -> None:
+        """The connection is to end with this error."""
+        if node in self._channels:
+            self._broken.append((self._channels[node], error))
 
     def handle_timed_out_connections(self, now_ms: int) -> None:
         """Connections that were not ready within socket.connection.setup.timeout.ms."""
@@ -448,8 +492,8 @@ class NetworkClient:
             if self._is_checking(node):
                 self._disconnect(node, self._silence(node, now_ms), now_ms)
                 continue
-            message = f"Connection to {self._name(node)} was not made in time (socket.connection.setup.timeout.ms)"
-            self._disconnect(node, ConnectionFailed(message), now_ms)
+            problem = connection_words.not_made_in_time(self.name_of(node), self._channels[node].is_tcp_up)
+            self._disconnect(node, problem, now_ms)
 
     def handle_timed_out_requests(self, now_ms: int) -> None:
         """A request without an answer for request.timeout.ms costs the connection, since answers come in order."""
@@ -457,7 +501,7 @@ class NetworkClient:
             if self._is_checking(node):
                 self._disconnect(node, self._silence(node, now_ms), now_ms)
                 continue
-            message = f"{self._name(node)} did not answer a request in time (request.timeout.ms); connection closed"
+            message = f"{self.name_of(node)} did not answer a request in time (request.timeout.ms); connection closed"
             self._disconnect(node, Disconnected(message), now_ms)
 
     def handle_idle_connections(self, now_ms: int) -> None:
@@ -466,7 +510,7 @@ class NetworkClient:
             return
         for node, used_ms in self._last_used_ms.items():
             if now_ms - used_ms > self._max_idle_ms and not self._in_flight.count(node):
-                message = f"Connection to {self._name(node)} was idle (connections.max.idle.ms); closed"
+                message = f"Connection to {self.name_of(node)} was idle (connections.max.idle.ms); closed"
                 self._disconnect(node, Disconnected(message), now_ms)
                 return
 
@@ -494,7 +538,7 @@ class NetworkClient:
             channel = Channel(node, transport, MAX_FIRST_FRAME_BYTES)
             is_connected = transport.connect()
         except OSError as problem:
-            failure = self._connect_error(node, problem)
+            failure = connection_words.connect_failure(self.name_of(node), problem, is_tcp_up=False)
             _log.warning("%s", failure)
             self.connection_states.disconnected(node, now_ms, failure)
             self._updater.handle_disconnection(node, now_ms)
@@ -508,7 +552,8 @@ class NetworkClient:
 
     # -- words --
 
-    def _name(self, node: int) -> str:
+    def name_of(self, node: int) -> str:
+        """A node as messages call it."""
         known = self._known_node(node)
         address = "" if known is None else str(HostPort(known.host, known.port))
         if node in self._extra_nodes:
@@ -519,36 +564,18 @@ class NetworkClient:
         return self.connection_states.state(node) is ConnectionState.CHECKING_API_VERSIONS
 
     def _silence(self, node: int, now_ms: int) -> ConnectionFailed:
-        seconds = (now_ms - self.connection_states.last_attempt_ms(node)) / 1000
-        return ConnectionFailed(
-            f"Connected to {self._name(node)}, but it did not answer ApiVersions within {seconds:.1f} s: "
-            "is it a Kafka broker, and a port without TLS?"
-        )
+        return connection_words.silence(self.name_of(node), now_ms - self.connection_states.last_attempt_ms(node))
 
-    def _connect_error(self, node: int, problem: Exception) -> KafkaError:
-        if isinstance(problem, KafkaError):
-            return problem
-        reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
-        return ConnectionFailed(f"Connection to {self._name(node)} failed: {reason}")
-
-    def _describe(self, channel: Channel, error: KafkaError) -> KafkaError:
-        if isinstance(error, NotKafka):
-            return NotKafka(f"{self._name(channel.node_id)} did not answer as Kafka does: {error}")
-        return error
-
-    def _lost(self, channel: Channel, problem: OSError) -> KafkaError:
-        if not channel.has_received:  # how a TLS server hangs up on plain text
-            return self._end_of_stream(channel)
-        return Disconnected(f"Connection to {self._name(channel.node_id)} lost: {problem.strerror or problem}")
-
-    def _end_of_stream(self, channel: Channel) -> KafkaError:
-        name = self._name(channel.node_id)
-        if not channel.has_received:
-            return Disconnected(
-                f"{name} closed the connection before it answered: it is no Kafka broker, wants another "
-                "security.protocol, or is going down"
-            )
-        return Disconnected(f"{name} closed the connection")
+    def _step(self, channel: Channel) -> str:
+        """What a node did not do any more when it closed the connection; nothing when it had done its part."""
+        node = channel.node_id
+        if self.connection_states.state(node) is ConnectionState.AUTHENTICATING:
+            return "while it authenticated us by SASL"
+        if self._authenticator is not None or not channel.is_trusted or channel.has_received:
+            return ""
+        if not self._in_flight.count(node):
+            return ""
+        return "at the first request after ApiVersions: does it want SASL (security.protocol SASL_PLAINTEXT, SASL_SSL)?"
 
     # -- the end --
 
@@ -556,7 +583,7 @@ class NetworkClient:
         """Close the connection to a node; its requests end with Disconnected."""
         if node in self._channels:
             now = self._clock.now_ms() if now_ms is None else now_ms
-            self._disconnect(node, Disconnected(f"Connection to {self._name(node)} closed on request"), now)
+            self._disconnect(node, Disconnected(f"Connection to {self.name_of(node)} closed on request"), now)
 
     def wakeup(self) -> None:
         """End the present or the next poll; from any thread."""
@@ -570,17 +597,3 @@ class NetworkClient:
         for node in list(self._channels):
             self._forget_channel(node)
         self._selector.close()
-
-
-def plaintext_factory(config: Config) -> TransportFactory:
-    """Plain TCP with the configured buffer sizes. Raises ConfigError where more than plain TCP was asked for: a
-    connection is never less secure than its configuration."""
-    protocol = config.security_protocol.upper()
-    if protocol != "PLAINTEXT":
-        raise ConfigError(f"security.protocol {protocol} needs a transport of its own; only PLAINTEXT is built in")
-    send_bytes, receive_bytes = config.send_buffer_bytes, config.receive_buffer_bytes
-
-    def make(address: Any, host: str) -> PlaintextTransport:
-        return PlaintextTransport(address, send_bytes, receive_bytes)
-
-    return make

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import (
     AuthenticationFailed,
+    ClosedUnanswered,
     KafkaError,
     NameResolutionFailed,
     NoBrokersAvailable,
@@ -140,7 +141,8 @@ class Requester:
             if not reasons or len(reasons) < len(nodes):
                 continue
             is_final = all(isinstance(error, _HOPELESS) for error in reasons)
-            is_patient = self._has_reached_a_node and named is None
+            is_refused = all(isinstance(error, ClosedUnanswered) for error in reasons)
+            is_patient = self._has_reached_a_node and named is None and not is_refused
             is_unreachable = waited_ms >= UNREACHABLE_PATIENCE_MS and not is_patient
             if is_final or is_unreachable or left_ms <= 0:
                 found[index] = _joined(reasons)

@@ -1,4 +1,4 @@
-"""Bytes over one connection (TransportLayer). TLS and SASL stand behind the same protocol: they add to `handshake`."""
+"""Bytes over one connection (TransportLayer). TLS is another implementation (security/tls_transport.py)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from kafkatools.core.config import Config
 from kafkatools.core.net.addresses import Address
 
 Buffer = bytes | bytearray | memoryview
@@ -32,12 +33,14 @@ class Transport(Protocol):
         """After the socket became writable. Raises OSError when the connection failed."""
         ...
 
-    def handshake(self) -> bool:
-        """Go on with what comes before the first request; True when it is over."""
+    def handshake(self) -> int:
+        """Go on with what comes before the first frame: the events to wait for until the next call, 0 when it is over.
+        Raises KafkaError without the node's name."""
         ...
 
     def recv_into(self, buffer: memoryview) -> int | None:
-        """Bytes received, 0 at the end of the stream, None when there are none now. Raises OSError."""
+        """Bytes received, 0 at the end of the stream, None when there are none now. A count below the buffer's size
+        says that nothing is left to be had without the selector. Raises OSError, KafkaError."""
         ...
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
@@ -90,9 +93,9 @@ class PlaintextTransport:
         if result:
             raise OSError(result, os.strerror(result))
 
-    def handshake(self) -> bool:
+    def handshake(self) -> int:
         """Plain TCP has none."""
-        return True
+        return 0
 
     def recv_into(self, buffer: memoryview) -> int | None:
         """One recv."""
@@ -118,3 +121,23 @@ class PlaintextTransport:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
+
+
+def plaintext_factory(config: Config) -> TransportFactory:
+    """Plain TCP with the configured buffer sizes."""
+    send_bytes, receive_bytes = config.send_buffer_bytes, config.receive_buffer_bytes
+
+    def make(address: Address, host: str) -> PlaintextTransport:
+        return PlaintextTransport(address, send_bytes, receive_bytes)
+
+    return make
+
+
+def transport_for(config: Config) -> TransportFactory:
+    """What security.protocol asks for. A connection is never less secure than its configuration. Raises ConfigError,
+    KeyStoreUnreadable."""
+    if config.security_protocol.upper() in ("PLAINTEXT", "SASL_PLAINTEXT"):
+        return plaintext_factory(config)
+    from kafkatools.core.net.security.tls_transport import tls_factory
+
+    return tls_factory(config)

@@ -1,5 +1,5 @@
 """The small messages of everyday commands, by a table: coordinators, groups of the classic protocol and what their
-members tell each other, committed offsets, ListOffsets, InitProducerId.
+members tell each other, committed offsets, ListOffsets, InitProducerId, SASL.
 
 A generated message class costs a few ms to import, and a consumer of a group needs fourteen of them before it sees its
 first record. The table says what they are made of, in Kafka's order; a test holds it against the generated codec,
@@ -92,6 +92,7 @@ _LISTING = (_PARTITION, F("current_leader_epoch", "i", 4, default=-1), F("timest
 
 _LIST_OFFSETS, _OFFSET_COMMIT, _OFFSET_FETCH, _FIND_COORDINATOR = 2, 8, 9, 10
 _JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP, _INIT_PRODUCER_ID = 11, 12, 13, 14, 22
+_SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
 
 MESSAGES: dict[int, Message] = {
     _LIST_OFFSETS: Message(
@@ -176,6 +177,12 @@ MESSAGES: dict[int, Message] = {
             F("producer_epoch", "h", 3, default=-1),
         ),
         (_throttle(), _CODE, F("producer_id", "q"), F("producer_epoch", "h")),
+    ),
+    _SASL_HANDSHAKE: Message(0, 1, NEWEST, (F("mechanism", "s"),), (_CODE, F("mechanisms", "S"))),
+    _SASL_AUTHENTICATE: Message(
+        0, 2, 2,
+        (F("auth_bytes", "d"),),
+        (_CODE, F("error_message", "n"), F("auth_bytes", "d"), F("session_lifetime", "q", 1)),
     ),
 }  # fmt: skip
 

@@ -12,7 +12,10 @@ from kafkatools.core.errors import ConfigError
 
 GOLDEN = Path(__file__).parents[2] / "golden/config"
 BYTES_BY_DEFAULT = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
-OURS = {"BROKER": {"log.durability", "allow.everyone.if.no.acl.found", "super.users"}}
+OURS = {
+    "BROKER": {"log.durability", "allow.everyone.if.no.acl.found", "super.users"},
+    **{label: {"sasl.oauthbearer.token.command"} for label in ("PRODUCER", "CONSUMER", "ADMIN")},
+}
 
 
 def rows(name: str) -> list[list[str]]:

@@ -1,0 +1,150 @@
+"""SASL on the connections of a client (SaslClientAuthenticator): SaslHandshake, then SaslAuthenticate to and fro.
+
+These are requests like others, in the same queue, so that the answers of what was in flight before a
+re-authentication come in their turn. A connection authenticates once its node has said what it can do, and again
+before its session ends (KIP-368: at 85 to 95 % of the lifetime that the node gave), when it is next used. While it
+does, its state is AUTHENTICATING, and nothing else is sent: a node closes a connection that goes on without. A refusal
+is final for the connection (AUTHENTICATION_FAILED); whoever waits for it is told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.errors import (
+    AuthenticationFailed,
+    IllegalSaslState,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanism,
+    UnsupportedVersion,
+    error_for_code,
+)
+from kafkatools.core.net.bodies import build_body
+from kafkatools.core.net.connection_states import ConnectionState, Random, system_random
+from kafkatools.core.net.security.login import Login
+from kafkatools.core.net.security.mechanisms import Mechanism
+from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.net.network_client import ClientResponse, NetworkClient
+
+_SESSION_PART = 0.85
+_SESSION_JITTER = 0.1
+_MIN_HANDSHAKE_VERSION = 1
+
+
+class Authenticator:
+    """See the module. Belongs to the client's thread."""
+
+    def __init__(self, client: NetworkClient, login: Login, random: Random = system_random) -> None:
+        self._client = client
+        self._login = login
+        self._random = random
+        self._waiting: set[int] = set()  # for credentials
+        self._exchanges: dict[int, Mechanism] = {}
+
+    def begin(self, node: int, now_ms: int) -> None:
+        """Authenticate a connection that stands."""
+        self._client.connection_states.authenticating(node)
+        self._waiting.add(node)
+        self.step(now_ms)
+
+    def forget(self, node: int) -> None:
+        """The connection is gone."""
+        self._waiting.discard(node)
+        self._exchanges.pop(node, None)
+
+    def step(self, now_ms: int) -> None:
+        """Sessions that are about to end begin anew; connections that waited for credentials go on."""
+        for node in self._client.connection_states.ended_sessions(now_ms):
+            self._client.connection_states.authenticating(node)
+            self._waiting.add(node)
+        if not self._waiting:
+            return
+        try:
+            if not self._login.is_ready():
+                return
+        except KafkaError as error:
+            for node in list(self._waiting):
+                self._client.fail_connection(node, self._refusal(node, error))
+            self._waiting.clear()
+            return
+        waiting, self._waiting = self._waiting, set()
+        for node in waiting:
+            self._send_handshake(node, now_ms)
+
+    def _send_handshake(self, node: int, now_ms: int) -> None:
+        self._exchanges[node] = self._login.start()
+        fields = {"mechanism": self._login.mechanism}
+        self._send(node, ApiKey.SASL_HANDSHAKE, fields, _MIN_HANDSHAKE_VERSION, now_ms)
+
+    def _send(self, node: int, api_key: ApiKey, fields: dict[str, Any], min_version: int, now_ms: int) -> None:
+        from kafkatools.core.net.network_client import ClientRequest
+
+        request = ClientRequest(
+            node,
+            api_key,
+            lambda version: build_body(api_key, version, fields),
+            lambda response: self._handle(response, now_ms),
+            min_version=min_version,
+        )
+        try:
+            self._client.send_internal(request, now_ms)
+        except UnsupportedVersion:
+            error = IllegalSaslState("it does not authenticate with SASL; is security.protocol PLAINTEXT or SSL right?")
+            self._client.fail_connection(node, self._refusal(node, error))
+
+    def _handle(self, response: ClientResponse, sent_ms: int) -> None:
+        """An answer. Raises what ends the connection."""
+        node = response.request.node
+        mechanism = self._exchanges.get(node)
+        if response.body is None or mechanism is None:
+            return
+        now_ms = sent_ms + response.latency_ms
+        try:
+            if response.request.api_key == ApiKey.SASL_HANDSHAKE:
+                self._check_handshake(response.body)
+                answer: bytes | None = mechanism.initial()
+            else:
+                answer = self._respond(mechanism, response.body)
+        except KafkaError as error:
+            raise self._refusal(node, error) from None
+        if answer is not None:
+            self._send(node, ApiKey.SASL_AUTHENTICATE, {"auth_bytes": answer}, 0, now_ms)
+            return
+        del self._exchanges[node]
+        lifetime_ms = getattr(response.body, "session_lifetime", 0)
+        part = _SESSION_PART + _SESSION_JITTER * self._random()
+        self._client.authenticated(node, now_ms + int(lifetime_ms * part) if lifetime_ms > 0 else None)
+
+    def _check_handshake(self, body: Any) -> None:
+        if body.error_code == UnsupportedSaslMechanism.code:
+            enabled = ", ".join(body.mechanisms)
+            raise UnsupportedSaslMechanism(
+                f"the mechanism {self._login.mechanism} is not enabled in the server, "
+                f"enabled mechanisms are [{enabled}]"
+            )
+        if body.error_code == IllegalSaslState.code:
+            raise IllegalSaslState(
+                "its listener does not use SASL: set security.protocol to PLAINTEXT or SSL, or use its SASL port"
+            )
+        if body.error_code:
+            raise error_for_code(body.error_code)()
+
+    def _respond(self, mechanism: Mechanism, body: Any) -> bytes | None:
+        if body.error_code:
+            kind = error_for_code(body.error_code)
+            raise kind(body.error_message or None)
+        answer = mechanism.respond(body.auth_bytes)
+        if answer is None and not mechanism.is_complete:
+            raise SaslAuthenticationFailed("the server ended the exchange too early")
+        return answer
+
+    def _refusal(self, node: int, error: KafkaError) -> KafkaError:
+        kind = type(error) if isinstance(error, AuthenticationFailed) or error.retriable else SaslAuthenticationFailed
+        return kind(f"SASL {self._login.mechanism} with {self._client.name_of(node)} failed: {error}")
+
+    def is_authenticating(self, node: int) -> bool:
+        """Whether an exchange is going on."""
+        return self._client.connection_states.state(node) is ConnectionState.AUTHENTICATING

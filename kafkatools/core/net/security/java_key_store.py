@@ -1,0 +1,149 @@
+"""Java's own key store format, JKS (sun.security.provider.JavaKeyStore), read.
+
+Layout, all big-endian: magic FEEDFEED, version 1 or 2, number of entries; each entry its tag (1 a private key with its
+certificate chain, 2 a trusted certificate), alias (modified UTF-8 with a two-byte length), creation time; last a SHA-1
+over the password in UTF-16, the words `Mighty Aphrodite` and everything before. A private key is a PKCS #8
+EncryptedPrivateKeyInfo whose algorithm is Sun's own: salt, key XOR a chain of SHA-1 digests that begins with the
+salt, SHA-1 of password and key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import struct
+from typing import NamedTuple
+
+from kafkatools.core.errors import KeyStoreUnreadable
+
+MAGIC = b"\xfe\xed\xfe\xed"
+JCEKS_MAGIC = b"\xce\xce\xce\xce"
+
+_PRIVATE_KEY = 1
+_TRUSTED_CERTIFICATE = 2
+_WHITENER = b"Mighty Aphrodite"
+_DIGEST_BYTES = 20
+# 1.3.6.1.4.1.42.2.17.1.1, with its DER tag and length.
+_KEY_PROTECTOR = bytes.fromhex("060a2b060104012a02110101")
+
+
+class KeyEntry(NamedTuple):
+    """A private key, still protected, and its certificates, the own one first."""
+
+    alias: str
+    protected_key: bytes
+    chain: tuple[bytes, ...]
+
+
+class JavaKeyStore(NamedTuple):
+    """What a file holds."""
+
+    keys: tuple[KeyEntry, ...]
+    certificates: tuple[bytes, ...]
+
+
+class WrongPassword(Exception):
+    """The digest does not come out."""
+
+
+class _Cursor:
+    def __init__(self, data: bytes, source: str) -> None:
+        self._data = data
+        self._source = source
+        self.position = 0
+
+    def take(self, count: int) -> bytes:
+        end = self.position + count
+        if count < 0 or end > len(self._data):
+            raise KeyStoreUnreadable(f"{self._source}: the key store ends in the middle of an entry")
+        taken = self._data[self.position : end]
+        self.position = end
+        return taken
+
+    def int32(self) -> int:
+        number: int = struct.unpack(">i", self.take(4))[0]
+        return number
+
+    def text(self) -> str:
+        length: int = struct.unpack(">H", self.take(2))[0]
+        return self.take(length).decode("utf-8", errors="replace")
+
+    def certificate(self, version: int) -> bytes:
+        if version > 1:
+            kind = self.text()
+            if kind != "X.509":
+                raise KeyStoreUnreadable(f"{self._source}: a certificate of the unknown type {kind}")
+        return self.take(self.int32())
+
+
+def read_java_key_store(data: bytes, password: str | None, source: str) -> JavaKeyStore:
+    """The entries. Without a password their integrity is not checked, as in Java. Raises KeyStoreUnreadable, and
+    WrongPassword when the digest says that the password is wrong or the file is damaged."""
+    cursor = _Cursor(data, source)
+    if cursor.take(4) != MAGIC:
+        raise KeyStoreUnreadable(f"{source}: not a Java key store")
+    version = cursor.int32()
+    if version not in (1, 2):
+        raise KeyStoreUnreadable(f"{source}: a Java key store of the unknown version {version}")
+    keys, certificates = [], []
+    for _ in range(cursor.int32()):
+        tag, alias = cursor.int32(), cursor.text()
+        cursor.take(8)
+        if tag == _PRIVATE_KEY:
+            protected = cursor.take(cursor.int32())
+            chain = tuple(cursor.certificate(version) for _ in range(cursor.int32()))
+            keys.append(KeyEntry(alias, protected, chain))
+        elif tag == _TRUSTED_CERTIFICATE:
+            certificates.append(cursor.certificate(version))
+        else:
+            raise KeyStoreUnreadable(f"{source}: an entry of the unknown kind {tag}")
+    content = data[: cursor.position]
+    digest = cursor.take(_DIGEST_BYTES)
+    if password is not None:
+        found = hashlib.sha1(_password_bytes(password) + _WHITENER + content, usedforsecurity=False).digest()
+        if not hmac.compare_digest(found, digest):
+            raise WrongPassword
+    return JavaKeyStore(tuple(keys), tuple(certificates))
+
+
+def recover_key(entry: KeyEntry, password: str, source: str) -> bytes:
+    """The private key in PKCS #8. Raises WrongPassword, KeyStoreUnreadable."""
+    protected = _octets_of(entry.protected_key, source)
+    if len(protected) < 2 * _DIGEST_BYTES:
+        raise KeyStoreUnreadable(f"{source}: the private key {entry.alias} is too short")
+    digest, secret = protected[:_DIGEST_BYTES], _password_bytes(password)
+    body, check = protected[_DIGEST_BYTES:-_DIGEST_BYTES], protected[-_DIGEST_BYTES:]
+    stream = bytearray()
+    while len(stream) < len(body):
+        digest = hashlib.sha1(secret + digest, usedforsecurity=False).digest()
+        stream += digest
+    key = bytes(a ^ b for a, b in zip(body, stream, strict=False))
+    if not hmac.compare_digest(hashlib.sha1(secret + key, usedforsecurity=False).digest(), check):
+        raise WrongPassword
+    return key
+
+
+def _password_bytes(password: str) -> bytes:
+    return password.encode("utf-16-be")
+
+
+def _octets_of(info: bytes, source: str) -> bytes:
+    """The encrypted part of an EncryptedPrivateKeyInfo: SEQUENCE { SEQUENCE { algorithm }, OCTET STRING }."""
+    outer, _ = _der(info, 0, 0x30, source)
+    algorithm, after = _der(outer, 0, 0x30, source)
+    if not algorithm.startswith(_KEY_PROTECTOR):
+        raise KeyStoreUnreadable(f"{source}: the private key is protected by an algorithm that JKS does not have")
+    return _der(outer, after, 0x04, source)[0]
+
+
+def _der(data: bytes, position: int, tag: int, source: str) -> tuple[bytes, int]:
+    """The content of a DER element and where the next one begins."""
+    if position + 2 > len(data) or data[position] != tag:
+        raise KeyStoreUnreadable(f"{source}: the private key is not a PKCS #8 structure")
+    length, start = data[position + 1], position + 2
+    if length & 0x80:
+        width = length & 0x7F
+        length, start = int.from_bytes(data[start : start + width], "big"), start + width
+    if start + length > len(data):
+        raise KeyStoreUnreadable(f"{source}: the private key ends too early")
+    return data[start : start + length], start + length

@@ -1,0 +1,183 @@
+"""The truststore and the key store of a client from its settings (DefaultSslEngineFactory).
+
+Rules, in Kafka's words where a setting is refused: PEM comes from a file or from the settings themselves and has no
+store password; JKS and PKCS12 files have one, and are told apart by their first bytes, since Java reads either under
+both names. A truststore without a password is read without a check of its integrity. No key ever reaches a file of
+ours unprotected where the system can keep it in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kafkatools.core.config import Config, Password
+from kafkatools.core.errors import ConfigError, KeyStoreUnreadable
+from kafkatools.core.net.security import java_key_store, pem
+
+_FILE_TYPES = ("JKS", "PKCS12")
+
+
+class Identity(NamedTuple):
+    """A private key and its certificate chain in PEM, and the password of the key where it is still encrypted."""
+
+    key: str
+    chain: str
+    password: str | None
+    source: str
+
+    def __repr__(self) -> str:
+        return f"Identity({self.source})"
+
+
+class _Store(NamedTuple):
+    """The settings of a file."""
+
+    path: str
+    type: str
+    password: str | None
+    key_password: str | None
+    setting: str
+
+    @property
+    def source(self) -> str:
+        return f"{self.setting}.location {self.path}"
+
+    @property
+    def wrong_password(self) -> KeyStoreUnreadable:
+        return KeyStoreUnreadable(
+            f"{self.source}: the password ({self.setting}.password) is wrong, or the file is damaged"
+        )
+
+
+def trusted_certificates(config: Config) -> list[bytes] | None:
+    """The certificates to trust as DER; None for those of the system. Raises ConfigError, KeyStoreUnreadable."""
+    kind: str = config["ssl.truststore.type"].upper()
+    path, password = config["ssl.truststore.location"], _secret(config["ssl.truststore.password"])
+    inline = _secret(config["ssl.truststore.certificates"])
+    if inline is not None:
+        if kind != "PEM":
+            raise ConfigError(f"SSL trust store certs can be specified only for PEM, but trust store type is {kind}.")
+        if path is not None:
+            raise ConfigError("Both SSL trust store location and separate trust certificates are specified.")
+    if kind == "PEM" and password is not None and (path is not None or inline is not None):
+        raise ConfigError("SSL trust store password cannot be specified for PEM format.")
+    if inline is not None:
+        return pem.certificates(inline, "ssl.truststore.certificates")
+    if path is None:
+        if password is not None:
+            raise ConfigError("SSL trust store is not specified, but trust store password is specified.")
+        return None
+    store = _Store(path, kind, password, None, "ssl.truststore")
+    found = _trusted_of(store, _contents(store))
+    if not found:
+        raise KeyStoreUnreadable(f"{store.source}: there is no trusted certificate in it")
+    return found
+
+
+def _trusted_of(store: _Store, data: bytes) -> list[bytes]:
+    if store.type == "PEM":
+        return pem.certificates(_text(store, data), store.source)
+    if data.startswith(java_key_store.MAGIC):
+        try:
+            return list(java_key_store.read_java_key_store(data, store.password, store.source).certificates)
+        except java_key_store.WrongPassword:
+            raise store.wrong_password from None
+    from kafkatools.core.net.security.pkcs12 import trusted_of
+
+    return trusted_of(data, store.password, store.source, store.wrong_password)
+
+
+def identity(config: Config) -> Identity | None:
+    """What the client shows of itself; None for nothing. Raises ConfigError, KeyStoreUnreadable."""
+    kind: str = config["ssl.keystore.type"].upper()
+    path, password = config["ssl.keystore.location"], _secret(config["ssl.keystore.password"])
+    key, chain = _secret(config["ssl.keystore.key"]), _secret(config["ssl.keystore.certificate.chain"])
+    key_password = _secret(config["ssl.key.password"])
+    if key is not None and chain is not None:
+        _check_inline(kind, path, password)
+        return _pem_identity(key, chain, key_password, "ssl.keystore.key")
+    if key is not None:
+        raise ConfigError("SSL private key is specified, but certificate chain is not specified.")
+    if chain is not None:
+        raise ConfigError("SSL certificate chain is specified, but private key is not specified")
+    if kind == "PEM" and path is not None and password is not None:
+        raise ConfigError(
+            "SSL key store password cannot be specified with PEM format, only key password may be specified"
+        )
+    if path is None:
+        if password is not None:
+            raise ConfigError("SSL key store is not specified, but key store password is specified.")
+        return None
+    if kind != "PEM" and password is None:
+        raise ConfigError("SSL key store is specified, but key store password is not specified.")
+    store = _Store(path, kind, password, key_password, "ssl.keystore")
+    data = _contents(store)
+    if kind == "PEM":
+        text = _text(store, data)
+        return _pem_identity(text, text, key_password, store.source)
+    return _file_identity(store, data)
+
+
+def _check_inline(kind: str, path: str | None, password: str | None) -> None:
+    if kind != "PEM":
+        raise ConfigError(f"SSL private key can be specified only for PEM, but key store type is {kind}.")
+    if path is not None:
+        raise ConfigError("Both SSL key store location and separate private key are specified.")
+    if password is not None:
+        raise ConfigError(
+            "SSL key store password cannot be specified with PEM format, only key password may be specified."
+        )
+
+
+def _pem_identity(key: str, chain: str, password: str | None, source: str) -> Identity:
+    own = pem.private_key(key, source)
+    return Identity(own.text(), pem.certificate_chain(pem.certificates(chain, source)), password, source)
+
+
+def _file_identity(store: _Store, data: bytes) -> Identity:
+    password = store.password or ""
+    if not data.startswith(java_key_store.MAGIC):
+        from kafkatools.core.net.security.pkcs12 import identity_of
+
+        key, chain = identity_of(data, password, store.source, store.wrong_password)
+        return Identity(pem.Block("PRIVATE KEY", key).text(), pem.certificate_chain(chain), None, store.source)
+    try:
+        found = java_key_store.read_java_key_store(data, password, store.source)
+    except java_key_store.WrongPassword:
+        raise store.wrong_password from None
+    if not found.keys:
+        raise KeyStoreUnreadable(f"{store.source}: there is no private key in it")
+    entry = found.keys[0]
+    try:
+        key = java_key_store.recover_key(entry, store.key_password or password, store.source)
+    except java_key_store.WrongPassword:
+        raise KeyStoreUnreadable(
+            f"{store.source}: the password of the key {entry.alias} (ssl.key.password) is wrong"
+        ) from None
+    return Identity(pem.Block("PRIVATE KEY", key).text(), pem.certificate_chain(entry.chain), None, store.source)
+
+
+def _contents(store: _Store) -> bytes:
+    if store.type not in (*_FILE_TYPES, "PEM"):
+        raise ConfigError(
+            f"{store.setting}.type {store.type} is not read; it may be PEM, PKCS12 or JKS "
+            "(keytool -importkeystore converts others)"
+        )
+    try:
+        with open(store.path, "rb") as file:
+            data = file.read()
+    except OSError as problem:
+        raise KeyStoreUnreadable(f"{store.source}: {problem.strerror or problem}") from None
+    if store.type != "PEM" and b"-----BEGIN " in data[:4096]:
+        raise KeyStoreUnreadable(f"{store.source}: this is a PEM file; set {store.setting}.type=PEM")
+    if data.startswith(java_key_store.JCEKS_MAGIC):
+        raise KeyStoreUnreadable(f"{store.source}: JCEKS is not read; convert it with keytool -importkeystore")
+    return data
+
+
+def _text(store: _Store, data: bytes) -> str:
+    return data.decode("utf-8", errors="replace")
+
+
+def _secret(value: Any) -> str | None:
+    return value.value if isinstance(value, Password) else value

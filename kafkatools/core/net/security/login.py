@@ -1,0 +1,249 @@
+"""The credentials of a client, from sasl.mechanism, sasl.jaas.config and the settings of OAUTHBEARER (LoginManager).
+
+A `Login` says whether credentials are at hand and makes a mechanism for one exchange. Tokens are fetched on a thread,
+which wakes the client when it is done; they are kept until sasl.login.refresh.window.factor of their life is over
+(one without an end: sasl.login.refresh.min.period.seconds). A token that cannot be renewed is used to its end.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from kafkatools.core import config as tables
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config, Password
+from kafkatools.core.errors import AuthenticationFailed, ConfigError, KafkaError
+from kafkatools.core.net.security.jaas import LoginModule, parse_jaas_config
+from kafkatools.core.net.security.mechanisms import Mechanism, OAuthBearer, Plain
+from kafkatools.core.net.security.scram import HASHES, Scram
+from kafkatools.core.net.security.tokens import (
+    Token,
+    TokenSource,
+    command_source,
+    file_source,
+    unsecured_source,
+)
+from kafkatools.core.net.security.warnings import warn
+
+MECHANISMS = ("PLAIN", *HASHES, "OAUTHBEARER")
+_KAFKAS_OWN = "org.apache.kafka.common.security."
+_DEFAULT_TIMEOUT_MS = 10_000
+_EXTENSION = re.compile(r"[A-Za-z]+")
+
+
+class Login(Protocol):
+    """Credentials."""
+
+    mechanism: str
+
+    def is_ready(self) -> bool:
+        """Whether credentials are here; begins to get them when not. Raises KafkaError when they are not to be had."""
+        ...
+
+    def start(self) -> Mechanism:
+        """A mechanism for one exchange."""
+        ...
+
+
+class StaticLogin:
+    """A user and a password."""
+
+    def __init__(self, mechanism: str, make: Callable[[], Mechanism]) -> None:
+        self.mechanism = mechanism
+        self._make = make
+
+    def is_ready(self) -> bool:
+        """At once."""
+        return True
+
+    def start(self) -> Mechanism:
+        """A new exchange."""
+        return self._make()
+
+
+class TokenLogin:
+    """A token and its renewal."""
+
+    mechanism = "OAUTHBEARER"
+
+    def __init__(
+        self,
+        fetch: TokenSource,
+        extensions: Mapping[str, str],
+        clock: Clock,
+        wakeup: Callable[[], None],
+        *,
+        window_factor: float = 0.8,
+        min_period_ms: int = 60_000,
+    ) -> None:
+        self._fetch = fetch
+        self._extensions = extensions
+        self._clock = clock
+        self._wakeup = wakeup
+        self._window_factor = window_factor
+        self._min_period_ms = min_period_ms
+        self._lock = threading.Lock()  # guards what follows
+        self._token: Token | None = None
+        self._renew_at_ms = 0
+        self._error: KafkaError | None = None
+        self._is_fetching = False
+
+    def is_ready(self) -> bool:
+        """Whether a token is here that is not about to end."""
+        now_ms = self._clock.wall_ms()
+        with self._lock:
+            if self._token is not None and now_ms < self._renew_at_ms:
+                return True
+            error, self._error = self._error, None
+            if error is not None:
+                if self._token is None or self._token.expires_ms is None or now_ms >= self._token.expires_ms:
+                    raise error
+                self._renew_at_ms = min(now_ms + self._min_period_ms, self._token.expires_ms)
+                return True
+            if not self._is_fetching:
+                self._is_fetching = True
+                threading.Thread(target=self._run, name="kafkatools-token", daemon=True).start()
+        return False
+
+    def _run(self) -> None:
+        token: Token | None = None
+        error: KafkaError | None = None
+        try:
+            token = self._fetch()
+        except KafkaError as problem:
+            error = problem
+        except Exception as problem:  # noqa: BLE001 - the end of the thread: whoever waits must hear of it
+            error = AuthenticationFailed(f"the token could not be fetched: {type(problem).__name__}")
+        with self._lock:
+            self._error, self._is_fetching = error, False
+            if token is not None:
+                self._token, self._renew_at_ms = token, self._renewal_ms(token)
+        self._wakeup()
+
+    def _renewal_ms(self, token: Token) -> int:
+        now_ms = self._clock.wall_ms()
+        if token.expires_ms is None:
+            return now_ms + self._min_period_ms
+        return now_ms + int((token.expires_ms - now_ms) * self._window_factor)
+
+    def start(self) -> Mechanism:
+        """A new exchange with the token that is here."""
+        with self._lock:
+            token = self._token
+        if token is None:
+            raise AuthenticationFailed("there is no token")
+        return OAuthBearer(token.value, self._extensions)
+
+
+def login_of(config: Config, clock: Clock, wakeup: Callable[[], None]) -> Login:
+    """The login that the settings describe. Raises ConfigError."""
+    mechanism: str = config.sasl_mechanism
+    if mechanism not in MECHANISMS:
+        hint = {
+            "AWS_MSK_IAM": "; Amazon MSK takes IAM tokens as OAUTHBEARER: set sasl.oauthbearer.token.command",
+            "GSSAPI": " (GSSAPI, Kerberos, is the default of sasl.mechanism)",
+        }.get(mechanism, "")
+        raise ConfigError(f"sasl.mechanism {mechanism} is not built in; it may be one of {', '.join(MECHANISMS)}{hint}")
+    jaas = config.sasl_jaas_config
+    module = parse_jaas_config(jaas.value) if jaas is not None else None
+    if mechanism == "OAUTHBEARER":
+        return _token_login(config, module, clock, wakeup)
+    _refuse_foreign_classes(config)
+    if module is None:
+        raise ConfigError(f"SASL {mechanism} needs user name and password: sasl.jaas.config is not set")
+    return _password_login(config, mechanism, module)
+
+
+def _password_login(config: Config, mechanism: str, module: LoginModule) -> StaticLogin:
+    user, password = (module.options.get(name) for name in ("username", "password"))
+    if user is None or password is None:
+        lacking = "username" if user is None else "password"
+        raise ConfigError(f"SASL {mechanism}: {lacking} is not in sasl.jaas.config")
+    if mechanism == "PLAIN":
+        if config.security_protocol.upper() == "SASL_PLAINTEXT":
+            warn("SASL PLAIN without TLS (security.protocol SASL_PLAINTEXT) sends the password readable by the network")
+        return StaticLogin(mechanism, lambda: Plain(user, password))
+    is_token = module.options.get("tokenauth", "").lower() == "true"
+    return StaticLogin(mechanism, lambda: Scram(mechanism, user, password, is_delegation_token=is_token))
+
+
+def _refuse_foreign_classes(config: Config) -> None:
+    for name in ("sasl.login.callback.handler.class", "sasl.client.callback.handler.class", "sasl.login.class"):
+        value: Any = config[name]
+        if value is not None and not str(value).startswith(_KAFKAS_OWN):
+            raise ConfigError(
+                f"{name}: the Java class {value} cannot be used here (sasl.oauthbearer.token.command may help)"
+            )
+
+
+def _token_login(config: Config, module: LoginModule | None, clock: Clock, wakeup: Callable[[], None]) -> TokenLogin:
+    options: Mapping[str, str] = {} if module is None else module.options
+    is_unsecured = (
+        config["sasl.oauthbearer.token.command"] is None and config["sasl.oauthbearer.token.endpoint.url"] is None
+    )
+    prefix = "unsecuredLoginExtension_" if is_unsecured else "extension_"
+    extensions = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
+    for name, value in extensions.items():
+        if not _EXTENSION.fullmatch(name) or name == "auth" or not value.isprintable() and value:
+            raise ConfigError(f"sasl.jaas.config: {prefix}{name} is no SASL extension")
+    return TokenLogin(
+        _token_source(config, options, clock),
+        extensions,
+        clock,
+        wakeup,
+        window_factor=config.sasl_login_refresh_window_factor,
+        min_period_ms=1000 * config.sasl_login_refresh_min_period_seconds,
+    )
+
+
+def _token_source(config: Config, options: Mapping[str, str], clock: Clock) -> TokenSource:
+    """By the first of these that is set: the command, the URL, claims of an unsecured token."""
+    command: str | None = config["sasl.oauthbearer.token.command"]
+    if command is not None:
+        return command_source(command, config.sasl_login_read_timeout_ms, clock)
+    _refuse_foreign_classes(config)
+    url: str | None = config["sasl.oauthbearer.token.endpoint.url"]
+    if url is None:
+        return unsecured_source(options, clock)
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        return file_source(parts.path, clock)
+    return _endpoint_source(config, options, url, clock)
+
+
+def _endpoint_source(config: Config, options: Mapping[str, str], url: str, clock: Clock) -> TokenSource:
+    from kafkatools.core.net.security.tls_context import client_tls
+    from kafkatools.core.net.security.token_endpoint import Endpoint, endpoint_source
+
+    retriever = str(config["sasl.oauthbearer.jwt.retriever.class"])
+    if retriever.rpartition(".")[2] not in ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever"):
+        raise ConfigError(f"sasl.oauthbearer.jwt.retriever.class {retriever} is not built in")
+    user = config["sasl.oauthbearer.client.credentials.client.id"] or options.get("clientId")
+    secret = _text(config["sasl.oauthbearer.client.credentials.client.secret"]) or options.get("clientSecret")
+    if not user or not secret:
+        lacking = "id" if not user else "secret"
+        raise ConfigError(f"SASL OAUTHBEARER: sasl.oauthbearer.client.credentials.client.{lacking} is not set")
+    parts = urlsplit(url)
+    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        warn("sasl.oauthbearer.token.endpoint.url is not https: id, secret and token are readable by the network")
+    own = {name: value for name, value in options.items() if name.startswith("ssl.")}
+    tls = client_tls(Config(tables.ADMIN, own)).context if parts.scheme == "https" else None
+    endpoint = Endpoint(
+        url,
+        user,
+        secret,
+        config["sasl.oauthbearer.scope"] or options.get("scope"),
+        config["sasl.oauthbearer.header.urlencode"],
+        max(config.sasl_login_connect_timeout_ms or 0, config.sasl_login_read_timeout_ms or 0) or _DEFAULT_TIMEOUT_MS,
+        config.sasl_login_retry_backoff_ms,
+        config.sasl_login_retry_backoff_max_ms,
+    )
+    return endpoint_source(endpoint, tls, clock)
+
+
+def _text(value: Any) -> str | None:
+    return value.value if isinstance(value, Password) else value

@@ -1,0 +1,70 @@
+"""PEM text: files, and values of settings that hold the text itself (DefaultSslEngineFactory.PemStore, PemParser).
+
+A value in a properties file is often one line with blanks where the line ends were, so the text is taken apart into
+blocks and written anew for the TLS library. What stands between blocks is a comment.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kafkatools.core.errors import KeyStoreUnreadable
+
+_BLOCK = re.compile(r"-{5}BEGIN ([A-Z0-9 ]+?)-{5}([^-]*)-{5}END \1-{5}")
+_LINE = 64
+_CERTIFICATES = ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")
+_KEYS = ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "DSA PRIVATE KEY")
+
+
+class Block(NamedTuple):
+    """What stands between BEGIN and END."""
+
+    label: str
+    data: bytes
+
+    def text(self) -> str:
+        """The block in lines of 64."""
+        body = base64.b64encode(self.data).decode()
+        lines = [body[i : i + _LINE] for i in range(0, len(body), _LINE)]
+        return "\n".join([f"-----BEGIN {self.label}-----", *lines, f"-----END {self.label}-----", ""])
+
+
+def blocks(text: str, source: str) -> list[Block]:
+    """The blocks of a text; `source` names it in errors. Raises KeyStoreUnreadable."""
+    found = []
+    for label, body in _BLOCK.findall(text):
+        if "Proc-Type:" in body:
+            raise KeyStoreUnreadable(
+                f"{source}: the private key is in OpenSSL's old encrypted form; convert it with `openssl pkcs8 -topk8`"
+            )
+        try:
+            found.append(Block(label, base64.b64decode("".join(body.split()), validate=True)))
+        except (binascii.Error, ValueError):
+            raise KeyStoreUnreadable(f"{source}: the block {label} is not base64") from None
+    return found
+
+
+def certificates(text: str, source: str) -> list[bytes]:
+    """The certificates of a text as DER, at least one. Raises KeyStoreUnreadable."""
+    found = [block.data for block in blocks(text, source) if block.label in _CERTIFICATES]
+    if not found:
+        raise KeyStoreUnreadable(f"{source}: there is no certificate in PEM in it")
+    return found
+
+
+def private_key(text: str, source: str) -> Block:
+    """The one private key of a text. Raises KeyStoreUnreadable."""
+    found = [block for block in blocks(text, source) if block.label in _KEYS]
+    if len(found) != 1:
+        count = "no private key" if not found else f"{len(found)} private keys in place of one"
+        raise KeyStoreUnreadable(f"{source}: there is {count} in PEM in it")
+    return found[0]
+
+
+def certificate_chain(certificates: Iterable[bytes]) -> str:
+    """Certificates in DER as PEM."""
+    return "".join(Block("CERTIFICATE", der).text() for der in certificates)

@@ -1,0 +1,48 @@
+"""PKCS #12 files, by the library `cryptography`, which also knows the old algorithms of Java 8's keytool.
+
+A truststore of keytool holds certificates only; a key store may hold several keys, of which the first is taken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.core.errors import KeyStoreUnreadable
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
+
+
+def trusted_of(data: bytes, password: str | None, source: str, wrong: KeyStoreUnreadable) -> list[bytes]:
+    """The certificates that belong to no key, as DER. Raises KeyStoreUnreadable; `wrong` for a wrong password."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    store = _load(data, password, wrong)
+    return [entry.certificate.public_bytes(Encoding.DER) for entry in store.additional_certs]
+
+
+def identity_of(data: bytes, password: str, source: str, wrong: KeyStoreUnreadable) -> tuple[bytes, list[bytes]]:
+    """The private key in PKCS #8 and its chain as DER, the own certificate first."""
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    store = _load(data, password, wrong)
+    if store.key is None or store.cert is None:
+        raise KeyStoreUnreadable(f"{source}: there is no private key in it")
+    chain, left = [store.cert.certificate], [entry.certificate for entry in store.additional_certs]
+    while chain[-1].issuer != chain[-1].subject:
+        issuer = next((other for other in left if other.subject == chain[-1].issuer), None)
+        if issuer is None:
+            break
+        left.remove(issuer)
+        chain.append(issuer)
+    plain = store.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    return plain, [certificate.public_bytes(Encoding.DER) for certificate in chain]
+
+
+def _load(data: bytes, password: str | None, wrong: KeyStoreUnreadable) -> PKCS12KeyAndCertificates:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
+    try:
+        return load_pkcs12(data, None if password is None else password.encode())
+    except (ValueError, TypeError):  # the library tells a wrong password and damage by the same errors
+        raise wrong from None

@@ -1,0 +1,124 @@
+"""Tokens by client credentials from a token endpoint (RFC 6749 4.4; KIP-768, ClientCredentialsJwtRetriever).
+
+Redirects are not followed and proxies not used: id and secret go to the address in the settings or nowhere. What a
+later try may change (no connection, a status of 5xx, 408 or 429) is tried again, with a growing pause, until
+sasl.login.retry.backoff.max.ms are over.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import urllib.parse
+from typing import NamedTuple
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import AuthenticationFailed, ConfigError
+from kafkatools.core.net.security.tokens import Token, TokenSource, token_of
+
+_MAX_ANSWER_BYTES = 1 << 20
+_PASSING = (408, 429)
+_FIRST_SERVER_ERROR = 500
+_TEMPORARILY = "temporarily_unavailable"
+
+
+class Endpoint(NamedTuple):
+    """What is asked of whom."""
+
+    url: str
+    client_id: str
+    client_secret: str
+    scope: str | None
+    encodes_header: bool
+    timeout_ms: int
+    retry_ms: int
+    retry_max_ms: int
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.url})"
+
+
+class _TryAgain(Exception):
+    """The reason why there was no token this time."""
+
+
+def endpoint_source(endpoint: Endpoint, tls: ssl.SSLContext | None, clock: Clock) -> TokenSource:
+    """Raises ConfigError for a URL that is none."""
+    parts = urllib.parse.urlsplit(endpoint.url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"sasl.oauthbearer.token.endpoint.url {endpoint.url} is neither an http(s) nor a file URL")
+
+    def fetch() -> Token:
+        started_ms, pause_ms = clock.now_ms(), endpoint.retry_ms
+        while True:
+            try:
+                return _ask(endpoint, parts, tls, clock.wall_ms())
+            except _TryAgain as reason:
+                if clock.now_ms() - started_ms + pause_ms > endpoint.retry_max_ms:
+                    raise AuthenticationFailed(f"no token from {endpoint.url}: {reason}") from None
+                clock.sleep_ms(pause_ms)
+                pause_ms *= 2
+
+    return fetch
+
+
+def _ask(endpoint: Endpoint, parts: urllib.parse.SplitResult, tls: ssl.SSLContext | None, now_ms: int) -> Token:
+    timeout_s = endpoint.timeout_ms / 1000
+    host = parts.hostname or ""
+    connection: http.client.HTTPConnection
+    if parts.scheme == "https":
+        connection = http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=tls)
+    else:
+        connection = http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
+    target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
+    try:
+        connection.request("POST", target, body=_body(endpoint), headers=_headers(endpoint))
+        answer = connection.getresponse()
+        status, content = answer.status, answer.read(_MAX_ANSWER_BYTES)
+    except ssl.SSLCertVerificationError as problem:
+        raise AuthenticationFailed(f"no token from {endpoint.url}: TLS: {problem.verify_message}") from None
+    except (OSError, http.client.HTTPException) as problem:
+        raise _TryAgain(getattr(problem, "strerror", None) or type(problem).__name__) from None
+    finally:
+        connection.close()
+    return _token_of(endpoint, status, content, now_ms)
+
+
+def _headers(endpoint: Endpoint) -> dict[str, str]:
+    user, secret = endpoint.client_id, endpoint.client_secret
+    if endpoint.encodes_header:
+        user, secret = urllib.parse.quote_plus(user), urllib.parse.quote_plus(secret)
+    credentials = base64.b64encode(f"{user}:{secret}".encode()).decode()
+    return {
+        "Authorization": f"Basic {credentials}",
+        "Accept": "application/json",
+        "Cache-Control": "no-cache",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+
+
+def _body(endpoint: Endpoint) -> bytes:
+    fields = {"grant_type": "client_credentials"}
+    if endpoint.scope:
+        fields["scope"] = endpoint.scope
+    return urllib.parse.urlencode(fields).encode()
+
+
+def _token_of(endpoint: Endpoint, status: int, content: bytes, now_ms: int) -> Token:
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        answer = None
+    answer = answer if isinstance(answer, dict) else {}
+    if status in (200, 201):
+        try:
+            return token_of(answer.get("access_token") or answer.get("id_token"), now_ms, answer.get("expires_in"))
+        except AuthenticationFailed:
+            raise AuthenticationFailed(f"no token from {endpoint.url}: its answer has no access_token") from None
+    said = [str(answer[name]) for name in ("error", "error_description") if answer.get(name)]
+    reason = f"status {status}" + (f" ({': '.join(said)[:200]})" if said else "")
+    if status in _PASSING or status >= _FIRST_SERVER_ERROR or answer.get("error") == _TEMPORARILY:
+        raise _TryAgain(reason)
+    raise AuthenticationFailed(f"no token from {endpoint.url}: {reason}")

@@ -1,0 +1,160 @@
+"""Where the token of SASL OAUTHBEARER comes from: a command, an endpoint, a file, or made here without a signature.
+
+A source is a callable that may take its time; it runs on a thread of its own (`login.py`). What goes wrong is told
+without the token, the client's secret, or what a command printed to stdout.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import AuthenticationFailed, ConfigError
+
+# What Kafka's OAuthBearerClientInitialResponse lets through.
+_TOKEN = re.compile(r"[-_.~+/=a-zA-Z0-9]+")
+_DEFAULT_TIMEOUT_MS = 10_000
+_COMMAND_TIMEOUT_MS = 30_000
+_STRING, _NUMBER, _LIST = (f"unsecuredLogin{kind}Claim_" for kind in ("String", "Number", "List"))
+
+
+class Token(NamedTuple):
+    """A token and the time (wall, ms) at which it ends, None when nobody says."""
+
+    value: str
+    expires_ms: int | None
+
+    def __repr__(self) -> str:
+        return f"Token([hidden], expires_ms={self.expires_ms})"
+
+
+TokenSource = Callable[[], Token]
+
+
+def token_of(value: object, now_ms: int, lifetime_s: object = None) -> Token:
+    """A token by its text, with the end that is said beside it or in it. Raises AuthenticationFailed."""
+    if not isinstance(value, str) or not _TOKEN.fullmatch(value):
+        raise AuthenticationFailed("what came is not a token")
+    if isinstance(lifetime_s, (int, float)) and not isinstance(lifetime_s, bool):
+        return Token(value, now_ms + int(lifetime_s * 1000))
+    return Token(value, _expiry_ms(value))
+
+
+def _expiry_ms(token: str) -> int | None:
+    """The `exp` claim of a JSON Web Token; None for one of another kind."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (binascii.Error, ValueError):
+        return None
+    expiry = claims.get("exp") if isinstance(claims, dict) else None
+    return int(expiry * 1000) if isinstance(expiry, (int, float)) and not isinstance(expiry, bool) else None
+
+
+def command_source(command: str, timeout_ms: int | None, clock: Clock) -> TokenSource:
+    """A program that prints a token, alone or in a JSON object (access_token or token; expires_in in seconds). It is
+    run as it is written, without a shell. Raises ConfigError."""
+    try:
+        arguments = shlex.split(command)
+    except ValueError as problem:
+        raise ConfigError(f"sasl.oauthbearer.token.command cannot be read: {problem}") from None
+    if not arguments:
+        raise ConfigError("sasl.oauthbearer.token.command is empty")
+    limit_s = (timeout_ms or _COMMAND_TIMEOUT_MS) / 1000
+
+    def fetch() -> Token:
+        try:
+            done = subprocess.run(
+                arguments, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise AuthenticationFailed(f"the token command {arguments[0]} did not end within {limit_s:g} s") from None
+        except OSError as problem:
+            raise AuthenticationFailed(
+                f"the token command {arguments[0]} could not be run: {problem.strerror or problem}"
+            ) from None
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            reason = f": {said[-1][:200]}" if said else ""
+            raise AuthenticationFailed(f"the token command {arguments[0]} ended with {done.returncode}{reason}")
+        try:
+            return _token_in(done.stdout.decode(errors="replace").strip(), clock.wall_ms())
+        except AuthenticationFailed:
+            raise AuthenticationFailed(f"the token command {arguments[0]} printed no token") from None
+
+    return fetch
+
+
+def _token_in(text: str, now_ms: int) -> Token:
+    if not text.startswith("{"):
+        return token_of(text, now_ms)
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise AuthenticationFailed("not JSON") from None
+    names = ("access_token", "token", "id_token")
+    return token_of(next((found[name] for name in names if found.get(name)), None), now_ms, found.get("expires_in"))
+
+
+def file_source(path: str, clock: Clock) -> TokenSource:
+    """A file that holds a token, read anew for every one (FileJwtRetriever)."""
+
+    def fetch() -> Token:
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text = file.read().strip()
+        except OSError as problem:
+            raise AuthenticationFailed(f"the token file {path}: {problem.strerror or problem}") from None
+        try:
+            return token_of(text, clock.wall_ms())
+        except AuthenticationFailed:
+            raise AuthenticationFailed(f"the token file {path} holds no token") from None
+
+    return fetch
+
+
+def unsecured_source(options: Mapping[str, str], clock: Clock) -> TokenSource:
+    """A token without a signature, for tests (OAuthBearerUnsecuredLoginCallbackHandler). Raises ConfigError."""
+    claims: dict[str, Any] = {}
+    for name, value in options.items():
+        if name.startswith(_STRING):
+            claims[name.removeprefix(_STRING)] = value
+        elif name.startswith(_NUMBER):
+            claims[name.removeprefix(_NUMBER)] = _number(name, value)
+        elif name.startswith(_LIST):
+            claims[name.removeprefix(_LIST)] = value[1:].split(value[0]) if value else []
+    lifetime_s = _number("unsecuredLoginLifetimeSeconds", options.get("unsecuredLoginLifetimeSeconds", "3600"))
+    principal = options.get("unsecuredLoginPrincipalClaimName", "sub")
+    if not claims.get(principal):
+        raise ConfigError(
+            f"An unsecured token needs its subject: unsecuredLoginStringClaim_{principal} in sasl.jaas.config"
+        )
+
+    def fetch() -> Token:
+        issued_s = clock.wall_ms() / 1000
+        content = {"iat": issued_s, "exp": issued_s + lifetime_s, **claims}
+        text = ".".join((_encoded({"alg": "none"}), _encoded(content), ""))
+        return Token(text, int((issued_s + lifetime_s) * 1000))
+
+    return fetch
+
+
+def _number(name: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ConfigError(f"{name} in sasl.jaas.config is not a number") from None
+
+
+def _encoded(value: Mapping[str, Any]) -> str:
+    text = json.dumps(value, separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(text).decode().rstrip("=")
