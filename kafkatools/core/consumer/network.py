@@ -25,6 +25,7 @@ from kafkatools.core.consumer.errors import WakeupError
 from kafkatools.core.consumer.fetch_messages import CurrentLeader, FetchRequest, FetchResponse, NodeEndpoint
 from kafkatools.core.consumer.subscription import LeaderAndEpoch, TopicPartition
 from kafkatools.core.errors import (
+    AuthenticationFailed,
     Disconnected,
     InvalidTopic,
     KafkaError,
@@ -194,7 +195,7 @@ class ConsumerNetworkClient:
             return
         errors = [error for error in map(self._client.connection_error, nodes) if error is not None]
         for error in errors:
-            if is_late or isinstance(error, NotKafka):
+            if is_late or isinstance(error, (NotKafka, AuthenticationFailed)):
                 raise error
 
     def topic_error(self, topic: str) -> KafkaError | None:
