@@ -12,13 +12,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kafkatools.core.broker.group_coordinator.consumer_member import (
-    Assignment,
     AssignmentWithEpochs,
     ClassicMetadata,
     ConsumerMember,
     MemberState,
 )
 from kafkatools.core.broker.group_coordinator.java_order import topic_order
+from kafkatools.core.broker.group_coordinator.modern_changes import (
+    ModernGroupEpochChange,
+    ModernTargetEpochChange,
+    ModernTargetMemberChange,
+    assignment_of,
+)
 from kafkatools.core.broker.group_coordinator.offset_records import Record
 from kafkatools.core.protocol.schemas import consumer_groups as schemas
 from kafkatools.core.protocol.schemas.definition import build_entity
@@ -34,19 +39,11 @@ class ResolvedRegex:
     timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEpochChange:
-    """The group's epoch and the hash of its topics; None: the group is gone."""
+class GroupEpochChange(ModernGroupEpochChange):
+    """The epoch of a consumer group."""
 
-    epoch: int | None
-    metadata_hash: int = 0
-
-    def record(self, group_id: str) -> Record:
-        """Key and value."""
-        value = None
-        if self.epoch is not None:
-            value = schemas.ConsumerGroupMetadataValue(epoch=self.epoch, metadata_hash=self.metadata_hash)
-        return encode_record(schemas.ConsumerGroupMetadataKey(group_id=group_id), value)
+    __slots__ = ()
+    key, value = schemas.ConsumerGroupMetadataKey, schemas.ConsumerGroupMetadataValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,40 +88,18 @@ class MemberChange:
         return encode_record(key, value)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetEpochChange:
-    """The epoch of the target assignment and when it was computed; None: there is none."""
+class TargetEpochChange(ModernTargetEpochChange):
+    """The epoch of a consumer group's target assignment."""
 
-    epoch: int | None
-    timestamp_ms: int = 0
-
-    def record(self, group_id: str) -> Record:
-        """Key and value."""
-        value = None
-        if self.epoch is not None:
-            value = schemas.ConsumerGroupTargetAssignmentMetadataValue(
-                assignment_epoch=self.epoch, assignment_timestamp=self.timestamp_ms
-            )
-        return encode_record(schemas.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+    __slots__ = ()
+    key, value = schemas.ConsumerGroupTargetAssignmentMetadataKey, schemas.ConsumerGroupTargetAssignmentMetadataValue
 
 
-@dataclass(frozen=True, slots=True)
-class TargetMemberChange:
-    """What a member is to have; None: it is gone."""
+class TargetMemberChange(ModernTargetMemberChange):
+    """What a member of a consumer group is to have."""
 
-    member_id: str
-    assignment: Assignment | None
-
-    def record(self, group_id: str) -> Record:
-        """Key and value."""
-        key = schemas.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=self.member_id)
-        if self.assignment is None:
-            return encode_record(key, None)
-        partitions = [
-            {"topic_id": topic_id, "partitions": tuple(sorted(self.assignment[topic_id]))}
-            for topic_id in topic_order(self.assignment)
-        ]
-        return encode_record(key, schemas.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=partitions))
+    __slots__ = ()
+    key, value = schemas.ConsumerGroupTargetAssignmentMemberKey, schemas.ConsumerGroupTargetAssignmentMemberValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,11 +229,6 @@ def _with_epochs(topics: Iterable[Any], member_epoch: int) -> dict[uuid.UUID, di
     return found
 
 
-def _read_target(key: Any, value: Any) -> Change:
-    partitions = {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions}
-    return TargetMemberChange(key.member_id, partitions)
-
-
 _READERS: dict[str, Callable[[Any, Any], Change]] = {
     "ConsumerGroupMetadataKey": lambda key, value: GroupEpochChange(value.epoch, value.metadata_hash),
     "ConsumerGroupPartitionMetadataKey": lambda key, value: SubscriptionMetadataChange(is_present=True),
@@ -266,7 +236,9 @@ _READERS: dict[str, Callable[[Any, Any], Change]] = {
     "ConsumerGroupTargetAssignmentMetadataKey": lambda key, value: TargetEpochChange(
         value.assignment_epoch, value.assignment_timestamp
     ),
-    "ConsumerGroupTargetAssignmentMemberKey": _read_target,
+    "ConsumerGroupTargetAssignmentMemberKey": lambda key, value: TargetMemberChange(
+        key.member_id, assignment_of(value.topic_partitions)
+    ),
     "ConsumerGroupCurrentMemberAssignmentKey": _read_current,
     "ConsumerGroupRegularExpressionKey": lambda key, value: RegexChange(
         key.regular_expression, ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)

@@ -11,8 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafkatools.core.broker.group_coordinator.consumer_member import Assignment
-from kafkatools.core.broker.group_coordinator.java_order import topic_order
+from kafkatools.core.broker.group_coordinator.modern_changes import (
+    ModernGroupEpochChange,
+    ModernTargetEpochChange,
+    ModernTargetMemberChange,
+    assignment_of,
+    partitions_of,
+)
 from kafkatools.core.broker.group_coordinator.offset_records import Record
 from kafkatools.core.broker.group_coordinator.share_member import ShareMember
 from kafkatools.core.protocol.schemas import share_groups as schemas
@@ -21,19 +26,11 @@ from kafkatools.core.protocol.schemas.offsets import encode_record
 STABLE = 0
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEpochChange:
-    """The group's epoch and the hash of its topics; None: the group is gone."""
+class GroupEpochChange(ModernGroupEpochChange):
+    """The epoch of a share group."""
 
-    epoch: int | None
-    metadata_hash: int = 0
-
-    def record(self, group_id: str) -> Record:
-        """Key and value."""
-        value = None
-        if self.epoch is not None:
-            value = schemas.ShareGroupMetadataValue(epoch=self.epoch, metadata_hash=self.metadata_hash)
-        return encode_record(schemas.ShareGroupMetadataKey(group_id=group_id), value)
+    __slots__ = ()
+    key, value = schemas.ShareGroupMetadataKey, schemas.ShareGroupMetadataValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,38 +55,18 @@ class MemberChange:
         return encode_record(key, value)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetEpochChange:
-    """The epoch of the target assignment and when it was computed; None: there is none."""
+class TargetEpochChange(ModernTargetEpochChange):
+    """The epoch of a share group's target assignment."""
 
-    epoch: int | None
-    timestamp_ms: int = 0
-
-    def record(self, group_id: str) -> Record:
-        """Key and value."""
-        value = None
-        if self.epoch is not None:
-            value = schemas.ShareGroupTargetAssignmentMetadataValue(
-                assignment_epoch=self.epoch, assignment_timestamp=self.timestamp_ms
-            )
-        return encode_record(schemas.ShareGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+    __slots__ = ()
+    key, value = schemas.ShareGroupTargetAssignmentMetadataKey, schemas.ShareGroupTargetAssignmentMetadataValue
 
 
-@dataclass(frozen=True, slots=True)
-class TargetMemberChange:
-    """What a member is to have; None: it is gone."""
+class TargetMemberChange(ModernTargetMemberChange):
+    """What a member of a share group is to have."""
 
-    member_id: str
-    assignment: Assignment | None
-
-    def record(self, group_id: str) -> Record:
-        """Key and value."""
-        key = schemas.ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=self.member_id)
-        if self.assignment is None:
-            return encode_record(key, None)
-        return encode_record(
-            key, schemas.ShareGroupTargetAssignmentMemberValue(topic_partitions=_partitions_of(self.assignment))
-        )
+    __slots__ = ()
+    key, value = schemas.ShareGroupTargetAssignmentMemberKey, schemas.ShareGroupTargetAssignmentMemberValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +86,7 @@ class CurrentAssignmentChange:
             member_epoch=member.member_epoch,
             previous_member_epoch=member.previous_member_epoch,
             state=STABLE,
-            assigned_partitions=_partitions_of(member.assigned),
+            assigned_partitions=partitions_of(member.assigned),
         )
         return encode_record(key, value)
 
@@ -192,13 +169,6 @@ def removal_of(member_id: str) -> list[Change]:
     ]
 
 
-def _partitions_of(assignment: Assignment) -> list[dict[str, Any]]:
-    return [
-        {"topic_id": topic_id, "partitions": tuple(sorted(assignment[topic_id]))}
-        for topic_id in topic_order(assignment)
-    ]
-
-
 # -- reading back ------------------------------------------------------------------------------------------------------
 def change_of(key: Any, value: Any) -> Change | None:
     """The change a record (not a tombstone) stands for; None for records of other kinds."""
@@ -222,13 +192,9 @@ def _read_current(key: Any, value: Any) -> Change:
         key.member_id,
         member_epoch=value.member_epoch,
         previous_member_epoch=value.previous_member_epoch,
-        assigned=_assignment_of(value.assigned_partitions),
+        assigned=assignment_of(value.assigned_partitions),
     )
     return CurrentAssignmentChange(key.member_id, member)
-
-
-def _assignment_of(topics: Iterable[Any]) -> Assignment:
-    return {topic.topic_id: frozenset(topic.partitions) for topic in topics}
 
 
 def _read_state_partitions(_key: Any, value: Any) -> Change:
@@ -248,10 +214,10 @@ _READERS: dict[str, Callable[[Any, Any], Change]] = {
     "ShareGroupMetadataKey": lambda key, value: GroupEpochChange(value.epoch, value.metadata_hash),
     "ShareGroupMemberMetadataKey": _read_member,
     "ShareGroupTargetAssignmentMetadataKey": lambda key, value: TargetEpochChange(
-        value.assignment_epoch, int(value.assignment_timestamp)
+        value.assignment_epoch, value.assignment_timestamp
     ),
     "ShareGroupTargetAssignmentMemberKey": lambda key, value: TargetMemberChange(
-        key.member_id, _assignment_of(value.topic_partitions)
+        key.member_id, assignment_of(value.topic_partitions)
     ),
     "ShareGroupCurrentMemberAssignmentKey": _read_current,
     "ShareGroupStatePartitionMetadataKey": _read_state_partitions,
