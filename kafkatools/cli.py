@@ -11,12 +11,13 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools import KAFKA_VERSION, __version__
 from kafkatools.commands import ALIASES, COMMANDS, load
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options.parser import Args, parse
+from kafkatools.options.profiles import ensure_confirmed, profile_for
 from kafkatools.options.table import Command
 
 if TYPE_CHECKING:
@@ -36,10 +37,11 @@ class Terminated(KeyboardInterrupt):
 
 def main(arguments: Sequence[str], console: Console) -> ExitStatus:
     """Runs `kt` with these arguments (without the program's name) and says how it ended. Never raises, never exits."""
-    name = arguments[0] if arguments else ""
     try:
+        chosen, arguments = _global_options(arguments)
+        name = arguments[0] if arguments else ""
         if name in COMMANDS or name in ALIASES:
-            status = run_command(load(name), arguments[1:], console)
+            status = run_command(load(name), arguments[1:], console, chosen)
         else:
             status = _application(arguments, console)
         console.flush()
@@ -55,7 +57,29 @@ def main(arguments: Sequence[str], console: Console) -> ExitStatus:
         return ExitStatus.FAILED
 
 
-def run_command(command: Command, arguments: Sequence[str], console: Console) -> ExitStatus:
+class Globals(NamedTuple):
+    """What stands in front of the command: the profile's name, and the name of its cluster to confirm with."""
+
+    profile: str | None = None
+    confirm: str | None = None
+
+
+_GLOBALS = {f"--{name}": name for name in Globals._fields}
+
+
+def _global_options(arguments: Sequence[str]) -> tuple[Globals, Sequence[str]]:
+    """Takes the options in front of the command; one without its value is left for the complaint about it."""
+    found: dict[str, str] = {}
+    while arguments:
+        name, equals, value = arguments[0].partition("=")
+        if name not in _GLOBALS or not (equals or len(arguments) > 1):
+            break
+        found[_GLOBALS[name]] = value if equals else arguments[1]
+        arguments = arguments[1 if equals else 2 :]
+    return Globals(**found), arguments
+
+
+def run_command(command: Command, arguments: Sequence[str], console: Console, chosen: Globals) -> ExitStatus:
     """Parses and runs one command; BrokenPipeError and KeyboardInterrupt go on to the caller."""
     as_json = "--json" in arguments
     parent = "kt"
@@ -63,16 +87,19 @@ def run_command(command: Command, arguments: Sequence[str], console: Console) ->
         if not arguments and command.needs_arguments:
             console.error(_help(command, parent, console).rstrip("\n"))
             return ExitStatus.USAGE
-        chosen, args = parse(command, arguments)
-        if chosen.name != command.name:
+        part, args = parse(command, arguments)
+        if part.name != command.name:
             parent = f"kt {command.name}"
         if args.help:
-            console.write(_help(chosen, parent, console).encode())
+            console.write(_help(part, parent, console).encode())
             return ExitStatus.OK
         if args.given("version"):
             console.print(KAFKA_VERSION)
             return ExitStatus.OK
-        return _run(chosen, args, console)
+        args.profile = profile_for(args, chosen.profile, console.environ)
+        if args.profile is not None:
+            ensure_confirmed(console, command, args, args.profile, chosen.confirm)
+        return _run(part, args, console)
     except (BrokenPipeError, KeyboardInterrupt):
         raise
     except Exception as error:  # noqa: BLE001 - the boundary of the program: whatever is left becomes one line

@@ -149,13 +149,18 @@ class Console:
         return os.path.join(self.environ.get("XDG_DATA_HOME") or os.path.join(user, ".local", "share"), "kafkatools")
 
     def connect(self, args: Any) -> str:
-        """The brokers to start from: --bootstrap-server or, without it, the sandbox, started when it does not run.
+        """The brokers to start from: --bootstrap-server, the profile's, or the sandbox, started when it does not run.
 
         With KT_SANDBOX=off a missing --bootstrap-server is Kafka's usage error (`missing_bootstrap` of the command).
         """
         given: str | None = args.bootstrap_server
         if given is not None:
             return given
+        if args.profile is not None:
+            servers: str | None = args.profile.bootstrap_servers
+            if servers is None:
+                raise UsageError(f"{args.profile.path}: the profile '{args.profile.name}' has no bootstrap_servers")
+            return servers
         if self.environ.get("KT_SANDBOX", "").lower() in ("off", "0", "false", "no"):
             raise UsageError(args.command.missing_bootstrap)
         from kafkatools.core.broker.sandbox import ensure_started

@@ -149,4 +149,5 @@ COMMAND = Command(
         "kt cluster cluster-id --bootstrap-server localhost:9092",
         "kt cluster list-endpoints --include-fenced-brokers",
     ),
+    destructive=("unregister",),
 )

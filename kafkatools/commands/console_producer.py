@@ -20,10 +20,11 @@ from kafkatools.options import (
     Refusal,
     Requirement,
     Rule,
-    client_settings,
     command_config,
     java_int,
     java_long,
+    profile_settings,
+    properties_file,
     property_pairs,
 )
 
@@ -199,7 +200,7 @@ def _silence_log() -> None:
 def _line_format(args: Args) -> LineFormat:
     from kafkatools.core.producer.line_reader import LineFormat
 
-    properties = client_settings(args, "reader_config")
+    properties = properties_file(args, "reader_config")
     properties |= property_pairs(args.reader_property, "reader-property") | property_pairs(args.property, "property")
     if args.json and set(properties) - {"ignore.error"}:
         raise UsageError("--json reads JSON lines: of the reader properties only ignore.error applies")
@@ -212,8 +213,8 @@ def producer_config(console: Console, args: Args) -> Config:
     from kafkatools.core.config import PRODUCER, Config
 
     file_option = "producer_config" if args.given("producer.config") else "command_config"
-    values: dict[str, Any] = {}
-    for name, value in client_settings(args, file_option).items():
+    values: dict[str, Any] = {name: value for name, value in profile_settings(args).items() if name in PRODUCER}
+    for name, value in properties_file(args, file_option).items():
         if name in PRODUCER or PRODUCER.is_prefixed(name):
             values[name] = value
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, client_settings, command_config
+from kafkatools.options import ALWAYS, BOOTSTRAP_SERVER, Args, Command, Option, client_settings, command_config
 from kafkatools.options.json_files import (
     json_array,
     json_field,
@@ -103,4 +103,5 @@ COMMAND = Command(
     ),
     run=run,
     examples=("kt delete-records --offset-json-file old.json",),
+    destructive=ALWAYS,
 )

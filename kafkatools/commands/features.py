@@ -263,4 +263,5 @@ COMMAND = Command(
         ),
     ),
     examples=("kt features describe", "kt features upgrade --release-version 4.3 --dry-run"),
+    destructive=("upgrade", "downgrade", "disable"),
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import (
+    ALWAYS,
     BOOTSTRAP_SERVER,
     Args,
     Command,
@@ -188,4 +189,5 @@ COMMAND = Command(
         "kt leader-election --election-type preferred --all-topic-partitions",
         "kt leader-election --election-type unclean --topic orders --partition 3",
     ),
+    destructive=ALWAYS,
 )

@@ -342,4 +342,5 @@ COMMAND = Command(
         "kt metadata-quorum describe --status",
         "kt metadata-quorum --bootstrap-controller localhost:9093 describe --replication --human-readable",
     ),
+    destructive=("add-controller", "remove-controller"),
 )

@@ -500,4 +500,5 @@ COMMAND = Command(
         "kt topics --describe --topic orders",
         "kt topics --describe --under-replicated-partitions --bootstrap-server broker1:9092",
     ),
+    destructive=("delete", "alter"),
 )

@@ -459,4 +459,5 @@ COMMAND = Command(
         "kt transactions --bootstrap-server localhost:9092 list",
         "kt transactions find-hanging --topic orders",
     ),
+    destructive=("abort", "forceTerminateTransaction"),
 )

@@ -9,12 +9,15 @@ from kafkatools.options.common import (
     JSON,
     client_settings,
     command_config,
+    profile_settings,
+    properties_file,
     property_pairs,
 )
 from kafkatools.options.parser import Args, parse
 from kafkatools.options.patterns import INTERNAL_TOPICS, TopicFilter, java_pattern
 from kafkatools.options.properties import parse_properties, read_properties
 from kafkatools.options.table import (
+    ALWAYS,
     ARGPARSE4J,
     JOPTSIMPLE,
     Command,
@@ -28,6 +31,7 @@ from kafkatools.options.table import (
 )
 
 __all__ = [
+    "ALWAYS",
     "ARGPARSE4J",
     "BOOTSTRAP_SERVER",
     "INTERNAL_TOPICS",
@@ -48,6 +52,8 @@ __all__ = [
     "java_pattern",
     "parse",
     "parse_properties",
+    "profile_settings",
+    "properties_file",
     "property_pairs",
     "read_properties",
 ]

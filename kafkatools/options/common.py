@@ -9,7 +9,15 @@ from kafkatools.exit_status import UsageError
 from kafkatools.options.properties import read_properties
 from kafkatools.options.table import JSON, Option
 
-__all__ = ["BOOTSTRAP_SERVER", "JSON", "client_settings", "command_config", "property_pairs"]
+__all__ = [
+    "BOOTSTRAP_SERVER",
+    "JSON",
+    "client_settings",
+    "command_config",
+    "profile_settings",
+    "properties_file",
+    "property_pairs",
+]
 
 BOOTSTRAP_SERVER = Option(
     "--bootstrap-server",
@@ -38,6 +46,16 @@ def property_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
 
 
 def client_settings(args: Any, file_option: str = "command_config") -> dict[str, str]:
-    """The settings of --command-config as they stand in the file; empty without the option."""
+    """The settings of a client: the profile's, then those of --command-config as they stand in the file."""
+    return profile_settings(args) | properties_file(args, file_option)
+
+
+def profile_settings(args: Any) -> dict[str, str]:
+    """What the profile sets for its cluster's clients; empty without one."""
+    return dict(args.profile.settings) if args.profile is not None else {}
+
+
+def properties_file(args: Any, file_option: str) -> dict[str, str]:
+    """The settings in the file that an option names; empty without the option."""
     path = getattr(args, file_option)
     return read_properties(path) if path else {}

@@ -11,21 +11,25 @@ end in `Args`; every complaint is a UsageError with Kafka's words.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options.table import ARGPARSE4J, Command, Option, all_options, attribute_name
+
+if TYPE_CHECKING:
+    from kafkatools.options.profiles import Profile
 
 
 class Args:
     """The values of one command line, by the option's long name with `-` and `.` turned into `_`.
 
     An option that was not given has its default (an empty list when it is repeatable, False when it takes no value).
-    A subcommand also finds the options that stood in front of it.
+    A subcommand also finds the options that stood in front of it. `profile` is the cluster of `kt --profile`, if any.
     """
 
     def __init__(self, command: Command) -> None:
         self.command = command
+        self.profile: Profile | None = None
         self.operand: str | None = None
         self.is_positional = False
         self._given: list[str] = []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from kafkatools.exit_status import ExitStatus
 
+ALWAYS = ("",)
 JOPTSIMPLE = "joptsimple"
 ARGPARSE4J = "argparse4j"
 
@@ -162,6 +163,7 @@ class Command(NamedTuple):
     examples: tuple[str, ...] = ()
     operand: str = ""
     positional: tuple[str, ...] = ()
+    destructive: tuple[str, ...] = ()
 
     def subcommand(self, name: str) -> Command | None:
         """The subcommand of that name."""

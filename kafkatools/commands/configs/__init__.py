@@ -88,4 +88,5 @@ COMMAND = Command(
         "kt configs --alter --broker-defaults --add-config log.retention.ms=86400000",
         "kt configs --alter --user alice --client app1 --add-config producer_byte_rate=1048576",
     ),
+    destructive=("alter",),
 )

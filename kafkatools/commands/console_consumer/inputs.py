@@ -11,6 +11,7 @@ from kafkatools.options import (
     INTERNAL_TOPICS,
     Args,
     Option,
+    client_settings,
     java_long,
     java_pattern,
     property_pairs,
@@ -117,8 +118,7 @@ def _visible(text: bytes) -> bytes:
 
 def settings(args: Args) -> dict[str, str]:
     """Consumer settings: the file, then single ones, then options (ConsoleConsumerOptions.buildConsumerProps)."""
-    path = args.command_config or args.consumer_config
-    found = read_properties(path) if path else {}
+    found = client_settings(args, "command_config" if args.command_config else "consumer_config")
     found.update(property_pairs(args.consumer_property, "consumer-property"))
     found.update(property_pairs(args.command_property, "command-property"))
     for name in ("key.deserializer", "value.deserializer"):

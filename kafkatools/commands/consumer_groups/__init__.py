@@ -327,4 +327,5 @@ COMMAND = Command(
         "kt consumer-groups --describe --all-groups",
         "kt consumer-groups --reset-offsets --group billing --topic orders --by-duration PT2H --dry-run",
     ),
+    destructive=("delete", "delete-offsets", "execute"),
 )

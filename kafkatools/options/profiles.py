@@ -1,0 +1,199 @@
+"""Profiles: clusters by name, in TOML files of the user and of the project.
+
+    default = "dev"
+
+    [profiles.prod]
+    bootstrap_servers = "broker1:9092,broker2:9092"
+    command_config = "prod.properties"      # beside this file; a client's settings, as for --command-config
+    protected = true                        # destructive commands ask for the cluster's name
+    cluster = "payments-prod"               # that name; without it the profile's
+
+    [profiles.prod.settings]                # single settings, over those of the file
+    "sasl.jaas.config" = { env = "PROD_JAAS" }
+
+Rules: the user's file is `config.toml` in $XDG_CONFIG_HOME/kafkatools (or what KT_CONFIG names), the project's the
+nearest `.kt.toml` at or above the working directory. A name that stands in both is an error: a directory someone walks
+into must not redefine what `prod` means. --profile wins over KT_PROFILE, that over the project's default, that over
+the user's. A profile that only is the default steps back, settings and all, when the command line names brokers of its
+own: passwords are for the cluster they were written down for. Every mistake names the file and the key.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkatools.exit_status import CommandError, UsageError
+
+if TYPE_CHECKING:
+    from kafkatools.options.parser import Args
+    from kafkatools.options.table import Command
+
+PROJECT_FILE = ".kt.toml"
+_PROFILE_KEYS = ("bootstrap_servers", "command_config", "protected", "cluster", "settings")
+_FILE_KEYS = ("default", "profiles")
+
+
+class Profile(NamedTuple):
+    """One cluster: where it is, how clients are set up for it, whether it is protected; `path` is its file.
+
+    `is_default`: nobody asked for it by name.
+    """
+
+    name: str
+    path: str
+    bootstrap_servers: str | None
+    settings: Mapping[str, str]
+    is_protected: bool
+    cluster: str
+    is_default: bool
+
+
+def find_profile(asked: str | None, environ: Mapping[str, str], directory: str) -> Profile | None:
+    """The profile of a run: asked for, or the default, or None.
+
+    UsageError when the name is unknown or ambiguous, when a file cannot be read, and when it says what no profile does.
+    """
+    project, user = _project_file(directory), _user_file(environ)
+    if project is not None and os.path.exists(user) and os.path.samefile(project, user):
+        project = None
+    files = {path: _read(path) for path in (project, user) if path is not None and os.path.exists(path)}
+    name = asked or environ.get("KT_PROFILE") or None
+    is_default = name is None
+    if name is None:
+        name = next((content["default"] for content in files.values() if "default" in content), None)
+        if name is None:
+            return None
+    holders = [path for path, content in files.items() if name in content.get("profiles", {})]
+    if not holders:
+        raise UsageError(_unknown(name, files, [one for one in (project, user) if one is not None]))
+    if len(holders) > 1:
+        raise UsageError(f"The profile '{name}' stands in {holders[0]} and in {holders[1]}: rename one of them")
+    return _profile(name, holders[0], files[holders[0]]["profiles"][name], environ, is_default)
+
+
+def profile_for(args: Args, asked: str | None, environ: Mapping[str, str]) -> Profile | None:
+    """The profile of a command line; None for a command that speaks to no cluster, and where a default steps back."""
+    server = getattr(args, "bootstrap_server", args)
+    if server is args:
+        return None
+    profile = find_profile(asked, environ, os.getcwd())
+    names_brokers = server is not None or getattr(args, "bootstrap_controller", None) is not None
+    return None if profile is None or (profile.is_default and names_brokers) else profile
+
+
+def ensure_confirmed(console: Any, command: Command, args: Args, profile: Profile, confirmed: str | None) -> None:
+    """Asks for the cluster's name before a command destroys something of a protected one; `confirmed` is --confirm's.
+
+    UsageError when nobody can be asked, CommandError when the answer is another name. Nothing has happened then.
+    """
+    if not profile.is_protected or not is_destructive(command, args) or confirmed == profile.cluster:
+        return
+    what = f"The profile '{profile.name}' is protected"
+    if confirmed is not None:
+        raise UsageError(f"{what}, and its cluster is not called '{confirmed}'")
+    if not (console.is_input_terminal and console.is_error_terminal):
+        raise UsageError(f"{what}, and nobody can be asked", "Pass kt --confirm with the name of the cluster.")
+    console.error(f"{what}. Type the name of its cluster ({profile.cluster}) to go on:")
+    if console.stdin.readline().decode("utf-8", "replace").strip() != profile.cluster:
+        raise CommandError("That is not the name of the cluster: nothing was done")
+
+
+def is_destructive(command: Command, args: Args) -> bool:
+    """Whether this command line changes or deletes what cannot simply be had back."""
+    if getattr(args, "dry_run", False):
+        return False
+    return any(name in ("", args.command.name) or args.given(name) for name in command.destructive)
+
+
+def _user_file(environ: Mapping[str, str]) -> str:
+    given = environ.get("KT_CONFIG")
+    if given:
+        return given
+    base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    return os.path.join(base, "kafkatools", "config.toml")
+
+
+def _project_file(directory: str) -> str | None:
+    while True:
+        path = os.path.join(directory, PROJECT_FILE)
+        if os.path.isfile(path):
+            return path
+        parent = os.path.dirname(directory)
+        if parent == directory:
+            return None
+        directory = parent
+
+
+def _unknown(name: str, files: Mapping[str, Any], places: list[str]) -> str:
+    known = [one for content in files.values() for one in content.get("profiles", {})]
+    return f"There is no profile '{name}'; " + (
+        f"there are {', '.join(known)}" if known else f"none is defined in {' or '.join(places)}"
+    )
+
+
+def _read(path: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            content = tomllib.load(file)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from None
+    _ensure_known(content, _FILE_KEYS, path, "")
+    _ensure_type(content, "default", str, path, "")
+    _ensure_type(content, "profiles", dict, path, "")
+    return content
+
+
+def _profile(name: str, path: str, table: Any, environ: Mapping[str, str], is_default: bool) -> Profile:
+    prefix = f"profiles.{name}."
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: profiles.{name} is a table of settings")
+    _ensure_known(table, _PROFILE_KEYS, path, prefix)
+    for key in ("bootstrap_servers", "command_config", "cluster"):
+        _ensure_type(table, key, str, path, prefix)
+    _ensure_type(table, "protected", bool, path, prefix)
+    _ensure_type(table, "settings", dict, path, prefix)
+    settings: dict[str, str] = {}
+    if "command_config" in table:
+        from kafkatools.options.properties import read_properties
+
+        beside = os.path.join(os.path.dirname(path), os.path.expanduser(table["command_config"]))
+        settings.update(read_properties(beside))
+    for key, value in table.get("settings", {}).items():
+        settings[key] = _setting(value, path, f"{prefix}settings.{key}", environ)
+    return Profile(
+        name, path, table.get("bootstrap_servers"), settings, table.get("protected", False),
+        table.get("cluster", name), is_default,
+    )  # fmt: skip
+
+
+def _setting(value: Any, path: str, key: str, environ: Mapping[str, str]) -> str:
+    """A setting as text; `{ env = "NAME" }` is what the environment holds."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    if isinstance(value, dict) and list(value) == ["env"] and isinstance(value["env"], str):
+        if value["env"] not in environ:
+            raise UsageError(f"{path}: {key} takes its value from {value['env']}, which is not set")
+        return environ[value["env"]]
+    raise UsageError(f'{path}: {key} is a text, a number, true or false, or {{ env = "NAME" }}')
+
+
+def _ensure_known(table: Mapping[str, Any], known: tuple[str, ...], path: str, prefix: str) -> None:
+    for key in table:
+        if key not in known:
+            raise UsageError(f"{path}: there is no key {prefix}{key} (known: {', '.join(known)})")
+
+
+_TYPE_WORDS = {str: "a text", bool: "true or false", dict: "a table"}
+
+
+def _ensure_type(table: Mapping[str, Any], key: str, kind: type, path: str, prefix: str) -> None:
+    if key in table and not isinstance(table[key], kind):
+        raise UsageError(f"{path}: {prefix}{key} is {_TYPE_WORDS[kind]}")

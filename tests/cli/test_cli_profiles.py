@@ -1,0 +1,186 @@
+"""Profiles: clusters by name, protected ones ask before something is destroyed."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+from support.kt import Ran, run_kt
+
+from kafkatools.core.broker.embedded import EmbeddedBroker
+from kafkatools.exit_status import ExitStatus
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as embedded:
+        yield embedded
+
+
+@pytest.fixture
+def config(tmp_path: pathlib.Path, broker: EmbeddedBroker) -> pathlib.Path:
+    path = tmp_path / "config.toml"
+    path.write_text(
+        f"""
+        [profiles.dev]
+        bootstrap_servers = "{broker.bootstrap}"
+        [profiles.prod]
+        bootstrap_servers = "{broker.bootstrap}"
+        protected = true
+        cluster = "payments"
+        """
+    )
+    return path
+
+
+def kt(config: pathlib.Path, *arguments: str, **options: object) -> Ran:
+    environ = {"KT_CONFIG": str(config), **options.pop("environ", {})}  # type: ignore[dict-item]
+    return run_kt(*arguments, environ=environ, cwd=config.parent, **options)  # type: ignore[arg-type]
+
+
+def test_a_profile_says_where_the_cluster_is(config: pathlib.Path) -> None:
+    made = kt(config, "--profile", "dev", "topics", "--create", "--topic", "by-profile")
+    assert made.out == "Created topic by-profile.\n", made.err
+    for words in (["--profile=dev", "topics"], ["--profile", "prod", "topics"]):
+        assert "by-profile" in kt(config, *words, "--list").out.split()
+    assert "by-profile" in kt(config, "topics", "--list", environ={"KT_PROFILE": "dev"}).out.split()
+
+
+def test_a_default_steps_back_for_brokers_on_the_command_line(config: pathlib.Path) -> None:
+    text = (
+        'default = "dev"\n'
+        + config.read_text()
+        + '[profiles.dev.settings]\n"client.id" = 7\n"nonsense.setting" = "x"\n'
+    )
+    config.write_text(text)
+    assert kt(config, "topics", "--list").status is ExitStatus.OK
+    refused = kt(config, "topics", "--list", "--bootstrap-server", "127.0.0.1:1")
+    assert refused.status is ExitStatus.FAILED
+    assert "127.0.0.1:1" in refused.err
+
+
+def test_settings_reach_the_client(config: pathlib.Path, broker: EmbeddedBroker) -> None:
+    (config.parent / "client.properties").write_text("request.timeout.ms=12000\n")
+    head = config.read_text() + '[profiles.slow]\nbootstrap_servers = "x:1"\ncommand_config = "client.properties"\n'
+    config.write_text(head + '[profiles.slow.settings]\n"security.protocol" = { env = "PROTOCOL" }\n')
+    listed = ["--profile", "slow", "topics", "--list"]
+    wrong = kt(config, *listed, environ={"PROTOCOL": "SMOKE"})
+    assert "SMOKE" in wrong.err
+    assert "security.protocol" in wrong.err
+    missing = kt(config, *listed)
+    key = "profiles.slow.settings.security.protocol"
+    assert missing.err.startswith(f"{config}: {key} takes its value from PROTOCOL, which is not set\n")
+    (config.parent / "client.properties").unlink()
+    assert "client.properties: no such properties file" in kt(config, *listed, environ={"PROTOCOL": "PLAINTEXT"}).err
+
+
+def topic_exists(broker: EmbeddedBroker, name: str) -> bool:
+    return name in run_kt("topics", "--list", "--bootstrap-server", broker.bootstrap).out.split()
+
+
+@pytest.mark.parametrize(
+    ("typed", "said", "status"),
+    [
+        (b"payments\n", "", ExitStatus.OK),
+        (b"prod\n", "That is not the name of the cluster: nothing was done", ExitStatus.FAILED),
+        (b"", "That is not the name of the cluster: nothing was done", ExitStatus.FAILED),
+    ],
+)
+def test_a_protected_cluster_asks_for_its_name(
+    config: pathlib.Path, broker: EmbeddedBroker, typed: bytes, said: str, status: ExitStatus
+) -> None:
+    name = f"asked-{len(typed)}-{status.name.lower()}"
+    assert kt(config, "--profile", "prod", "topics", "--create", "--topic", name).status is ExitStatus.OK
+    ran = kt(config, "--profile", "prod", "topics", "--delete", "--topic", name, stdin=TypedInput(typed), terminal=True)
+    assert "Type the name of its cluster (payments) to go on:" in ran.err
+    assert said in ran.err
+    assert ran.status is status
+    assert topic_exists(broker, name) is (status is not ExitStatus.OK)
+
+
+class TypedInput:
+    """What somebody types at a terminal."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> bytes:
+        return self._data
+
+
+def test_where_nobody_can_be_asked_the_name_is_an_option(config: pathlib.Path, broker: EmbeddedBroker) -> None:
+    assert kt(config, "--profile", "prod", "topics", "--create", "--topic", "kept").status is ExitStatus.OK
+    deletion = ["--profile", "prod", "topics", "--delete", "--topic", "kept"]
+    refused = kt(config, *deletion)
+    assert refused.status is ExitStatus.USAGE
+    assert refused.err.startswith("The profile 'prod' is protected, and nobody can be asked\n")
+    wrong = kt(config, "--confirm", "prod", *deletion)
+    assert wrong.err.startswith("The profile 'prod' is protected, and its cluster is not called 'prod'\n")
+    assert topic_exists(broker, "kept")
+    assert kt(config, "--confirm", "payments", *deletion).status is ExitStatus.OK
+    assert not topic_exists(broker, "kept")
+
+
+def test_what_destroys_nothing_is_not_asked_about(config: pathlib.Path) -> None:
+    assert kt(config, "--profile", "prod", "topics", "--list").status is ExitStatus.OK
+    planned = kt(
+        config,
+        "--profile",
+        "prod",
+        "consumer-groups",
+        "--reset-offsets",
+        "--group",
+        "g",
+        "--to-earliest",
+        "--all-topics",
+    )
+    assert "protected" not in planned.err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[profiles.x\n", "Expected ']' at the end of a table declaration (at line 1, column 12)"),
+        (
+            "[profiles.x]\nbrokers = 'a:1'\n",
+            "there is no key profiles.x.brokers (known: bootstrap_servers, command_config,",
+        ),
+        ("[profiles.x]\nprotected = 'yes'\n", "profiles.x.protected is true or false"),
+        ("[profile.x]\n", "there is no key profile (known: default, profiles)"),
+        (
+            "[profiles.x.settings]\nretries = [1]\n",
+            "profiles.x.settings.retries is a text, a number, true or false, or",
+        ),
+        ("[profiles.x]\n", "the profile 'x' has no bootstrap_servers"),
+    ],
+)
+def test_a_mistake_names_the_file_and_the_key(tmp_path: pathlib.Path, content: str, said: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(content)
+    ran = kt(path, "--profile", "x", "topics", "--list")
+    assert ran.status is not ExitStatus.OK
+    assert ran.err.startswith(f"{path}: {said}")
+
+
+def test_an_unknown_profile_is_refused_with_the_known_ones(config: pathlib.Path) -> None:
+    ran = kt(config, "--profile", "stage", "topics", "--list")
+    assert ran.status is ExitStatus.USAGE
+    assert ran.err.startswith("There is no profile 'stage'; there are dev, prod\n")
+
+
+def test_the_file_of_a_project_adds_profiles_and_cannot_redefine_those_of_the_user(
+    config: pathlib.Path, broker: EmbeddedBroker
+) -> None:
+    deep = config.parent / "project" / "deep"
+    deep.mkdir(parents=True)
+    project = config.parent / "project" / ".kt.toml"
+    project.write_text(f'default = "here"\n[profiles.here]\nbootstrap_servers = "{broker.bootstrap}"\n')
+    environ = {"KT_CONFIG": str(config)}
+    assert run_kt("topics", "--list", environ=environ, cwd=deep).status is ExitStatus.OK
+    project.write_text('[profiles.prod]\nbootstrap_servers = "elsewhere:1"\n')
+    ran = run_kt("--profile", "prod", "topics", "--list", environ=environ, cwd=deep)
+    assert ran.err.startswith(f"The profile 'prod' stands in {project} and in {config}: rename one of them\n")
