@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pathlib
+import sys
 from typing import Any
 
 import pytest
+from support.chaos import Worker
 from support.chaos_checks import (
     Line,
     check_commits,
@@ -15,6 +18,7 @@ from support.chaos_checks import (
     check_numbered,
     check_topics,
 )
+from support.waiting import eventually
 
 from kafkatools.core.consumer.consumer_records import ConsumerRecord
 from kafkatools.core.protocol.schemas.offsets import OffsetCommitKey, OffsetCommitValue, encode_record
@@ -124,3 +128,21 @@ def test_topics() -> None:
     lines = [line("created", "a"), line("created", "b"), line("deleted", "b"), line("deleting", "c")]
     assert check_topics(lines, ["a", "c"]) == []
     assert check_topics(lines, ["b"]) == ["a is not there", "b is there again"]
+
+
+@pytest.mark.parametrize(
+    ("on_sigterm", "problem"), [("SIG_DFL", None), ("SIG_IGN", "did not end within"), ("exits(3)", "ended with 3")]
+)
+def test_how_a_worker_ends(tmp_path: pathlib.Path, on_sigterm: str, problem: str | None) -> None:
+    script = "import signal, sys, time\ndef exits(status): return lambda *_: sys.exit(status)\n"
+    handler = on_sigterm if on_sigterm.startswith("exits") else f"signal.{on_sigterm}"
+    script += f"signal.signal(signal.SIGTERM, {handler})\nprint('ready', flush=True)\ntime.sleep(60)"
+    worker = Worker("it", tmp_path, lambda run: [sys.executable, "-c", script])
+    worker.start()
+    eventually(lambda: "ready" in worker.log.read_text())
+    worker.finish(0.2 if on_sigterm == "SIG_IGN" else 30)
+    assert not worker.is_running
+    if problem is None:
+        assert worker.problems == []
+    else:
+        assert len(worker.problems) == 1 and problem in worker.problems[0]

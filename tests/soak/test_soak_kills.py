@@ -50,7 +50,7 @@ def make_rehearsal(tmp_path: pathlib.Path) -> Iterator[Callable[[str, int], Rehe
 
 @pytest.mark.slow
 @pytest.mark.clients
-@pytest.mark.timeout(180 + 15 * KILLS)
+@pytest.mark.timeout(600 + 15 * KILLS)
 @pytest.mark.parametrize("durability", ["none", "fsync"])
 def test_nothing_is_lost_or_doubled_through_kills(make_rehearsal: Any, durability: str) -> None:
     if subprocess.run([CLIENTS_PYTHON, "-c", "import confluent_kafka"], capture_output=True, check=False).returncode:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import pathlib
@@ -68,11 +67,11 @@ class Worker:
         """Whether its process lives."""
         return self.child is not None and self.child.poll() is None
 
-    def note_end(self) -> None:
-        """Keeps the end of its output when it ended by itself in a way that it should not."""
+    def note_end(self, *more: int) -> None:
+        """Keeps the end of its output when it ended by itself in a way that it should not; `more`: other ways."""
         assert self.child is not None
         status = self.child.wait()
-        if status not in (*self._ends, -signal.SIGKILL):
+        if status not in (*self._ends, *more, -signal.SIGKILL):
             tail = self.log.read_text(errors="replace")[-1500:]
             self.problems.append(f"{self.name}, run {self.run}, ended with {status}: {tail}")
 
@@ -83,19 +82,17 @@ class Worker:
             self.child.send_signal(number)
 
     def finish(self, timeout: float) -> None:
-        """SIGTERM, and the end that it comes to. Said again from time to time: a worker that was stopped until just now
-        has been seen to miss it."""
+        """SIGTERM, and the end that it comes to; one that has only just been started may die of it."""
         assert self.child is not None
-        deadline = time.monotonic() + timeout
-        while self.is_running:
-            if time.monotonic() > deadline:
-                self.child.kill()
-                self.problems.append(f"{self.name} did not end within {timeout:.0f} s of SIGTERM")
-            self.signal(signal.SIGCONT)
-            self.signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.child.wait(5)
-        self.note_end()
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGTERM)
+        try:
+            self.child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            tail = self.log.read_text(errors="replace")[-1500:]
+            self.problems.append(f"{self.name} did not end within {timeout:.0f} s of SIGTERM: {tail}")
+        self.note_end(-signal.SIGTERM)
 
 
 @dataclass

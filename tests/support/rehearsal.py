@@ -151,11 +151,11 @@ class Rehearsal:
             return self._worker(full_name, "librdkafka_copier", *words, more=more, ends=ends, python=CLIENTS_PYTHON)
         return self._worker(full_name, "copier", *words, more=(*more, kind, str(PARTITIONS)), ends=ends)
 
-    def come_to_rest(self, timeout: float = 120) -> list[int]:
+    def come_to_rest(self, timeout: float = 300) -> list[int]:
         """Writers end, readers reach the end and end; the ends of the input."""
         for writer in self.writers:
             self.chaos.workers.remove(writer)
-            writer.finish(60)
+            writer.finish(150)
         deadline = time.monotonic() + timeout
         places = [("input", partition) for partition in range(PARTITIONS)]
         with self.admin() as admin:
@@ -167,7 +167,7 @@ class Rehearsal:
         self.chaos.measure()
         self.chaos.workers.clear()
         for reader in self.readers:
-            reader.finish(30)
+            reader.finish(90)
         return ends
 
     def _behind(self, admin: AdminClient, ends: list[int]) -> dict[str, Any]:

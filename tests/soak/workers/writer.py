@@ -1,8 +1,12 @@
 """An idempotent producer (kafkatools', or confluent-kafka) that numbers its records by partition and writes down what
-was acknowledged. argv: library, bootstrap, journal, name, run, topic, partitions."""
+was acknowledged. argv: library, bootstrap, journal, name, run, topic, partitions.
+
+It waits when a thousand records or so are on their way: what a busy machine has not written yet would else be minutes
+of work when it is told to end. KT_SOAK_DEBUG: librdkafka's `debug`."""
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import time
@@ -10,6 +14,7 @@ from typing import Any
 
 from journal import Journal, told_to_stop
 
+WRITERS_END_S = 120
 CODECS = ("none", "lz4", "zstd", "snappy", "gzip")
 library, bootstrap, path, name, run, topic, partitions = sys.argv[1:]
 journal = Journal(path)
@@ -39,7 +44,7 @@ class OurProducer:
         from kafkatools.core.config import PRODUCER, Config
         from kafkatools.core.producer.producer import Producer
 
-        self._producer = Producer(Config(PRODUCER, settings))
+        self._producer = Producer(Config(PRODUCER, {**settings, "buffer.memory": "120000", "max.block.ms": "120000"}))
 
     def send(self, partition: int, number: int, value: bytes) -> None:
         from kafkatools.core.producer.producer_record import ProducerRecord
@@ -57,17 +62,30 @@ class Librdkafka:
     def __init__(self) -> None:
         from confluent_kafka import Producer
 
-        self._producer = Producer({**settings, "socket.timeout.ms": "1000"})
+        self._producer = Producer(
+            {
+                **settings,
+                "socket.timeout.ms": "1000",
+                **({"debug": os.environ["KT_SOAK_DEBUG"]} if "KT_SOAK_DEBUG" in os.environ else {}),
+            }
+        )
 
     def send(self, partition: int, number: int, value: bytes) -> None:
         def answered(error: object, message: Any) -> None:
             noted(partition, number, message.offset(), error)
 
-        self._producer.produce(topic, value, partition=partition, on_delivery=answered)
-        self._producer.poll(0)
+        while True:
+            try:
+                self._producer.produce(topic, value, partition=partition, on_delivery=answered)
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                self._producer.poll(0)
+                return
 
     def close(self) -> None:
-        assert self._producer.flush(60) == 0
+        print(f"{name} {run}: ends, {len(self._producer)} are on their way", file=sys.stderr, flush=True)
+        assert self._producer.flush(WRITERS_END_S) == 0
 
 
 def main() -> None:
