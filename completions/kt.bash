@@ -1,46 +1,78 @@
 # bash completion for kt; made by `kt completion --shell bash`
 _kt() {
-    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" server="" i words
-    for ((i = 1; i < COMP_CWORD; i++)); do
-        [[ ${COMP_WORDS[i]} == --bootstrap-server ]] && server="${COMP_WORDS[i+1]}"
+    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" command="" at=1 i words
+    local -a place=() where=()
+    while ((at < COMP_CWORD)); do
+        case "${COMP_WORDS[at]}" in
+        --profile) place=(--profile "${COMP_WORDS[at+1]}"); ((at += 2)) ;;
+        --confirm) ((at += 2)) ;;
+        *) command="${COMP_WORDS[at]}"; break ;;
+        esac
     done
-    if ((COMP_CWORD == 1)); then
-        words="topics console-producer console-consumer consumer-groups groups transactions get-offsets delete-records reassign-partitions log-dirs leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test configs acls storage sandbox server-start server-stop help-json completion dump-log-segments"
+    for ((i = at; i < COMP_CWORD; i++)); do
+        [[ ${COMP_WORDS[i]} == --bootstrap-server ]] && where=(--bootstrap-server "${COMP_WORDS[i+1]}")
+    done
+    if [[ $before == --profile && -z $command ]]; then
+        words="$(kt completion --profiles 2>/dev/null)"
+    elif [[ -z $command ]]; then
+        words="topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test configs acls storage sandbox server-start server-stop help-json completion dump-log-segments --profile --confirm --version --help"
     elif [[ $before == --topic ]]; then
-        words="$(kt completion --topics ${server:+--bootstrap-server "$server"} 2>/dev/null)"
+        words="$(kt "${place[@]}" completion --topics "${where[@]}" 2>/dev/null)"
     elif [[ $before == --group ]]; then
-        words="$(kt completion --groups ${server:+--bootstrap-server "$server"} 2>/dev/null)"
-    elif [[ $before == --*config || $before == --*-file || $before == --files || $before == -c ]]; then
-        COMPREPLY=($(compgen -f -- "$word"))
-        return
+        words="$(kt "${place[@]}" completion --groups "${where[@]}" 2>/dev/null)"
     else
-        case "${COMP_WORDS[1]}" in
+        case "$command $before" in
+        "console-producer --compression-codec") words="none gzip snappy lz4 zstd" ;;
+        "console-producer --request-required-acks") words="0 1 -1 all" ;;
+        "console-consumer --isolation-level") words="read_committed read_uncommitted" ;;
+        "consumer-groups --state") words="Dead CompletingRebalance Stable Assigning Empty PreparingRebalance Reconciling" ;;
+        "consumer-groups --type") words="classic consumer" ;;
+        "groups --group-type") words="classic consumer share streams" ;;
+        "share-groups --state") words="Stable Empty Dead" ;;
+        "get-offsets --time") words="latest earliest max-timestamp earliest-local latest-tiered earliest-pending-upload" ;;
+        "leader-election --election-type") words="preferred unclean" ;;
+        "configs --entity-type") words="topics clients users brokers ips client-metrics groups broker-loggers" ;;
+        "acls --resource-pattern-type") words="any match literal prefixed" ;;
+        "sandbox --durability") words="none fsync" ;;
+        "server-start --durability") words="none fsync" ;;
+        "completion --shell") words="bash zsh fish" ;;
+        *" "--*config | *" "--*-file | *" --files" | *" -c")
+            COMPREPLY=($(compgen -f -- "$word"))
+            return
+            ;;
+        *)
+            case "$command" in
             topics) words="--create --list --describe --alter --delete --bootstrap-server --topic --topic-id --partitions --replication-factor --replica-assignment --config --if-not-exists --if-exists --exclude-internal --topics-with-overrides --under-replicated-partitions --unavailable-partitions --under-min-isr-partitions --at-min-isr-partitions --partition-size-limit-per-response --command-config --json --help --version" ;;
             console-producer) words="--bootstrap-server --topic --sync --compression-codec --batch-size --message-send-max-retries --retry-backoff-ms --timeout --request-required-acks --request-timeout-ms --metadata-expiry-ms --max-block-ms --max-memory-bytes --socket-buffer-size --line-reader --reader-property --reader-config --command-property --command-config --transactional-id --transaction-records --json --help --version" ;;
             console-consumer) words="--topic --include --partition --offset --from-beginning --max-messages --timeout-ms --exit-at-end --bootstrap-server --command-config --command-property --isolation-level --group --formatter --formatter-property --formatter-config --key-deserializer --value-deserializer --skip-message-on-error --skip-corrupt --enable-systest-events --json --help --version" ;;
             consumer-groups) words="--list --describe --delete --reset-offsets --delete-offsets --validate-regex --bootstrap-server --group --all-groups --topic --all-topics --offsets --members --state --type --verbose --to-earliest --to-latest --to-current --to-offset --shift-by --by-duration --to-datetime --from-file --dry-run --execute --export --timeout --command-config --lag-time --watch --fail-if --undo-file --no-undo-file --json --help --version" ;;
             groups) words="--list --bootstrap-server --group-type --protocol --consumer --share --streams --command-config --json --help --version" ;;
-            transactions) words="list describe describe-producers abort find-hanging forceTerminateTransaction --bootstrap-server --command-config --version --json --help" ;;
+            share-groups) words="--list --describe --delete --reset-offsets --delete-offsets --bootstrap-server --group --all-groups --topic --all-topics --offsets --members --state --verbose --to-earliest --to-latest --to-datetime --to-offset --to-current --from-file --dry-run --execute --export --timeout --command-config --undo-file --json --help --version" ;;
+            transactions) words="list describe describe-producers abort find-hanging forceTerminateTransaction --bootstrap-server --command-config --version --json --help --duration-filter --transactional-id-pattern --transactional-id --broker-id --topic --partition --start-offset --producer-id --producer-epoch --coordinator-epoch --max-transaction-timeout --transactionalId" ;;
             get-offsets) words="--bootstrap-server --topic --partitions --topic-partitions --time --exclude-internal-topics --command-config --json --help --version" ;;
             delete-records) words="--offset-json-file --bootstrap-server --command-config --json --help --version" ;;
-            reassign-partitions) words="plan --generate --execute --verify --cancel --list --bootstrap-server --bootstrap-controller --command-config --reassignment-json-file --topics-to-move-json-file --broker-list --disable-rack-aware --throttle --replica-alter-log-dirs-throttle --additional --disallow-replication-factor-change --preserve-throttles --timeout --json --help --version" ;;
+            reassign-partitions) words="plan run --generate --execute --verify --cancel --list --bootstrap-server --bootstrap-controller --command-config --reassignment-json-file --topics-to-move-json-file --broker-list --disable-rack-aware --throttle --replica-alter-log-dirs-throttle --additional --disallow-replication-factor-change --preserve-throttles --timeout --json --help --version --brokers --topics --replication-factor --out --undo-file --min-throttle --max-throttle --no-throttle --batch-size --interval --cancel-on-interrupt --clear-throttles --no-undo-file --dry-run" ;;
             log-dirs) words="--describe --bootstrap-server --topic-list --broker-list --command-config --json --help --version" ;;
+            replica-verification) words="--broker-list --topics-include --time --fetch-size --max-wait-ms --report-interval-ms --exit-at-end --command-config --json --help --version" ;;
             leader-election) words="--bootstrap-server --election-type --topic --partition --all-topic-partitions --path-to-json-file --command-config --json --help --version" ;;
-            cluster) words="cluster-id unregister list-endpoints --json --help" ;;
+            cluster) words="cluster-id unregister list-endpoints --json --help --bootstrap-controller --bootstrap-server --command-config --id --include-fenced-brokers" ;;
             broker-api-versions) words="--bootstrap-server --command-config --json --help --version" ;;
-            metadata-quorum) words="describe add-controller remove-controller --bootstrap-server --bootstrap-controller --command-config --json --help" ;;
-            features) words="describe upgrade downgrade disable version-mapping feature-dependencies --bootstrap-server --bootstrap-controller --command-config --json --help" ;;
+            metadata-quorum) words="describe add-controller remove-controller --bootstrap-server --bootstrap-controller --command-config --json --help --status --replication --human-readable --dry-run --controller-id --controller-directory-id" ;;
+            features) words="describe upgrade downgrade disable version-mapping feature-dependencies --bootstrap-server --bootstrap-controller --command-config --json --help --node-id --release-version --feature --dry-run --unsafe" ;;
             dump-log) words="--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version" ;;
             producer-perf-test) words="--bootstrap-server --topic --num-records --payload-delimiter --throughput --command-property --command-config --print-metrics --transactional-id --transaction-duration-ms --warmup-records --reporting-interval --record-size --payload-file --payload-monotonic --json --help" ;;
+            consumer-perf-test) words="--bootstrap-server --command-config --command-property --date-format --fetch-size --from-latest --group --hide-header --include --num-records --print-metrics --reporting-interval --show-detailed-stats --socket-buffer-size --timeout --topic --json --help --version" ;;
             configs) words="--describe --alter --bootstrap-server --bootstrap-controller --entity-type --entity-name --entity-default --topic --client --client-defaults --user --user-defaults --broker --broker-defaults --broker-logger --ip --ip-defaults --client-metrics --group --all --add-config --add-config-file --delete-config --command-config --json --help --version" ;;
             acls) words="--list --add --remove --from-file --bootstrap-server --bootstrap-controller --topic --group --cluster --transactional-id --delegation-token --user-principal --resource-pattern-type --operation --allow-principal --deny-principal --allow-host --deny-host --producer --idempotent --consumer --principal --force --undo-file --command-config --json --help --version" ;;
-            storage) words="info format version-mapping feature-dependencies random-uuid --json --help" ;;
-            sandbox) words="start status stop --json --help" ;;
+            storage) words="info format version-mapping feature-dependencies random-uuid --json --help --config --cluster-id --add-scram --ignore-formatted --release-version --feature --standalone --no-initial-controllers --initial-controllers" ;;
+            sandbox) words="start status stop --json --help --port --dir --durability --set --idle-minutes" ;;
             server-start) words="--override --durability --insecure --json --help --version" ;;
             server-stop) words="--node-id --json --help --version" ;;
             help-json) words="--json --help --version" ;;
-            completion) words="--shell --topics --groups --bootstrap-server --json --help --version" ;;
+            completion) words="--shell --topics --groups --profiles --bootstrap-server --json --help --version" ;;
             dump-log-segments) words="--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version" ;;
+            esac
+            ;;
         esac
     fi
     COMPREPLY=($(compgen -W "$words" -- "$word"))

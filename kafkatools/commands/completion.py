@@ -2,29 +2,33 @@
 
 The scripts call `kt completion --topics` and `--groups` for names. That answers from a cache of one minute and
 otherwise asks the broker for at most 200 ms; without an answer it prints what it knew before, so the shell never waits.
+The cache is kept for each list of brokers: names of one cluster are not offered for another.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, ExactlyOne, Option
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, ExactlyOne, Option, profile_settings
+from kafkatools.options.profiles import profile_names
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
 
 SHELLS = ("bash", "zsh", "fish")
+_SOURCES = ("shell", "topics", "groups", "profiles")
 _CACHE_MS = 60_000
 _BUDGET_MS = 200
 
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Prints a script, or names for one."""
-    if args.topics or args.groups:
-        for name in _names(console, args, "topics" if args.topics else "groups"):
+    if args.shell is None:
+        for name in _names(console, args):
             console.print(name)
         return ExitStatus.OK
     if args.shell not in SHELLS:
@@ -36,17 +40,24 @@ def run(console: Console, args: Args) -> ExitStatus:
     return ExitStatus.OK
 
 
-def _names(console: Console, args: Args, kind: str) -> Iterable[str]:
+def _names(console: Console, args: Args) -> Iterable[str]:
     """Names from the cache, refreshed from the broker when it is old; never an error, never the start of a sandbox."""
-    path = os.path.join(console.home, f"completion-{kind}")
+    if args.profiles:
+        return profile_names(console.environ, os.getcwd())
+    servers, settings = _place(console, args)
+    if servers is None:
+        return []
+    kind = "topics" if args.topics else "groups"
+    place = hashlib.sha256(servers.encode()).hexdigest()[:16]
+    path = os.path.join(console.home, "completion", f"{kind}-{place}")
     known, age_ms = _cached(path, console.clock.wall_ms())
-    if age_ms < _CACHE_MS or args.bootstrap_server is None:
+    if age_ms < _CACHE_MS:
         return known
     from kafkatools.core.errors import KafkaError
 
     try:
-        names = _ask(console, args.bootstrap_server, kind)
-        os.makedirs(console.home, mode=0o700, exist_ok=True)
+        names = _ask(console, servers, settings, kind)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(f"{name}\n" for name in names)
     except (KafkaError, OSError):
@@ -54,13 +65,25 @@ def _names(console: Console, args: Args, kind: str) -> Iterable[str]:
     return names
 
 
-def _ask(console: Console, bootstrap: str, kind: str) -> list[str]:
+def _place(console: Console, args: Args) -> tuple[str | None, dict[str, str]]:
+    """The brokers to ask and how: the command line's, the profile's, or the sandbox's when it runs."""
+    if args.bootstrap_server is not None:
+        return args.bootstrap_server, profile_settings(args)
+    if args.profile is not None:
+        return args.profile.bootstrap_servers, profile_settings(args)
+    from kafkatools.core.broker.sandbox import status
+
+    running = status(console.home)
+    return (None if running is None else running.bootstrap), {}
+
+
+def _ask(console: Console, bootstrap: str, settings: dict[str, str], kind: str) -> list[str]:
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.groups import list_groups
     from kafkatools.core.admin.topics import list_topics
 
     limits = {"request.timeout.ms": str(_BUDGET_MS), "default.api.timeout.ms": str(_BUDGET_MS)}
-    with AdminClient(bootstrap, limits, console.clock) as admin:
+    with AdminClient(bootstrap, settings | limits, console.clock) as admin:
         if kind == "groups":
             return sorted(listing.group_id for listing in list_groups(admin).groups)
         return sorted(listing.name for listing in list_topics(admin))
@@ -83,28 +106,45 @@ def script(shell: str, commands: dict[str, Command]) -> str:
 def _words(command: Command) -> list[str]:
     from kafkatools.options.table import all_options
 
-    own = [option.name for option in all_options(command) if not option.replacement]
-    return [one.name for one in command.subcommands] + own
+    parts = (command, *command.subcommands)
+    own = [option.name for part in parts for option in all_options(part) if not option.replacement]
+    return list(dict.fromkeys([one.name for one in command.subcommands] + own))
 
 
 _BASH = """# bash completion for kt; made by `kt completion --shell bash`
 _kt() {
-    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" server="" i words
-    for ((i = 1; i < COMP_CWORD; i++)); do
-        [[ ${COMP_WORDS[i]} == --bootstrap-server ]] && server="${COMP_WORDS[i+1]}"
+    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" command="" at=1 i words
+    local -a place=() where=()
+    while ((at < COMP_CWORD)); do
+        case "${COMP_WORDS[at]}" in
+        --profile) place=(--profile "${COMP_WORDS[at+1]}"); ((at += 2)) ;;
+        --confirm) ((at += 2)) ;;
+        *) command="${COMP_WORDS[at]}"; break ;;
+        esac
     done
-    if ((COMP_CWORD == 1)); then
-        words="@COMMANDS@"
+    for ((i = at; i < COMP_CWORD; i++)); do
+        [[ ${COMP_WORDS[i]} == --bootstrap-server ]] && where=(--bootstrap-server "${COMP_WORDS[i+1]}")
+    done
+    if [[ $before == --profile && -z $command ]]; then
+        words="$(kt completion --profiles 2>/dev/null)"
+    elif [[ -z $command ]]; then
+        words="@COMMANDS@ --profile --confirm --version --help"
     elif [[ $before == --topic ]]; then
-        words="$(kt completion --topics ${server:+--bootstrap-server "$server"} 2>/dev/null)"
+        words="$(kt "${place[@]}" completion --topics "${where[@]}" 2>/dev/null)"
     elif [[ $before == --group ]]; then
-        words="$(kt completion --groups ${server:+--bootstrap-server "$server"} 2>/dev/null)"
-    elif [[ $before == --*config || $before == --*-file || $before == --files || $before == -c ]]; then
-        COMPREPLY=($(compgen -f -- "$word"))
-        return
+        words="$(kt "${place[@]}" completion --groups "${where[@]}" 2>/dev/null)"
     else
-        case "${COMP_WORDS[1]}" in
+        case "$command $before" in
+@CHOICES@
+        *" "--*config | *" "--*-file | *" --files" | *" -c")
+            COMPREPLY=($(compgen -f -- "$word"))
+            return
+            ;;
+        *)
+            case "$command" in
 @CASES@
+            esac
+            ;;
         esac
     fi
     COMPREPLY=($(compgen -W "$words" -- "$word"))
@@ -115,23 +155,38 @@ complete -F _kt kt
 _ZSH = """#compdef kt
 # zsh completion for kt; made by `kt completion --shell zsh`
 _kt() {
-    local server="" i
-    local -a words_of
-    for ((i = 2; i < CURRENT; i++)); do
-        [[ ${words[i]} == --bootstrap-server ]] && server="${words[i+1]}"
+    local command="" before="${words[CURRENT-1]}" at=2 i
+    local -a words_of place where
+    while ((at < CURRENT)); do
+        case "${words[at]}" in
+        --profile) place=(--profile "${words[at+1]}"); ((at += 2)) ;;
+        --confirm) ((at += 2)) ;;
+        *) command="${words[at]}"; break ;;
+        esac
     done
-    if ((CURRENT == 2)); then
-        words_of=(@COMMANDS@)
-    elif [[ ${words[CURRENT-1]} == --topic ]]; then
-        words_of=(${(f)"$(kt completion --topics ${server:+--bootstrap-server $server} 2>/dev/null)"})
-    elif [[ ${words[CURRENT-1]} == --group ]]; then
-        words_of=(${(f)"$(kt completion --groups ${server:+--bootstrap-server $server} 2>/dev/null)"})
-    elif [[ ${words[CURRENT-1]} == (--*config|--*-file|--files|-c) ]]; then
-        _files
-        return
+    for ((i = at; i < CURRENT; i++)); do
+        [[ ${words[i]} == --bootstrap-server ]] && where=(--bootstrap-server "${words[i+1]}")
+    done
+    if [[ $before == --profile && -z $command ]]; then
+        words_of=(${(f)"$(kt completion --profiles 2>/dev/null)"})
+    elif [[ -z $command ]]; then
+        words_of=(@COMMANDS@ --profile --confirm --version --help)
+    elif [[ $before == --topic ]]; then
+        words_of=(${(f)"$(kt $place completion --topics $where 2>/dev/null)"})
+    elif [[ $before == --group ]]; then
+        words_of=(${(f)"$(kt $place completion --groups $where 2>/dev/null)"})
     else
-        case "${words[2]}" in
+        case "$command $before" in
+@CHOICES@
+        *" "--*config | *" "--*-file | *" --files" | *" -c")
+            _files
+            return
+            ;;
+        *)
+            case "$command" in
 @CASES@
+            esac
+            ;;
         esac
     fi
     compadd -- $words_of
@@ -140,34 +195,100 @@ compdef _kt kt
 """
 
 
+_FISH = """# fish completion for kt; made by `kt completion --shell fish`
+function __kt_at
+    set -l words (commandline -opc)
+    set -e words[1]
+    set -l command
+    while set -q words[1]; and test -z "$command"
+        switch $words[1]
+            case --profile --confirm
+                set -q words[2]; and set -e words[1]
+            case '*'
+                set command $words[1]
+        end
+        set -e words[1]
+    end
+    test "$command" = "$argv[1]"
+end
+function __kt_names
+    set -l place
+    set -l where
+    set -l words (commandline -opc)
+    for i in (seq (count $words))
+        switch $words[$i]
+            case --profile
+                set place --profile $words[(math $i + 1)]
+            case --bootstrap-server
+                set where --bootstrap-server $words[(math $i + 1)]
+        end
+    end
+    kt $place completion $argv $where 2>/dev/null
+end
+complete -c kt -f
+complete -c kt -n "__kt_at ''" -l profile -d 'The cluster to work on.' -x -a '(kt completion --profiles 2>/dev/null)'
+complete -c kt -n "__kt_at ''" -l confirm -d 'The name of a protected cluster.' -x"""
+
+
 def _bash(commands: dict[str, Command]) -> str:
-    cases = "\n".join(f'            {name}) words="{" ".join(_words(one))}" ;;' for name, one in commands.items())
-    return _BASH.replace("@COMMANDS@", " ".join(commands)).replace("@CASES@", cases)
+    return _filled(_BASH, commands, 'words="{}"')
 
 
 def _zsh(commands: dict[str, Command]) -> str:
-    cases = "\n".join(f"            {name}) words_of=({' '.join(_words(one))}) ;;" for name, one in commands.items())
-    return _ZSH.replace("@COMMANDS@", " ".join(commands)).replace("@CASES@", cases)
+    return _filled(_ZSH, commands, "words_of=({})")
+
+
+def _filled(template: str, commands: dict[str, Command], assignment: str) -> str:
+    """The script with its words: those of each command, and the values of options that have a choice of them."""
+
+    def line(pattern: str, words: Iterable[str], indent: int) -> str:
+        return f"{' ' * indent}{pattern}) {assignment.format(' '.join(words))} ;;"
+
+    cases = "\n".join(line(name, _words(one), 12) for name, one in commands.items())
+    choices = "\n".join(
+        line(f'"{name} {option.name}"', option.choices, 8)
+        for name, one in commands.items()
+        for option in _choosing(one)
+    )
+    return template.replace("@COMMANDS@", " ".join(commands)).replace("@CASES@", cases).replace("@CHOICES@", choices)
+
+
+def _choosing(command: Command) -> list[Option]:
+    """Options with a choice of plain words, the subcommands' too."""
+    options = [*command.options, *(option for one in command.subcommands for option in one.options)]
+    plain = [option for option in options if option.choices and all(_is_plain(word) for word in option.choices)]
+    return list({option.name: option for option in plain}.values())
+
+
+def _is_plain(word: str) -> bool:
+    return word.replace("-", "").replace("_", "").replace(".", "").isalnum()
 
 
 def _fish(commands: dict[str, Command]) -> str:
     from kafkatools.options.table import all_options
 
-    lines = ["# fish completion for kt; made by `kt completion --shell fish`", "complete -c kt -f"]
+    lines = [_FISH]
     for name, command in commands.items():
-        lines.append(f"complete -c kt -n __fish_use_subcommand -a {name} -d {_quoted(command.summary)}")
-        when = f"-n '__fish_seen_subcommand_from {name}'"
+        lines.append(f"complete -c kt -n \"__kt_at ''\" -a {name} -d {_quoted(command.summary)}")
+        when = f"-n '__kt_at {name}'"
         lines += [f"complete -c kt {when} -a {one.name} -d {_quoted(one.summary)}" for one in command.subcommands]
-        for option in all_options(command):
-            if option.replacement:
-                continue
-            value = ""
-            if option.name in ("--topic", "--group"):
-                value = f" -x -a '(kt completion {option.name}s 2>/dev/null)'"
-            elif option.value:
-                value = " -r -F" if option.value == "FILE" else " -x"
-            lines.append(f"complete -c kt {when} -l {option.long} -d {_quoted(option.about)}{value}")
+        options = [option for part in (command, *command.subcommands) for option in all_options(part)]
+        for option in {option.name: option for option in options if not option.replacement}.values():
+            lines.append(
+                f"complete -c kt {when} -l {option.long} -d {_quoted(option.about)}{_fish_value(command, option)}"
+            )
     return "\n".join(lines) + "\n"
+
+
+def _fish_value(command: Command, option: Option) -> str:
+    """What may stand behind an option."""
+    if option.name in ("--topic", "--group"):
+        return f" -x -a '(__kt_names {option.name}s)'"
+    if option in _choosing(command):
+        return f" -x -a {_quoted(' '.join(option.choices))}"
+    if not option.value:
+        return ""
+    return " -r -F" if option.value == "FILE" else " -x"
 
 
 def _quoted(text: str) -> str:
@@ -181,9 +302,10 @@ COMMAND = Command(
         Option("--shell", "The shell to print the script for.", value="SHELL", choices=SHELLS),
         Option("--topics", "Print names of topics, for the scripts: from a cache or within 200 ms."),
         Option("--groups", "Print names of groups likewise."),
+        Option("--profiles", "Print the names of the profiles."),
         BOOTSTRAP_SERVER,
     ),
     run,
-    rules=(ExactlyOne(("shell", "topics", "groups"), "Either --shell or --topics or --groups is needed"),),
+    rules=(ExactlyOne(_SOURCES, "One of --shell, --topics, --groups and --profiles is needed"),),
     examples=("source <(kt completion --shell bash)",),
 )

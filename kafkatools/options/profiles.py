@@ -55,10 +55,7 @@ def find_profile(asked: str | None, environ: Mapping[str, str], directory: str) 
 
     UsageError when the name is unknown or ambiguous, when a file cannot be read, and when it says what no profile does.
     """
-    project, user = _project_file(directory), _user_file(environ)
-    if project is not None and os.path.exists(user) and os.path.samefile(project, user):
-        project = None
-    files = {path: _read(path) for path in (project, user) if path is not None and os.path.exists(path)}
+    files = _files(environ, directory)
     name = asked or environ.get("KT_PROFILE") or None
     is_default = name is None
     if name is None:
@@ -67,7 +64,7 @@ def find_profile(asked: str | None, environ: Mapping[str, str], directory: str) 
             return None
     holders = [path for path, content in files.items() if name in content.get("profiles", {})]
     if not holders:
-        raise UsageError(_unknown(name, files, [one for one in (project, user) if one is not None]))
+        raise UsageError(_unknown(name, files, _user_file(environ)))
     if len(holders) > 1:
         raise UsageError(f"The profile '{name}' stands in {holders[0]} and in {holders[1]}: rename one of them")
     return _profile(name, holders[0], files[holders[0]]["profiles"][name], environ, is_default)
@@ -126,11 +123,31 @@ def _project_file(directory: str) -> str | None:
         directory = parent
 
 
-def _unknown(name: str, files: Mapping[str, Any], places: list[str]) -> str:
-    known = [one for content in files.values() for one in content.get("profiles", {})]
-    return f"There is no profile '{name}'; " + (
-        f"there are {', '.join(known)}" if known else f"none is defined in {' or '.join(places)}"
-    )
+def _files(environ: Mapping[str, str], directory: str) -> dict[str, dict[str, Any]]:
+    """What the files say, the project's first."""
+    project, user = _project_file(directory), _user_file(environ)
+    if project is not None and os.path.exists(user) and os.path.samefile(project, user):
+        project = None
+    return {path: _read(path) for path in (project, user) if path is not None and os.path.exists(path)}
+
+
+def profile_names(environ: Mapping[str, str], directory: str) -> list[str]:
+    """The names of all profiles; none from a file that cannot be read."""
+    try:
+        files = _files(environ, directory)
+    except UsageError:
+        return []
+    return sorted(_names(files))
+
+
+def _names(files: Mapping[str, dict[str, Any]]) -> list[str]:
+    return [name for content in files.values() for name in content.get("profiles", {})]
+
+
+def _unknown(name: str, files: Mapping[str, dict[str, Any]], user_file: str) -> str:
+    known = _names(files)
+    others = f"there are {', '.join(known)}" if known else f"define it in {user_file} or in {PROJECT_FILE}"
+    return f"There is no profile '{name}'; {others}"
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import shutil
 import subprocess
+from collections.abc import Callable
 
 import pytest
 from support.embedded import embedded_broker
@@ -23,39 +24,73 @@ def test_scripts_in_the_repository_are_up_to_date(shell: str) -> None:
     assert (SCRIPTS / f"kt.{shell}").read_text() == run_kt("completion", "--shell", shell).out
 
 
-def _complete(*words: str) -> list[str]:
+_STANDIN = "kt() { case $1 in --profile) echo of-$2; ;; *) echo alpha; echo beta; ;; esac }"
+"""What the scripts ask for names: the words show whether the profile was handed on."""
+
+
+def _bash(*words: str) -> list[str]:
     quoted = " ".join(f"'{word}'" for word in words)
     program = f"""source {SCRIPTS}/kt.bash
-    kt() {{ echo alpha; echo beta; }}
+    {_STANDIN}
     COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}
     _kt; printf '%s\\n' "${{COMPREPLY[@]}}" """
-    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
-    return done.stdout.split()
+    return _run("bash", "-c", program)
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash_completes_commands_options_and_topics() -> None:
-    assert set(_complete("kt", "")) >= set(COMMANDS)
-    assert _complete("kt", "topics", "--cre") == ["--create"]
-    assert "random-uuid" in _complete("kt", "storage", "")
-    assert _complete("kt", "topics", "--topic", "al") == ["alpha"]
-    assert _complete("kt", "consumer-groups", "--group", "be") == ["beta"]
+def _zsh(*words: str) -> list[str]:
+    """The function itself in a real zsh, with what it hands to compadd printed and narrowed to the word."""
+    quoted = " ".join(f"'{word}'" for word in words)
+    program = f"""compdef() {{ : }}
+    source {SCRIPTS}/kt.zsh
+    {_STANDIN}
+    compadd() {{ shift; print -l -- $@ }}
+    words=({quoted}); CURRENT={len(words)}
+    _kt"""
+    return [word for word in _run("zsh", "-f", "-c", program) if word.startswith(words[-1])]
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_read_their_script(shell: str) -> None:
-    executable = shutil.which(shell)
-    if executable is None:
-        require(f"{shell} is not installed")
-        return
-    subprocess.run([executable, "-n", str(SCRIPTS / f"kt.{shell}")], check=True)
+def _fish(*words: str) -> list[str]:
+    program = f"""source {SCRIPTS}/kt.fish
+    function kt; if test "$argv[1]" = --profile; echo of-$argv[2]; else; echo alpha; echo beta; end; end
+    complete -C '{" ".join(words)}' """
+    return [line.split("\t")[0] for line in _run("fish", "-N", "-c", program)]
+
+
+def _run(*command: str) -> list[str]:
+    if shutil.which(command[0]) is None:
+        require(f"{command[0]} is not installed")
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+@pytest.mark.parametrize("complete", [_bash, _zsh, _fish])
+def test_shells_complete_commands_options_values_and_names(complete: Callable[..., list[str]]) -> None:
+    assert set(complete("kt", "")) >= set(COMMANDS)
+    assert complete("kt", "topics", "--cre") == ["--create"]
+    assert "random-uuid" in complete("kt", "storage", "")
+    assert complete("kt", "topics", "--topic", "al") == ["alpha"]
+    assert complete("kt", "consumer-groups", "--group", "be") == ["beta"]
+    assert complete("kt", "leader-election", "--election-type", "u") == ["unclean"]
+
+
+@pytest.mark.parametrize("complete", [_bash, _zsh, _fish])
+def test_shells_complete_behind_a_profile(complete: Callable[..., list[str]]) -> None:
+    assert complete("kt", "--profile", "al") == ["alpha"]
+    assert complete("kt", "--profile", "prod", "broker-") == ["broker-api-versions"]
+    assert complete("kt", "--profile", "prod", "topics", "--topic", "") == ["of-prod"]
 
 
 @pytest.mark.parametrize("kind", ["topics", "groups"])
 def test_names_come_from_the_cache_without_a_broker(tmp_path: pathlib.Path, kind: str) -> None:
-    (tmp_path / f"completion-{kind}").write_text("one\ntwo\n")
-    ran = run_kt("completion", f"--{kind}", environ={"KT_HOME": str(tmp_path)})
-    assert (ran.status, ran.out, ran.err) == (0, "one\ntwo\n", "")
+    with embedded_broker(tmp_path / "broker") as bootstrap, GroupClient(bootstrap) as client:
+        client.create_topic("one")
+        client.commit("one", {("one", 0): 0})
+        words = ["completion", f"--{kind}", "--bootstrap-server", bootstrap]
+        known = run_kt(*words, environ={"KT_HOME": str(tmp_path)}).out
+    assert "one" in known.split()
+    ran = run_kt(*words, environ={"KT_HOME": str(tmp_path)})
+    assert (ran.status, ran.out, ran.err) == (0, known, "")
+    elsewhere = run_kt(*words[:-1], "127.0.0.1:1", environ={"KT_HOME": str(tmp_path)})
+    assert (elsewhere.status, elsewhere.out, elsewhere.err) == (0, "", "")
 
 
 def test_names_are_asked_of_the_broker_and_kept(tmp_path: pathlib.Path) -> None:
@@ -66,9 +101,15 @@ def test_names_are_asked_of_the_broker_and_kept(tmp_path: pathlib.Path) -> None:
         for kind, expected in (("topics", "__consumer_offsets\na-topic\n"), ("groups", "a group\n")):
             ran = run_kt("completion", f"--{kind}", "--bootstrap-server", bootstrap, environ=environ)
             assert (ran.status, ran.out, ran.err) == (0, expected, "")
-    assert run_kt("completion", "--groups", environ=environ).out == "a group\n"
+    assert run_kt("completion", "--groups", "--bootstrap-server", bootstrap, environ=environ).out == "a group\n"
 
 
 def test_unknown_shells_are_a_usage_error() -> None:
     ran = run_kt("completion", "--shell", "tcsh")
     assert (ran.status, ran.err.splitlines()[0]) == (2, "There are completions for bash, zsh, fish, not for 'tcsh'")
+
+
+def test_names_of_profiles_come_from_the_files(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "config.toml").write_text("[profiles.prod]\n[profiles.dev]\n")
+    ran = run_kt("completion", "--profiles", environ={"KT_CONFIG": str(tmp_path / "config.toml")}, cwd=tmp_path)
+    assert ran.out == "dev\nprod\n"
