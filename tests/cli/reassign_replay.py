@@ -31,6 +31,10 @@ DIFFERENCES = (
         "051": Difference("reassign-json", stderr="Error: The input string is not a valid JSON"),
         "052": Difference("reassign-json", stderr="Error: The input string is not a valid JSON"),
         "069": Difference("verify-findings", status=ExitStatus.FAILED, own_words=True),
+        "072": Difference(
+            "throttle-zero",
+            stderr="With 0 B/s nothing moves until the throttle is raised (--execute --additional) or taken away.",
+        ),
         "078": Difference("help", own_words=True),
         "082": Difference("unreachable", stdout="", own_words=True),
         "088": Difference("help", status=ExitStatus.OK, own_words=True),

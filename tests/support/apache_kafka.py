@@ -16,6 +16,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
+from concurrent import futures
 
 from . import class_archive
 
@@ -210,11 +211,13 @@ class ApacheKafka:
 
     def start(self, *, format_first: bool = True) -> None:
         """Starts every node and waits until all of them answer."""
-        for node in range(1, len(self.ports) + 1):
-            if format_first:
-                self.format(node)
+        nodes = range(1, len(self.ports) + 1)
+        if format_first:
+            with futures.ThreadPoolExecutor(len(nodes)) as pool:
+                list(pool.map(self.format, nodes))
+        for node in nodes:
             self.start_node(node, wait=False)
-        for node in range(1, len(self.ports) + 1):
+        for node in nodes:
             self.wait_for_node(node)
 
     def start_node(self, node: int = 1, *, wait: bool = True) -> None:
