@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,6 +35,7 @@ class ScriptedCluster:
         self.refused: dict[TopicPartition, tuple[int, str]] = {}
         self.alterations: list[dict[TopicPartition, list[int] | None]] = []
         self.rates: list[str] = []
+        self.on_alteration: Callable[[], object] = lambda: None
         self.most_at_once = 0
         self._done: dict[TopicPartition, int] = {}
         self._brokers = {node: ScriptedBroker() for node in brokers}
@@ -164,7 +165,7 @@ class ScriptedCluster:
         wanted = None
         if request.topics is not None:
             wanted = {(one.name, number) for one in request.topics for number in one.partition_indexes}
-        self._advance()
+        self.advance()
         topics: dict[str, list[dict[str, Any]]] = {}
         for key, target in self.moving.items():
             if wanted is None or key in wanted:
@@ -174,7 +175,8 @@ class ScriptedCluster:
                 topics.setdefault(key[0], []).append(row | {"removing_replicas": removing})
         return {"topics": [{"name": name, "partitions": parts} for name, parts in topics.items()]}
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
+        """One step of all moves."""
         for key, target in list(self.moving.items()):
             self._done[key] = self._done.get(key, 0) + 1
             if self._done[key] > self.steps:
@@ -183,6 +185,7 @@ class ScriptedCluster:
 
     def _alter_reassignments(self, header: Any, request: Any) -> Any:
         self.alterations.append({})
+        self.on_alteration()
         responses = []
         for topic in request.topics:
             rows = []

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.commands.reassign_partitions.plan import COMMAND as PLAN
+from kafkatools.commands.reassign_partitions.run_reassignment import COMMAND as RUN
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import (
     BOOTSTRAP_SERVER,
@@ -130,7 +131,7 @@ OPTIONS = (
     ),
 )
 
-SUBCOMMANDS: tuple[Command, ...] = (PLAN,)
+SUBCOMMANDS: tuple[Command, ...] = (PLAN, RUN)
 
 COMMAND = Command(
     "reassign-partitions",

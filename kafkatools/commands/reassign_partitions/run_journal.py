@@ -1,0 +1,128 @@
+"""The throttles that a run has set, on the disk before they are set: so that the next run takes them away when this one
+is killed.
+
+One file for each cluster, `reassignments/CLUSTER-ID.json` in kt's home, and a lock beside it: one run at a time. Every
+value that a setting may have got is written down before the cluster hears of it; what a setting has then, and only
+that, is ours to take away. A setting that somebody else has changed since is theirs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from kafkatools.exit_status import CommandError
+
+TopicPartition = tuple[str, int]
+_VERSION = 1
+
+
+class Setting(NamedTuple):
+    """A setting of a broker or a topic: what it was (None: nothing), and what this run may have made of it."""
+
+    kind: int
+    name: str
+    setting: str
+    before: str | None
+    values: tuple[str, ...]
+
+
+class Record(NamedTuple):
+    """What a run has begun: settings, and the replicas of its partitions before and after."""
+
+    settings: tuple[Setting, ...]
+    replicas: Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
+
+
+class Journal:
+    """The journal of a cluster, locked until `close`. `leftover` is what a run left that did not end by itself."""
+
+    def __init__(self, home: str, cluster_id: str | None) -> None:
+        directory = os.path.join(home, "reassignments")
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        self._cluster_id = cluster_id or ""
+        self._path = os.path.join(directory, f"{quote(self._cluster_id, safe='') or 'unnamed'}.json")
+        self._lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise CommandError(
+                "Another kt reassign-partitions run on this machine is at work on this cluster"
+            ) from None
+        self.leftover = self._read()
+
+    def write(self, record: Record) -> None:
+        """Replaces the file, durably."""
+        temporary = f"{self._path}.tmp"
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(self._fields(record), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, self._path)
+        directory = os.open(os.path.dirname(self._path), os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def remove(self) -> None:
+        """Nothing is left to take away."""
+        if os.path.lexists(self._path):
+            os.unlink(self._path)
+
+    def keep(self, record: Record, left: tuple[Setting, ...]) -> bool:
+        """Keeps what is left of a record, for the next run; True when that is nothing."""
+        if left:
+            self.write(record._replace(settings=left))
+        else:
+            self.remove()
+        return not left
+
+    def close(self) -> None:
+        """Gives the lock back."""
+        os.close(self._lock)
+
+    def _fields(self, record: Record) -> dict[str, Any]:
+        replicas = [
+            {"topic": topic, "partition": number, "before": list(before), "after": list(after)}
+            for (topic, number), (before, after) in record.replicas.items()
+        ]
+        settings = [setting._asdict() for setting in record.settings]
+        about = {"version": _VERSION, "cluster_id": self._cluster_id, "pid": os.getpid()}
+        return {**about, "settings": settings, "replicas": replicas}
+
+    def _read(self) -> Record | None:
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                fields = json.load(file)
+            return _record(fields)
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise CommandError(
+                f"{self._path} cannot be read, so throttles that an interrupted run left are not known: {error}",
+                hint="Look for them with kt reassign-partitions --verify, then remove the file.",
+            ) from None
+
+
+def _record(fields: Mapping[str, Any]) -> Record:
+    if fields["version"] != _VERSION:
+        raise ValueError(f"version {fields['version']}")
+    settings = tuple(
+        Setting(int(row["kind"]), str(row["name"]), str(row["setting"]), row["before"], tuple(row["values"]))
+        for row in fields["settings"]
+    )
+    replicas = {
+        (str(row["topic"]), int(row["partition"])): (_ids(row["before"]), _ids(row["after"]))
+        for row in fields["replicas"]
+    }
+    return Record(settings, replicas)
+
+
+def _ids(numbers: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(int(number) for number in numbers)

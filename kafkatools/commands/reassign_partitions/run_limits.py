@@ -1,0 +1,155 @@
+"""The throttles of a supervised reassignment on the cluster: set after the journal has them, changed, taken away.
+
+A broker that is down cannot be told; its setting stays in the journal for the next run. Without the topics' lists of
+replicas, which are taken away, it slows down nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.commands.reassign_partitions.run_journal import Setting
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.configs import ConfigChange, Resource
+    from kafkatools.core.admin.replication_throttles import PartitionMove, Throttles
+    from kafkatools.core.errors import KafkaError
+
+TopicPartition = tuple[str, int]
+
+
+class TakenAway(NamedTuple):
+    """What became of settings: whose were taken away, whose somebody else has changed, which are left and why."""
+
+    cleared: tuple[str, ...]
+    foreign: tuple[str, ...]
+    left: Mapping[Setting, str]
+
+
+def settings_of(moves: Mapping[TopicPartition, PartitionMove], rate: int, found: Throttles) -> tuple[Setting, ...]:
+    """The settings that limit these moves, with what they are now (`found`)."""
+    from kafkatools.core.admin.configs import BROKER, TOPIC
+    from kafkatools.core.admin.replication_throttles import (
+        FOLLOWER_RATE,
+        FOLLOWER_REPLICAS,
+        LEADER_RATE,
+        LEADER_REPLICAS,
+        brokers_of,
+    )
+
+    lists: dict[str, tuple[set[str], set[str]]] = {}
+    for (topic, partition), move in moves.items():
+        leaders, followers = lists.setdefault(topic, (set(), set()))
+        leaders.update(f"{partition}:{broker}" for broker in move.sources)
+        followers.update(f"{partition}:{broker}" for broker in move.destinations)
+    settings = []
+    for topic, (leaders, followers) in sorted(lists.items()):
+        before = found.topics.get(topic, {})
+        for name, replicas in ((LEADER_REPLICAS, leaders), (FOLLOWER_REPLICAS, followers)):
+            settings.append(Setting(TOPIC, topic, name, before.get(name), (",".join(sorted(replicas)),)))
+    for broker in brokers_of(moves):
+        rates = found.brokers.get(broker, {})
+        for name in (LEADER_RATE, FOLLOWER_RATE):
+            settings.append(Setting(BROKER, str(broker), name, rates.get(name), (str(rate),)))
+    return tuple(settings)
+
+
+def adopt(
+    settings: Collection[Setting], leftover: Collection[Setting], found: Throttles
+) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
+    """The settings when an interrupted run has set some of them already, so that there is no moment without a limit;
+    and those of that run which are not needed any more."""
+    old = {(one.kind, one.name, one.setting): one for one in leftover}
+    adopted = []
+    for one in settings:
+        before = old.pop((one.kind, one.name, one.setting), None)
+        if before is not None and _value(found, one) in before.values:
+            kept = tuple(value for value in before.values if value not in one.values)
+            one = one._replace(before=before.before, values=kept + one.values)
+        adopted.append(one)
+    return tuple(adopted), tuple(old.values())
+
+
+def with_rate(settings: Collection[Setting], rate: int) -> tuple[Setting, ...]:
+    """The settings when brokers get a new rate: it comes last, those before it stay known."""
+    from kafkatools.core.admin.configs import BROKER
+
+    text = str(rate)
+    return tuple(
+        setting._replace(values=(*(value for value in setting.values if value != text), text))
+        if setting.kind == BROKER
+        else setting
+        for setting in settings
+    )
+
+
+def rates_of(settings: Collection[Setting]) -> list[Setting]:
+    """Those of brokers."""
+    from kafkatools.core.admin.configs import BROKER
+
+    return [one for one in settings if one.kind == BROKER]
+
+
+def set_limits(admin: AdminClient, settings: Collection[Setting]) -> dict[str, KafkaError]:
+    """Sets the last value of each; errors by the name of the broker or topic."""
+    from kafkatools.core.admin.configs import ConfigChange
+
+    changes: dict[Resource, list[ConfigChange]] = {}
+    for one in settings:
+        changes.setdefault((one.kind, one.name), []).append(ConfigChange(one.setting, one.values[-1]))
+    return {_label(key): error for key, error in _alter(admin, changes).items() if error is not None}
+
+
+def take_away(admin: AdminClient, settings: Collection[Setting], *, keep_before: bool = True) -> TakenAway:
+    """Puts back what was before (or nothing, without `keep_before`) where the value is one of ours."""
+    from kafkatools.core.admin.configs import BROKER, DELETE, ConfigChange
+    from kafkatools.core.admin.replication_throttles import find_throttles
+    from kafkatools.core.errors import UnknownTopicOrPartition
+
+    live = {str(broker) for broker in admin.brokers()}
+    reachable = [one for one in settings if one.kind != BROKER or one.name in live]
+    left = {one: "the broker is not there" for one in settings if one not in reachable}
+    topics = {one.name for one in reachable if one.kind != BROKER}
+    found = find_throttles(admin, sorted(topics), sorted({int(one.name) for one in reachable if one.kind == BROKER}))
+    gone = {name for name, error in found.errors.items() if isinstance(error, UnknownTopicOrPartition)}
+    changes: dict[Resource, list[ConfigChange]] = {}
+    foreign = []
+    for one in reachable:
+        key = int(one.name) if one.kind == BROKER else one.name
+        if key in found.errors:
+            if key not in gone:
+                left[one] = str(found.errors[key])
+            continue
+        value = _value(found, one)
+        before = one.before if keep_before else None
+        if value in one.values:
+            change = ConfigChange(one.setting, None, DELETE) if before is None else ConfigChange(one.setting, before)
+            changes.setdefault((one.kind, one.name), []).append(change)
+        elif value is not None and value != one.before:
+            foreign.append(f"{_label((one.kind, one.name))} ({one.setting})")
+    outcome = _alter(admin, changes)
+    failed = {key: error for key, error in outcome.items() if error is not None}
+    left.update({one: str(failed[one.kind, one.name]) for one in reachable if (one.kind, one.name) in failed})
+    cleared = tuple(_label(key) for key, error in outcome.items() if error is None)
+    return TakenAway(cleared, tuple(foreign), left)
+
+
+def _value(found: Throttles, one: Setting) -> str | None:
+    from kafkatools.core.admin.configs import BROKER
+
+    values = found.brokers.get(int(one.name), {}) if one.kind == BROKER else found.topics.get(one.name, {})
+    return values.get(one.setting)
+
+
+def _alter(admin: AdminClient, changes: Mapping[Resource, list[ConfigChange]]) -> dict[Resource, KafkaError | None]:
+    from kafkatools.core.admin.configs import incremental_alter_configs
+
+    return incremental_alter_configs(admin, changes) if changes else {}
+
+
+def _label(resource: Resource) -> str:
+    from kafkatools.core.admin.configs import BROKER
+
+    return f"{'broker' if resource[0] == BROKER else 'topic'} {resource[1]}"

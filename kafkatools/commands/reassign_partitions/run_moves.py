@@ -1,0 +1,185 @@
+"""The partitions of a supervised reassignment: waiting, moving, done or failed, and how far their bytes are.
+
+At most so many move at the same time. A partition is done when the controller does not list it any more and it has the
+replicas that it shall have; one that has others by then was cancelled or moved elsewhere by somebody else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.commands.reassign_partitions.run_throttle import Sample
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.topics import PartitionDescription
+
+TopicPartition = tuple[str, int]
+_SETTLING_MS = 15_000  # how long the brokers may take to hear what the controller has done
+
+
+class Job(NamedTuple):
+    """A partition to move: the replicas it had before, those it shall have, the bytes of one when it began, and those
+    of its replicas that were out of sync already."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    size_bytes: int
+    lagging: frozenset[int] = frozenset()
+
+    @property
+    def added(self) -> tuple[int, ...]:
+        """The brokers that get a replica."""
+        return tuple(broker for broker in self.after if broker not in self.before)
+
+
+class Progress(NamedTuple):
+    """How far it all is."""
+
+    moved_bytes: int
+    total_bytes: int
+    waiting: int
+    moving: int
+    done: int
+    failed: int
+
+
+class Moves:
+    """All partitions of a run. `tell(partition, None or why it failed)` is called for each that ends."""
+
+    def __init__(
+        self,
+        jobs: Mapping[TopicPartition, Job],
+        under_way: frozenset[TopicPartition],
+        at_once: int,
+        tell: Callable[[TopicPartition, str | None], None],
+    ) -> None:
+        self.jobs = dict(jobs)
+        self.waiting = deque(key for key in jobs if key not in under_way)
+        self.moving: dict[TopicPartition, Job] = {key: jobs[key] for key in jobs if key in under_way}
+        self.done: list[TopicPartition] = []
+        self.failed: dict[TopicPartition, str] = {}
+        self._at_once = at_once
+        self._tell = tell
+        self._unsettled: dict[TopicPartition, int] = {}  # since when a partition has ended without its replicas
+        self._copied: dict[tuple[TopicPartition, int], int] = {}
+        self._sizes = {key: job.size_bytes for key, job in jobs.items()}
+        self._leaders: dict[TopicPartition, int] = {}
+        self._out_of_sync = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing waits or moves."""
+        return not self.waiting and not self.moving
+
+    def begin_more(self, admin: AdminClient) -> None:
+        """Hands the next partitions to the controller, as many as may move at the same time."""
+        from kafkatools.core.admin.reassignments import alter_reassignments
+
+        room = self._at_once - len(self.moving)
+        chosen = [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]
+        if not chosen:
+            return
+        self.moving.update({key: self.jobs[key] for key in chosen})
+        for key, error in alter_reassignments(admin, {key: self.jobs[key].after for key in chosen}).items():
+            if error is not None:
+                self._fail(key, str(error))
+
+    def look(self, admin: AdminClient, now_ms: int) -> Sample:
+        """Asks how far the moves are; what has ended is told. Raises KafkaError."""
+        from kafkatools.core.admin.reassignments import active_reassignments
+        from kafkatools.core.admin.topics import describe_topics
+
+        active = active_reassignments(admin, list(self.moving)) if self.moving else {}
+        topics = describe_topics(admin, names=sorted({topic for topic, _ in self.moving}))
+        parts = {(name, part.partition): part for name, topic in topics.items() for part in topic.partitions}
+        self._look_at_sizes(admin, parts)
+        self._count_out_of_sync(parts, admin.brokers())
+        for key in list(self.moving):
+            if key not in active:
+                self._end(key, parts.get(key), now_ms)
+        return self._sample(now_ms)
+
+    def cancel(self, admin: AdminClient) -> dict[TopicPartition, str]:
+        """Stops what moves; what could not be stopped, and why."""
+        from kafkatools.core.admin.reassignments import alter_reassignments
+        from kafkatools.core.errors import NoReassignmentInProgress
+
+        outcome = alter_reassignments(admin, dict.fromkeys(self.moving, None)) if self.moving else {}
+        return {
+            key: str(error)
+            for key, error in outcome.items()
+            if error is not None and not isinstance(error, NoReassignmentInProgress)
+        }
+
+    def progress(self) -> Progress:
+        """The figures now."""
+        total = sum(self._sizes[key] * len(job.added) for key, job in self.jobs.items() if key not in self.failed)
+        moved = sum(count for (key, _), count in self._copied.items() if key not in self.failed)
+        return Progress(min(moved, total), total, len(self.waiting), len(self.moving), len(self.done), len(self.failed))
+
+    def _end(self, key: TopicPartition, part: PartitionDescription | None, now_ms: int) -> None:
+        job = self.jobs[key]
+        if part is not None and part.replicas == job.after:
+            del self.moving[key]
+            self.done.append(key)
+            self._copied.update({(key, broker): self._sizes[key] for broker in job.added})
+            self._tell(key, None)
+        elif now_ms - self._unsettled.setdefault(key, now_ms) >= _SETTLING_MS:
+            found = "it is not there any more" if part is None else f"its replicas are {_ids(part.replicas)}"
+            self._fail(key, f"Somebody else has cancelled or changed the reassignment: {found}")
+
+    def _fail(self, key: TopicPartition, reason: str) -> None:
+        del self.moving[key]
+        self.failed[key] = reason
+        self._tell(key, reason)
+
+    def _look_at_sizes(self, admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription]) -> None:
+        """What the leader and every new replica hold; a broker that does not tell leaves what was known."""
+        from kafkatools.core.admin.reassignments import Replica, ReplicaLogDir, replica_log_dirs
+
+        wanted = []
+        for key, job in self.moving.items():
+            if not job.added:
+                continue
+            leader = parts[key].leader if key in parts else -1
+            self._leaders[key] = leader
+            wanted += [Replica(*key, broker) for broker in {leader, *job.added} if broker >= 0]
+        found = replica_log_dirs(admin, wanted) if wanted else {}
+        held = {one: told.current_bytes for one, told in found.items() if isinstance(told, ReplicaLogDir)}
+        for one, size in held.items():
+            key = (one.topic, one.partition)
+            if one.broker == self._leaders[key] and size >= 0:
+                self._sizes[key] = size
+        for one, size in held.items():
+            key = (one.topic, one.partition)
+            if one.broker in self.jobs[key].added and size >= 0:
+                self._copied[key, one.broker] = min(size, self._sizes[key])
+
+    def _count_out_of_sync(self, parts: Mapping[TopicPartition, PartitionDescription], brokers: list[int]) -> None:
+        """Replicas that stay where they are, on live brokers, and have fallen out of sync since the run began."""
+        self._out_of_sync = sum(
+            broker in job.after and broker in brokers and broker not in parts[key].isr and broker not in job.lagging
+            for key, job in self.moving.items()
+            if key in parts
+            for broker in job.before
+        )
+
+    def _sample(self, now_ms: int) -> Sample:
+        flows: dict[tuple[str, int], int] = {}
+        for (key, broker), count in self._copied.items():
+            flows["to", broker] = flows.get(("to", broker), 0) + count
+            leader = self._leaders.get(key, -1)
+            flows["from", leader] = flows.get(("from", leader), 0) + count
+        left = sum(
+            self._sizes[key] - self._copied.get((key, broker), 0)
+            for key, job in self.moving.items()
+            for broker in job.added
+        )
+        return Sample(now_ms, flows, left, frozenset(self.moving), self._out_of_sync)
+
+
+def _ids(brokers: tuple[int, ...]) -> str:
+    return ",".join(map(str, brokers))

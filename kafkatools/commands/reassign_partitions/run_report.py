@@ -1,0 +1,248 @@
+"""What a supervised reassignment says while it runs: a bar on the terminal of stderr, else a line there now and then;
+with --json one object a line on stdout.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kafkatools.commands.reassign_partitions.plan_output import bytes_text
+
+if TYPE_CHECKING:
+    from kafkatools.commands.reassign_partitions.run_moves import Progress, TopicPartition
+    from kafkatools.commands.reassign_partitions.run_throttle import Change
+    from kafkatools.console import Console
+
+_LINE_MS = 10_000
+_RATE_MS = 30_000
+
+
+class Report(Protocol):
+    """Where a run tells how far it is."""
+
+    def progress(self, progress: Progress, rate: int | None) -> None:
+        """The figures of a look, and the limit in bytes per second (None: no limit)."""
+        ...
+
+    def partition(self, key: TopicPartition, error: str | None) -> None:
+        """A partition has arrived, or will not."""
+        ...
+
+    def limit(self, change: Change) -> None:
+        """The limit has changed."""
+        ...
+
+    def note(self, message: str) -> None:
+        """Something to know."""
+        ...
+
+    def close(self) -> None:
+        """Nothing follows."""
+        ...
+
+
+@contextmanager
+def report(console: Console, as_json: bool) -> Iterator[Report]:
+    """The report for this console."""
+    on_stderr = BarReport if console.is_error_terminal else LineReport
+    made: Report = JsonReport(console) if as_json else on_stderr(console)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class Speed:
+    """Bytes per second over the last half minute, and the seconds that are left at that."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[int, int]] = deque()
+
+    def note(self, now_ms: int, moved_bytes: int) -> float | None:
+        """The speed; None with the first figures."""
+        self._seen.append((now_ms, moved_bytes))
+        while now_ms - self._seen[0][0] > _RATE_MS:
+            self._seen.popleft()
+        first_ms, first_bytes = self._seen[0]
+        if now_ms == first_ms:
+            return None
+        return max(0, moved_bytes - first_bytes) * 1000 / (now_ms - first_ms)
+
+
+def seconds_left(progress: Progress, speed: float | None) -> int | None:
+    """At this speed; None when there is none."""
+    if not speed:
+        return None
+    return round((progress.total_bytes - progress.moved_bytes) / speed)
+
+
+class JsonReport:
+    """Lines of JSON on stdout."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._speed = Speed()
+
+    def progress(self, progress: Progress, rate: int | None) -> None:
+        """{"type": "progress", ...}"""
+        speed = self._speed.note(self._console.clock.now_ms(), progress.moved_bytes)
+        row: dict[str, Any] = {"type": "progress", "time": self._console.clock.wall_ms(), **progress._asdict()}
+        row["bytes_per_second"] = None if speed is None else round(speed)
+        self._print(row | {"seconds_left": seconds_left(progress, speed), "throttle": rate})
+
+    def partition(self, key: TopicPartition, error: str | None) -> None:
+        """{"type": "partition", ...}"""
+        self._print({"type": "partition", "topic": key[0], "partition": key[1], "done": error is None, "error": error})
+        if error is not None:
+            from kafkatools.output import json_error
+
+            message = f"{key[0]}-{key[1]}: {error}"
+            self._console.error(json_error("FAILED", message, topic=key[0], partition=key[1]))
+
+    def limit(self, change: Change) -> None:
+        """{"type": "throttle", ...}"""
+        self._print({"type": "throttle", "throttle": change.rate, "reason": change.reason})
+
+    def note(self, message: str) -> None:
+        """{"note": ...} on stderr."""
+        from kafkatools.output import json_line
+
+        self._console.error(json_line({"note": message}))
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+    def _print(self, row: dict[str, Any]) -> None:
+        from kafkatools.output import json_line
+
+        self._console.print(json_line(row))
+        self._console.flush()
+
+
+class LineReport:
+    """A line on stderr every ten seconds, and for what happens."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._speed = Speed()
+        self._said_ms: int | None = None
+
+    def progress(self, progress: Progress, rate: int | None) -> None:
+        """`1.5 GB of 3 GB (50%), 20 MB/s, 75 s left; 3 partitions move, 4 wait, 2 are done`."""
+        now_ms = self._console.clock.now_ms()
+        speed = self._speed.note(now_ms, progress.moved_bytes)
+        if self._said_ms is not None and now_ms - self._said_ms < _LINE_MS:
+            return
+        self._said_ms = now_ms
+        self._console.error(progress_text(progress, speed))
+
+    def partition(self, key: TopicPartition, error: str | None) -> None:
+        """Failures only."""
+        if error is not None:
+            self._console.error(f"{key[0]}-{key[1]}: {error}")
+
+    def limit(self, change: Change) -> None:
+        """The limit and why it changed."""
+        self._console.error(limit_text(change))
+
+    def note(self, message: str) -> None:
+        """As it is."""
+        self._console.error(message)
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class BarReport:
+    """A bar of rich's on the terminal; what happens is printed above it."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.console import Console as RichConsole
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._console = console
+        self._speed = Speed()
+        self._file = io.TextIOWrapper(
+            io.BufferedWriter(_Unclosed(console.stderr)), encoding="utf-8", write_through=True
+        )
+        drawn = RichConsole(file=self._file, force_terminal=True, width=console.width)
+        columns = (BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TextColumn("{task.description}"))
+        self._bar = Progress(*columns, console=drawn, auto_refresh=False)
+        self._task = self._bar.add_task("", total=None)
+        console.flush()
+        self._bar.start()
+
+    def progress(self, progress: Progress, rate: int | None) -> None:
+        """Redraws the bar."""
+        speed = self._speed.note(self._console.clock.now_ms(), progress.moved_bytes)
+        text = progress_text(progress, speed)
+        if rate is not None:
+            text += f"; at most {bytes_text(rate)}/s"
+        self._bar.update(
+            self._task, total=max(1, progress.total_bytes), completed=progress.moved_bytes, description=text
+        )
+        self._bar.refresh()
+
+    def partition(self, key: TopicPartition, error: str | None) -> None:
+        """Failures only."""
+        if error is not None:
+            self._bar.console.print(f"{key[0]}-{key[1]}: {error}", markup=False, highlight=False)
+
+    def limit(self, change: Change) -> None:
+        """The limit and why it changed."""
+        self._bar.console.print(limit_text(change), markup=False, highlight=False)
+
+    def note(self, message: str) -> None:
+        """Above the bar."""
+        self._bar.console.print(message, markup=False, highlight=False)
+
+    def close(self) -> None:
+        """The bar stays as it is."""
+        self._bar.stop()
+        self._file.flush()
+
+
+class _Unclosed(io.RawIOBase):
+    """The console's stream, which a text layer on it must not close."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._stream.write(bytes(data))
+        self._stream.flush()
+        return len(data)
+
+
+def progress_text(progress: Progress, speed: float | None) -> str:
+    """The figures in a line."""
+    share = 100 * progress.moved_bytes // progress.total_bytes if progress.total_bytes else 100
+    text = f"{bytes_text(progress.moved_bytes)} of {bytes_text(progress.total_bytes)} ({share}%)"
+    if speed is not None:
+        text += f", {bytes_text(speed)}/s"
+    left = seconds_left(progress, speed)
+    if left is not None:
+        text += f", {duration_text(left)} left"
+    text += f"; {progress.moving} partitions move, {progress.waiting} wait, {progress.done} are done"
+    return text + (f", {progress.failed} failed" if progress.failed else "")
+
+
+def limit_text(change: Change) -> str:
+    """The limit and the reason."""
+    return f"Throttle: {bytes_text(change.rate)}/s, because {change.reason}."
+
+
+def duration_text(seconds: int) -> str:
+    """`1 h 5 min`."""
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

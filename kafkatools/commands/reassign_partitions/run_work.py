@@ -1,0 +1,144 @@
+"""What a supervised reassignment has to do: the plan in the file against what the cluster has.
+
+Everything that cannot be done is refused here, before anything is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.exit_status import CommandError
+
+if TYPE_CHECKING:
+    from kafkatools.commands.reassign_partitions.json_form import Plan
+    from kafkatools.commands.reassign_partitions.run_journal import Record
+    from kafkatools.commands.reassign_partitions.run_moves import Job
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.reassignment_plan import ClusterState, Partition, ReassignmentPlan
+    from kafkatools.core.admin.reassignments import PartitionReassignment
+
+TopicPartition = tuple[str, int]
+Active = Mapping[TopicPartition, "PartitionReassignment"]
+_HINT = "Wait until they have arrived (kt reassign-partitions --list shows them), or cancel them."
+
+
+class Work(NamedTuple):
+    """The jobs, those of them that are under way, the replicas from before for the undo file, and the cluster.
+
+    `planned` is how many partitions the file has, `others` how many more are being moved by somebody else.
+    """
+
+    jobs: Mapping[TopicPartition, Job]
+    under_way: frozenset[TopicPartition]
+    before: Mapping[TopicPartition, tuple[int, ...]]
+    cluster: ClusterState
+    planned: int
+    others: int
+
+
+def read_file(path: str) -> Plan:
+    """The plan in a file (`-`: standard input). One without partitions is allowed: there is nothing to do."""
+    from kafkatools.commands.reassign_partitions.json_form import check_executable, read_plan
+
+    plan = read_plan("/dev/stdin" if path == "-" else path)
+    if plan.partitions:
+        check_executable(plan)
+    if plan.log_dirs:
+        raise CommandError("The plan names log directories; run moves replicas between brokers only, use --execute")
+    return plan
+
+
+def find_work(admin: AdminClient, console: Console, plan: Plan, leftover: Record | None) -> Work:
+    """What is left to do of a plan. `leftover` knows the replicas from before an interrupted run of the same plan."""
+    from kafkatools.commands.reassign_partitions.plan_cluster import read_cluster
+    from kafkatools.core.admin.reassignments import active_reassignments
+
+    cluster = read_cluster(admin, console.error)
+    active = active_reassignments(admin)
+    parts = {part.key: part for part in cluster.partitions}
+    _ensure_possible(cluster, parts, plan)
+    _ensure_not_elsewhere(plan, active)
+    old = {} if leftover is None else leftover.replicas
+    jobs: dict[TopicPartition, Job] = {}
+    before: dict[TopicPartition, tuple[int, ...]] = {}
+    for key, after in plan.partitions:
+        job = _job(parts[key], after, active.get(key))
+        if job is not None:
+            jobs[key] = job
+            before[key] = job.before
+        if key in old and old[key][1] == after and old[key][0] != after:
+            before[key] = old[key][0]
+    under_way = frozenset(key for key in jobs if key in active)
+    return Work(jobs, under_way, before, cluster, len(plan.partitions), len(active) - len(under_way))
+
+
+def _job(part: Partition, after: tuple[int, ...], moving: PartitionReassignment | None) -> Job | None:
+    """What is left to do for a partition; None when it is where it should be."""
+    from kafkatools.commands.reassign_partitions.run_moves import Job
+
+    before = part.replicas
+    if moving is not None:
+        before = tuple(broker for broker in moving.replicas if broker not in moving.adding_replicas)
+    elif before == after:
+        return None
+    return Job(before, after, part.size_bytes, frozenset(before) - frozenset(part.isr))
+
+
+def _ensure_possible(cluster: ClusterState, parts: Mapping[TopicPartition, Partition], plan: Plan) -> None:
+    from kafkatools.commands.reassign_partitions.plan_cluster import named
+
+    missing = [key for key, _ in plan.partitions if key not in parts]
+    if missing:
+        raise CommandError(f"There is no partition {named(missing)}")
+    live = {broker.id for broker in cluster.brokers}
+    absent = {each for key, after in plan.partitions for each in after if each not in live | {*parts[key].replicas}}
+    if absent:
+        raise CommandError(f"There is no live broker {', '.join(map(str, sorted(absent)))}")
+
+
+def _ensure_not_elsewhere(plan: Plan, active: Active) -> None:
+    """A partition that is on its way to other replicas is somebody else's."""
+    from kafkatools.commands.reassign_partitions.plan_cluster import named
+
+    def is_elsewhere(key: TopicPartition, after: tuple[int, ...]) -> bool:
+        return key in active and {*active[key].replicas} - {*active[key].removing_replicas} != {*after}
+
+    elsewhere = [key for key, after in plan.partitions if is_elsewhere(key, after)]
+    if elsewhere:
+        raise CommandError(f"Being moved to other replicas already: {named(elsewhere)}", hint=_HINT)
+
+
+def as_plan(work: Work) -> ReassignmentPlan:
+    """What is left to do, for the tables."""
+    from kafkatools.core.admin.reassignment_plan import Move, ReassignmentPlan, broker_loads
+
+    parts = {part.key: part for part in work.cluster.partitions}
+    moves = tuple(
+        Move(*key, job.before, job.after, parts[key].leader, job.size_bytes) for key, job in sorted(work.jobs.items())
+    )
+    return ReassignmentPlan(moves, broker_loads(work.cluster, moves), {})
+
+
+def write_undo(console: Console, path: str | None, work: Work) -> str:
+    """Writes the replicas from before as a plan, to this file or to a new one here; its path."""
+    from kafkatools.commands.reassign_partitions.plan_output import assignment, json_text
+    from kafkatools.commands.undo_files import write_undo_file
+
+    chosen = _default_path(console) if path is None else path
+    write_undo_file(chosen, [json_text(assignment(sorted(work.before.items())))])
+    return chosen
+
+
+def _default_path(console: Console) -> str:
+    """`reassignment-20260131T134500Z.undo.json` here, with a number when there is one of this second already."""
+    from datetime import UTC, datetime
+
+    start = f"reassignment-{datetime.fromtimestamp(console.clock.wall_ms() / 1000, UTC):%Y%m%dT%H%M%SZ}"
+    number, path = 1, f"{start}.undo.json"
+    while os.path.lexists(path):
+        number += 1
+        path = f"{start}-{number}.undo.json"
+    return path
