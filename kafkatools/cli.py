@@ -115,9 +115,11 @@ def _run(command: Command, args: Args, console: Console) -> ExitStatus:
 
 
 def _quiet_logs(console: Console) -> None:
-    """Log lines of the core are for KT_DEBUG=1; otherwise the one line of an error says what matters."""
+    """Log lines of the core are for KT_DEBUG=1: the one line of an error says what matters. Warnings about security are
+    always shown."""
     import logging
 
+    _show_security_warnings(console)
     logger = logging.getLogger("kafkatools")
     if logger.handlers:
         return
@@ -125,6 +127,22 @@ def _quiet_logs(console: Console) -> None:
         logging.basicConfig(level=logging.DEBUG)
     else:
         logger.addHandler(logging.NullHandler())
+
+
+def _show_security_warnings(console: Console) -> None:
+    """Each warning once a run, as a line on stderr."""
+    import logging
+
+    told: set[str] = set()
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            message = record.getMessage()
+            if message not in told:
+                told.add(message)
+                console.error(f"warning: {message}")
+
+    logging.getLogger("kafkatools.security").handlers = [] if console.is_debug else [Lines()]
 
 
 def _help(command: Command, parent: str, console: Console) -> str:

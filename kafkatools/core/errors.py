@@ -712,6 +712,10 @@ class Disconnected(InvalidMetadata, name="DISCONNECTED"):
     """The connection was lost before the response came (DisconnectException)."""
 
 
+class HandshakeInterrupted(ConnectionFailed, name="HANDSHAKE_INTERRUPTED"):
+    """The connection ended in the TLS handshake, as on a port without TLS."""
+
+
 class ClosedUnanswered(Disconnected, name="CLOSED_UNANSWERED"):
     """The connection was closed at the first request, as a node does that wants SASL."""
 

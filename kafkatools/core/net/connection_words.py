@@ -6,6 +6,7 @@ from kafkatools.core.errors import (
     ClosedUnanswered,
     ConnectionFailed,
     Disconnected,
+    HandshakeInterrupted,
     KafkaError,
     NotKafka,
     SslAuthenticationFailed,
@@ -15,7 +16,7 @@ from kafkatools.core.net.channel import Channel
 
 def connect_failure(name: str, problem: Exception, is_tcp_up: bool) -> KafkaError:
     """A connection that could not be made; the transport names its own steps after TCP."""
-    if is_tcp_up and isinstance(problem, (SslAuthenticationFailed, ConnectionFailed)):
+    if is_tcp_up and isinstance(problem, (SslAuthenticationFailed, HandshakeInterrupted)):
         return type(problem)(f"TLS with {name} failed: {problem}")
     if isinstance(problem, KafkaError):
         return problem
@@ -27,7 +28,7 @@ def not_made_in_time(name: str, is_tcp_up: bool) -> ConnectionFailed:
     """socket.connection.setup.timeout.ms is over."""
     setting = "(socket.connection.setup.timeout.ms)"
     if is_tcp_up:
-        return ConnectionFailed(f"TLS with {name} was not set up in time {setting}: is it a port without TLS?")
+        return HandshakeInterrupted(f"TLS with {name} was not set up in time {setting}: is it a port without TLS?")
     return ConnectionFailed(f"Connection to {name} was not made in time {setting}")
 
 

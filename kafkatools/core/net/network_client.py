@@ -111,7 +111,11 @@ class NetworkClient:
         self._request_timeout_ms: int = config.request_timeout_ms
         self._max_idle_ms: int = config.connections_max_idle_ms
         self._transport_factory = transport_factory or transport_for(config)
-        self._authenticator = self._authenticator_for(config)
+        self._authenticator: Authenticator | None = None
+        if config.security_protocol.upper().startswith("SASL_"):
+            from kafkatools.core.net.security.authenticator import authenticator_for
+
+            self._authenticator = authenticator_for(self, config, clock)
         self.connection_states = ConnectionStates(
             ExponentialBackoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
             ExponentialBackoff(
@@ -135,21 +139,14 @@ class NetworkClient:
         self._is_closed = False
         self._extra_nodes: dict[int, Node] = {}
 
-    def _authenticator_for(self, config: Config) -> Authenticator | None:
-        if not config.security_protocol.upper().startswith("SASL_"):
-            return None
-        from kafkatools.core.net.security.authenticator import Authenticator
-        from kafkatools.core.net.security.login import login_of
-
-        return Authenticator(self, login_of(config, self._clock, self.wakeup))
-
     # -- readiness --
 
     def add_node(self, node: Node) -> None:
         """A connection to a coordinator, apart from those of the cluster's view, under an id of its own."""
         self._extra_nodes[node.id] = node
 
-    def _known_node(self, node: int) -> Node | None:
+    def known_node(self, node: int) -> Node | None:
+        """A node's address."""
         return self._extra_nodes.get(node) or self.metadata.cluster.node(node)
 
     def ready(self, node: int, now_ms: int) -> bool:
@@ -524,7 +521,7 @@ class NetworkClient:
     # -- connecting --
 
     def _initiate_connect(self, node: int, now_ms: int) -> None:
-        known = self._known_node(node)
+        known = self.known_node(node)
         if known is None or self._is_closed:
             return
         try:
@@ -554,7 +551,7 @@ class NetworkClient:
 
     def name_of(self, node: int) -> str:
         """A node as messages call it."""
-        known = self._known_node(node)
+        known = self.known_node(node)
         address = "" if known is None else str(HostPort(known.host, known.port))
         if node in self._extra_nodes:
             return f"coordinator ({address})"

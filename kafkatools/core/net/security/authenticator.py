@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
 from kafkatools.core.errors import (
     AuthenticationFailed,
     IllegalSaslState,
@@ -21,14 +23,16 @@ from kafkatools.core.errors import (
     error_for_code,
 )
 from kafkatools.core.net.bodies import build_body
-from kafkatools.core.net.connection_states import ConnectionState, Random, system_random
-from kafkatools.core.net.security.login import Login
+from kafkatools.core.net.connection_states import Random, system_random
+from kafkatools.core.net.security.login import Login, login_of
 from kafkatools.core.net.security.mechanisms import Mechanism
+from kafkatools.core.net.security.warnings import warn
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
     from kafkatools.core.net.network_client import ClientResponse, NetworkClient
 
+_READABLE = ("PLAIN", "OAUTHBEARER")
 _SESSION_PART = 0.85
 _SESSION_JITTER = 0.1
 _MIN_HANDSHAKE_VERSION = 1
@@ -37,8 +41,11 @@ _MIN_HANDSHAKE_VERSION = 1
 class Authenticator:
     """See the module. Belongs to the client's thread."""
 
-    def __init__(self, client: NetworkClient, login: Login, random: Random = system_random) -> None:
+    def __init__(
+        self, client: NetworkClient, login: Login, *, is_encrypted: bool, random: Random = system_random
+    ) -> None:
         self._client = client
+        self._is_encrypted = is_encrypted
         self._login = login
         self._random = random
         self._waiting: set[int] = set()  # for credentials
@@ -48,7 +55,17 @@ class Authenticator:
         """Authenticate a connection that stands."""
         self._client.connection_states.authenticating(node)
         self._waiting.add(node)
+        if not self._is_encrypted and self._login.mechanism in _READABLE:
+            self._warn_of_readers(node)
         self.step(now_ms)
+
+    def _warn_of_readers(self, node: int) -> None:
+        known = self._client.known_node(node)
+        if known is not None and known.host != "localhost" and not known.host.startswith(("127.", "::1")):
+            warn(
+                f"SASL {self._login.mechanism} without TLS (security.protocol SASL_PLAINTEXT) sends the password or "
+                f"token to {known.host} so that the network can read it"
+            )
 
     def forget(self, node: int) -> None:
         """The connection is gone."""
@@ -145,6 +162,8 @@ class Authenticator:
         kind = type(error) if isinstance(error, AuthenticationFailed) or error.retriable else SaslAuthenticationFailed
         return kind(f"SASL {self._login.mechanism} with {self._client.name_of(node)} failed: {error}")
 
-    def is_authenticating(self, node: int) -> bool:
-        """Whether an exchange is going on."""
-        return self._client.connection_states.state(node) is ConnectionState.AUTHENTICATING
+
+def authenticator_for(client: NetworkClient, config: Config, clock: Clock) -> Authenticator:
+    """What security.protocol SASL_PLAINTEXT or SASL_SSL asks for. Raises ConfigError."""
+    is_encrypted = config.security_protocol.upper() == "SASL_SSL"
+    return Authenticator(client, login_of(config, clock, client.wakeup), is_encrypted=is_encrypted)

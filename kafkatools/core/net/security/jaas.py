@@ -1,9 +1,9 @@
 """The value of sasl.jaas.config: a login module and its options (org.apache.kafka.common.security.JaasConfig).
 
 It is taken apart as Java's StreamTokenizer does as Kafka sets it up: words of letters, digits and `-_$.`, text in
-single or double quotes with C's escapes, comments from `/` (alone, `//` and `/* */`); a word that begins with a digit is
-a number and no value. Modules are a closed list of names; nothing is loaded by name. Options hold secrets: they are in
-no error and no `repr`.
+single or double quotes with C's escapes, comments from `/` (alone, `//` and `/* */`); a word that begins with a digit
+is a number and no value. Modules are a closed list of names; nothing is loaded by name. Options hold secrets: they are
+in no error and no `repr`, nor is a name of an option that is not one of Kafka's: it may be half a password.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from kafkatools.core.errors import ConfigError
 
 _FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
 _MODULES = ("PlainLoginModule", "ScramLoginModule", "OAuthBearerLoginModule")
+_OPTIONS = ("username", "password", "tokenauth", "clientId", "clientSecret", "scope")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _END = ""
 
@@ -78,7 +79,8 @@ def _entry(module: _Token, tokens: Iterator[_Token]) -> LoginModule:
             raise ConfigError("JAAS config entry not terminated by semi-colon")
         equals, value = next(tokens), next(tokens)
         if equals.mark != "=" or value.text is None:
-            raise ConfigError(f"Value not specified for key '{key.text}' in JAAS config")
+            named = f"key '{key.text}'" if key.text in _OPTIONS else "a key"
+            raise ConfigError(f"Value not specified for {named} in JAAS config (sasl.jaas.config)")
         options[key.text or ""] = value.text
 
 

@@ -164,8 +164,6 @@ def _password_login(config: Config, mechanism: str, module: LoginModule) -> Stat
         lacking = "username" if user is None else "password"
         raise ConfigError(f"SASL {mechanism}: {lacking} is not in sasl.jaas.config")
     if mechanism == "PLAIN":
-        if config.security_protocol.upper() == "SASL_PLAINTEXT":
-            warn("SASL PLAIN without TLS (security.protocol SASL_PLAINTEXT) sends the password readable by the network")
         return StaticLogin(mechanism, lambda: Plain(user, password))
     is_token = module.options.get("tokenauth", "").lower() == "true"
     return StaticLogin(mechanism, lambda: Scram(mechanism, user, password, is_delegation_token=is_token))

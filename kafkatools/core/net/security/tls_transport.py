@@ -16,7 +16,7 @@ import ssl
 from collections.abc import Sequence
 
 from kafkatools.core.config import Config
-from kafkatools.core.errors import ConnectionFailed, KafkaError, SslAuthenticationFailed
+from kafkatools.core.errors import HandshakeInterrupted, KafkaError, SslAuthenticationFailed
 from kafkatools.core.net.addresses import Address
 from kafkatools.core.net.security import cipher_suites
 from kafkatools.core.net.security.tls_context import ClientTls, client_tls
@@ -66,7 +66,7 @@ class TlsTransport(PlaintextTransport):
         self._has_ended = False
 
     def handshake(self) -> int:
-        """One step. Raises SslAuthenticationFailed for good, ConnectionFailed where another try may end better."""
+        """One step. Raises SslAuthenticationFailed for good, HandshakeInterrupted where another try may end better."""
         secured = self._secured or self._wrap()
         try:
             secured.do_handshake()
@@ -77,7 +77,7 @@ class TlsTransport(PlaintextTransport):
         except ssl.SSLError as problem:
             raise handshake_error(problem, self._host) from None
         except ConnectionError:
-            raise ConnectionFailed(_CLOSED) from None
+            raise HandshakeInterrupted(_CLOSED) from None
         self._check_suite(secured)
         return 0
 
@@ -175,7 +175,7 @@ def handshake_error(problem: ssl.SSLError, host: str) -> KafkaError:
             )
         return SslAuthenticationFailed(_VERIFICATION.get(code, f"the server's certificate: {problem.verify_message}"))
     if isinstance(problem, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
-        return ConnectionFailed(_CLOSED)
+        return HandshakeInterrupted(_CLOSED)
     reason = problem.reason or "the handshake failed"
     return SslAuthenticationFailed(_REASONS.get(reason, reason.lower().replace("_", " ")))
 
