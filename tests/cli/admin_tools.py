@@ -31,6 +31,12 @@ def words(case: Case, bootstrap: str) -> list[str]:
     return [word.replace("UNREACHABLE", "127.0.0.1:9").replace("BOOTSTRAP", bootstrap) for word in case.args]
 
 
+def run_case(tool: str, case: Case, bootstrap: str, directory: pathlib.Path) -> Ran:
+    """Runs a case in its directory, with its files there."""
+    transcripts.write_files(case, directory)
+    return run_kt(tool, *words(case, bootstrap), cwd=directory)
+
+
 def failures(
     tool: str,
     bootstrap: str,
@@ -42,9 +48,5 @@ def failures(
 ) -> list[str]:
     """Replays the recordings of a tool but for those that this broker cannot show; the complaints."""
 
-    def run(case: Case) -> Ran:
-        transcripts.write_files(case, directory)
-        return run_kt(tool, *words(case, bootstrap), cwd=directory)
-
     cases = [case for case in transcripts.load(tool) if case.number not in not_here]
-    return transcripts.replay(cases, run, differences, adapt)
+    return transcripts.replay(cases, lambda case: run_case(tool, case, bootstrap, directory), differences, adapt)

@@ -11,6 +11,7 @@ import pathlib
 import re
 from collections.abc import Callable
 
+import admin_tools
 import pytest
 import transcripts
 from support.kt import Ran, run_kt
@@ -100,8 +101,8 @@ def _expect(case: Case, wanted: Expected) -> Expected:
 
 def _words(case: Case, bootstrap: str) -> list[str]:
     there, here = _ADAPTED.get(case.number, ("BOOTSTRAP", bootstrap))
-    words = [word.replace(there, here) for word in case.args]
-    return [word.replace("UNREACHABLE", "127.0.0.1:9").replace("BOOTSTRAP", bootstrap) for word in words]
+    adapted = case._replace(args=tuple(word.replace(there, here) for word in case.args))
+    return admin_tools.words(adapted, bootstrap)
 
 
 def _forget_quotas(bootstrap: str) -> None:

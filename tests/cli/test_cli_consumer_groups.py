@@ -11,10 +11,11 @@ import pathlib
 import re
 from collections.abc import Callable
 
+import admin_tools
 import pytest
 import transcripts
 from support.apache_kafka import ApacheKafka
-from support.kt import Ran, run_kt
+from support.kt import Ran
 from support.live_groups import ClassicMember, ConsumerMember, GroupClient
 from transcripts import Case, Difference, Expected
 
@@ -166,9 +167,7 @@ class _Replay:
             self.groups = _Groups(self.bootstrap)
         if self.groups is not None:
             self.groups.before(case)
-        transcripts.write_files(case, self.directory)
-        words = [word.replace("BOOTSTRAP", self.bootstrap).replace("UNREACHABLE", "127.0.0.1:9") for word in case.args]
-        ran = run_kt("consumer-groups", *words, cwd=self.directory)
+        ran = admin_tools.run_case("consumer-groups", case, self.bootstrap, self.directory)
         out = ran.out.replace(self.bootstrap, "BOOTSTRAP")
         if self.groups is not None:
             out = out.replace(self.groups.live.member_id, _MEMBER)

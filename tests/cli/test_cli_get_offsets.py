@@ -6,9 +6,10 @@ import json
 import pathlib
 from collections.abc import Callable
 
+import admin_tools
 import pytest
 import transcripts
-from support.kt import Ran, run_kt
+from support.kt import run_kt
 from transcripts import Case, Difference, Expected
 
 from kafkatools.core.admin.client import AdminClient
@@ -68,12 +69,7 @@ def test_get_offsets_behaves_as_recorded(start_broker: Callable[..., str], tmp_p
     bootstrap = start_broker()
     _fill(bootstrap)
 
-    def run(case: Case) -> Ran:
-        transcripts.write_files(case, tmp_path)
-        words = [word.replace("UNREACHABLE", "127.0.0.1:9").replace("BOOTSTRAP", bootstrap) for word in case.args]
-        return run_kt("get-offsets", *words, cwd=tmp_path)
-
-    failures = transcripts.replay(transcripts.load("get-offsets"), run, DIFFERENCES, _nothing_committed)
+    failures = admin_tools.failures("get-offsets", bootstrap, tmp_path, DIFFERENCES, adapt=_nothing_committed)
     assert not failures, "\n".join(failures)
 
 

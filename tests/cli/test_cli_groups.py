@@ -6,6 +6,7 @@ import json
 import pathlib
 from collections.abc import Callable
 
+import admin_tools
 import pytest
 import transcripts
 from support.apache_kafka import ApacheKafka
@@ -60,9 +61,7 @@ class _Replay:
             with ConsumerMember(self.bootstrap, "client", "c1", "Gupb3acnT0OK7bDYDTphTA", ["pay"]) as member:
                 member.commit_own({("pay", 0): 1})
                 member.leave()
-        transcripts.write_files(case, self.directory)
-        words = [word.replace("BOOTSTRAP", self.bootstrap).replace("UNREACHABLE", "127.0.0.1:9") for word in case.args]
-        return run_kt("groups", *words, cwd=self.directory)
+        return admin_tools.run_case("groups", case, self.bootstrap, self.directory)
 
 
 def _failures(bootstrap: str, directory: pathlib.Path) -> list[str]:

@@ -11,6 +11,7 @@ import pathlib
 import re
 from collections.abc import Callable
 
+import admin_tools
 import pytest
 import transcripts
 from support.apache_kafka import ApacheKafka
@@ -81,8 +82,8 @@ class _Replay:
 
     def run(self, case: Case) -> Ran:
         _prepare(case, lambda *args: run_kt("topics", "--bootstrap-server", self.bootstrap, *args))
-        transcripts.write_files(case, self.directory)
-        ran = run_kt("topics", *(self._adapted(case, word) for word in case.args), cwd=self.directory)
+        adapted = case._replace(args=tuple(self._adapted(case, word) for word in case.args))
+        ran = admin_tools.run_case("topics", adapted, self.bootstrap, self.directory)
         pattern = r"^Topic: (\S+)\tTopicId: ([\w-]{22})"
         recorded = dict(re.findall(pattern, case.stdout, re.MULTILINE))
         for topic, topic_id in re.findall(pattern, ran.out, re.MULTILINE):
@@ -91,7 +92,6 @@ class _Replay:
 
     def _adapted(self, case: Case, word: str) -> str:
         word = _ONE_BROKER.get(case.number, {}).get(word, word)
-        word = word.replace("BOOTSTRAP", self.bootstrap).replace("UNREACHABLE", "127.0.0.1:9")
         return self.ids.get(word, word)
 
 

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable
 
+import admin_tools
 import pytest
 import transcripts
 from support.apache_kafka import ApacheKafka
@@ -111,8 +112,7 @@ class _Replay:
                 "--partition", "0", "--producer-id", "3", "--producer-epoch", "0", "--coordinator-epoch", "-1"
             )  # fmt: skip
         transcripts.write_files(case, self.directory)
-        words = [word.replace("BOOTSTRAP", self.bootstrap).replace("UNREACHABLE", "127.0.0.1:9") for word in case.args]
-        ran = self.kt(*words)
+        ran = self.kt(*admin_tools.words(case, self.bootstrap))
         return ran._replace(stdout=_masked(case, ran.out).encode())
 
     def _abort(self, *args: str) -> None:
