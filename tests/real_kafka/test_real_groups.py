@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,10 +20,11 @@ from support.group_members import (
     share_with,
 )
 from support.raw_client import RawClient
+from support.rebalances import Told, settle
 from support.requirements import require
 
 from kafkatools.core.consumer.consumer import Consumer
-from kafkatools.core.consumer.group_subscription import RebalanceListener, SubscriptionPattern
+from kafkatools.core.consumer.group_subscription import SubscriptionPattern
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import CommitFailed, InvalidRegularExpression
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -79,33 +79,8 @@ def test_a_librdkafka_member_and_ours_share_a_topic(
     share_with(cluster.bootstrap, librdkafka_member, *args, **settings)
 
 
-class Told(RebalanceListener):
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, list[int]]] = []
-
-    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        self.calls.append(("revoked", [part.partition for part in partitions]))
-
-    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        self.calls.append(("assigned", [part.partition for part in partitions]))
-
-    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        self.calls.append(("lost", [part.partition for part in partitions]))
-
-
 def group_name() -> str:
     return f"ours-{uuid.uuid4().hex[:8]}"
-
-
-def settle(consumers: Sequence[Consumer], *sizes: int) -> None:
-    """Polls until the members own so many partitions."""
-    deadline = time.monotonic() + 60
-    while tuple(len(consumer.assignment()) for consumer in consumers) != sizes:
-        assert time.monotonic() < deadline, [consumer.assignment() for consumer in consumers]
-        for consumer in consumers:
-            consumer.poll(20)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pathlib
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 from support.embedded import embedded_broker
 from support.raw_client import RawClient
+from support.rebalances import Told, settle
 
 from kafkatools.core.config import CONSUMER, Config
 from kafkatools.core.consumer.consumer import Consumer
-from kafkatools.core.consumer.group_subscription import RebalanceListener
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import IllegalState, InvalidGroupId, KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
@@ -67,22 +67,6 @@ def member(bootstrap: str, group: str, **settings: str) -> Consumer:
     return Consumer(Config(CONSUMER, {"bootstrap.servers": bootstrap, "group.id": group, **given}))
 
 
-class Told(RebalanceListener):
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, list[int]]] = []
-
-    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        self.calls.append(("revoked", [part.partition for part in partitions]))
-
-    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        self.calls.append(("assigned", [part.partition for part in partitions]))
-
-    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        self.calls.append(("lost", [part.partition for part in partitions]))
-
-
 def read(consumer: Consumer, count: int, polls: int = 300) -> list[tuple[int, int]]:
     """(partition, offset) of the next records, until there are `count`."""
     seen: list[tuple[int, int]] = []
@@ -91,16 +75,6 @@ def read(consumer: Consumer, count: int, polls: int = 300) -> list[tuple[int, in
         if len(seen) >= count:
             return seen
     raise AssertionError(f"only {len(seen)} of {count} records came")
-
-
-def settle(consumers: Sequence[Consumer], *sizes: int, polls: int = 200) -> None:
-    """Polls until the members own so many partitions."""
-    for _ in range(polls):
-        for consumer in consumers:
-            consumer.poll(20)
-        if tuple(len(consumer.assignment()) for consumer in consumers) == sizes:
-            return
-    raise AssertionError([consumer.assignment() for consumer in consumers])
 
 
 def test_a_member_reads_commits_and_its_successor_goes_on(broker: str, client: RawClient) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 from support.embedded import embedded_broker
 from support.raw_client import RawClient
+from support.rebalances import Told, settle
 
 from kafkatools.core.config import CONSUMER, PRODUCER, Config
 from kafkatools.core.consumer.assignors import RebalanceProtocol, assignor_for_name
@@ -88,32 +89,6 @@ def member(bootstrap: str, group: str, **settings: str) -> Consumer:
         **{name.replace("_", "."): value for name, value in settings.items()},
     }
     return Consumer(Config(CONSUMER, {"bootstrap.servers": bootstrap, "group.id": group, **given}))
-
-
-class Told(RebalanceListener):
-    """Remembers what it was told, and does what the test wants meanwhile."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, list[int]]] = []
-
-    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        self.calls.append(("revoked", [part.partition for part in partitions]))
-
-    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        self.calls.append(("assigned", [part.partition for part in partitions]))
-
-    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        self.calls.append(("lost", [part.partition for part in partitions]))
-
-
-def settle(consumers: Sequence[Consumer], *sizes: int, polls: int = 300) -> None:
-    """Polls until the members own so many partitions."""
-    for _ in range(polls):
-        for consumer in consumers:
-            consumer.poll(10)
-        if tuple(len(consumer.assignment()) for consumer in consumers) == sizes:
-            return
-    raise AssertionError([consumer.assignment() for consumer in consumers])
 
 
 def offsets(consumer: Consumer, count: int) -> list[int]:
