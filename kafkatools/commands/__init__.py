@@ -27,6 +27,7 @@ COMMANDS = {
     "features": "features",
     "dump-log": "dump_log",
     "producer-perf-test": "producer_perf_test",
+    "consumer-perf-test": "consumer_perf_test",
     "configs": "configs",
     "acls": "acls",
     "storage": "storage",
