@@ -15,7 +15,7 @@ _kt() {
     if [[ $before == --profile && -z $command ]]; then
         words="$(kt completion --profiles 2>/dev/null)"
     elif [[ -z $command ]]; then
-        words="topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test configs acls storage sandbox server-start server-stop help-json completion dump-log-segments --profile --confirm --version --help"
+        words="topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test configs acls storage sandbox server-start server-stop doctor help-json completion dump-log-segments --profile --confirm --version --help"
     elif [[ $before == --topic ]]; then
         words="$(kt "${place[@]}" completion --topics "${where[@]}" 2>/dev/null)"
     elif [[ $before == --group ]]; then
@@ -53,7 +53,7 @@ _kt() {
             delete-records) words="--offset-json-file --bootstrap-server --command-config --json --help --version" ;;
             reassign-partitions) words="plan run --generate --execute --verify --cancel --list --bootstrap-server --bootstrap-controller --command-config --reassignment-json-file --topics-to-move-json-file --broker-list --disable-rack-aware --throttle --replica-alter-log-dirs-throttle --additional --disallow-replication-factor-change --preserve-throttles --timeout --json --help --version --brokers --topics --replication-factor --out --undo-file --min-throttle --max-throttle --no-throttle --batch-size --interval --cancel-on-interrupt --clear-throttles --no-undo-file --dry-run" ;;
             log-dirs) words="--describe --bootstrap-server --topic-list --broker-list --command-config --json --help --version" ;;
-            replica-verification) words="--broker-list --topics-include --time --fetch-size --max-wait-ms --report-interval-ms --exit-at-end --command-config --json --help --version" ;;
+            replica-verification) words="--bootstrap-server --topics-include --time --fetch-size --max-wait-ms --report-interval-ms --exit-at-end --command-config --json --help --version" ;;
             leader-election) words="--bootstrap-server --election-type --topic --partition --all-topic-partitions --path-to-json-file --command-config --json --help --version" ;;
             cluster) words="cluster-id unregister list-endpoints --json --help --bootstrap-controller --bootstrap-server --command-config --id --include-fenced-brokers" ;;
             broker-api-versions) words="--bootstrap-server --command-config --json --help --version" ;;
@@ -68,6 +68,7 @@ _kt() {
             sandbox) words="start status stop --json --help --port --dir --durability --set --idle-minutes" ;;
             server-start) words="--override --durability --insecure --json --help --version" ;;
             server-stop) words="--node-id --json --help --version" ;;
+            doctor) words="--bootstrap-server --command-config --json --help --version" ;;
             help-json) words="--json --help --version" ;;
             completion) words="--shell --topics --groups --profiles --bootstrap-server --json --help --version" ;;
             dump-log-segments) words="--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version" ;;

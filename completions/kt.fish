@@ -277,7 +277,7 @@ complete -c kt -n '__kt_at log-dirs' -l json -d 'Write JSON, one object a line; 
 complete -c kt -n '__kt_at log-dirs' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at log-dirs' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
 complete -c kt -n "__kt_at ''" -a replica-verification -d 'Compare the replicas of partitions.'
-complete -c kt -n '__kt_at replica-verification' -l broker-list -d 'Brokers to start from. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__kt_at replica-verification' -l bootstrap-server -d 'Brokers to start from. Without it the sandbox on this machine is used (and started).' -x
 complete -c kt -n '__kt_at replica-verification' -l topics-include -d 'The topics: a regular expression.' -x
 complete -c kt -n '__kt_at replica-verification' -l time -d 'Where to begin: -1 the end, -2 the start, or the first record at or after a timestamp in ms. With --exit-at-end the start, unless it is given.' -x
 complete -c kt -n '__kt_at replica-verification' -l fetch-size -d 'How much of a partition a fetch asks for.' -x
@@ -504,6 +504,12 @@ complete -c kt -n '__kt_at server-stop' -l node-id -d 'Only the broker with this
 complete -c kt -n '__kt_at server-stop' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at server-stop' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at server-stop' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n "__kt_at ''" -a doctor -d 'Find out step by step whether and why a cluster cannot be reached.'
+complete -c kt -n '__kt_at doctor' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__kt_at doctor' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__kt_at doctor' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__kt_at doctor' -l help -d 'Show this text and stop.'
+complete -c kt -n '__kt_at doctor' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
 complete -c kt -n "__kt_at ''" -a help-json -d 'Print the tree of commands and options as JSON.'
 complete -c kt -n '__kt_at help-json' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at help-json' -l help -d 'Show this text and stop.'

@@ -16,7 +16,7 @@ _kt() {
     if [[ $before == --profile && -z $command ]]; then
         words_of=(${(f)"$(kt completion --profiles 2>/dev/null)"})
     elif [[ -z $command ]]; then
-        words_of=(topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test configs acls storage sandbox server-start server-stop help-json completion dump-log-segments --profile --confirm --version --help)
+        words_of=(topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test configs acls storage sandbox server-start server-stop doctor help-json completion dump-log-segments --profile --confirm --version --help)
     elif [[ $before == --topic ]]; then
         words_of=(${(f)"$(kt $place completion --topics $where 2>/dev/null)"})
     elif [[ $before == --group ]]; then
@@ -54,7 +54,7 @@ _kt() {
             delete-records) words_of=(--offset-json-file --bootstrap-server --command-config --json --help --version) ;;
             reassign-partitions) words_of=(plan run --generate --execute --verify --cancel --list --bootstrap-server --bootstrap-controller --command-config --reassignment-json-file --topics-to-move-json-file --broker-list --disable-rack-aware --throttle --replica-alter-log-dirs-throttle --additional --disallow-replication-factor-change --preserve-throttles --timeout --json --help --version --brokers --topics --replication-factor --out --undo-file --min-throttle --max-throttle --no-throttle --batch-size --interval --cancel-on-interrupt --clear-throttles --no-undo-file --dry-run) ;;
             log-dirs) words_of=(--describe --bootstrap-server --topic-list --broker-list --command-config --json --help --version) ;;
-            replica-verification) words_of=(--broker-list --topics-include --time --fetch-size --max-wait-ms --report-interval-ms --exit-at-end --command-config --json --help --version) ;;
+            replica-verification) words_of=(--bootstrap-server --topics-include --time --fetch-size --max-wait-ms --report-interval-ms --exit-at-end --command-config --json --help --version) ;;
             leader-election) words_of=(--bootstrap-server --election-type --topic --partition --all-topic-partitions --path-to-json-file --command-config --json --help --version) ;;
             cluster) words_of=(cluster-id unregister list-endpoints --json --help --bootstrap-controller --bootstrap-server --command-config --id --include-fenced-brokers) ;;
             broker-api-versions) words_of=(--bootstrap-server --command-config --json --help --version) ;;
@@ -69,6 +69,7 @@ _kt() {
             sandbox) words_of=(start status stop --json --help --port --dir --durability --set --idle-minutes) ;;
             server-start) words_of=(--override --durability --insecure --json --help --version) ;;
             server-stop) words_of=(--node-id --json --help --version) ;;
+            doctor) words_of=(--bootstrap-server --command-config --json --help --version) ;;
             help-json) words_of=(--json --help --version) ;;
             completion) words_of=(--shell --topics --groups --profiles --bootstrap-server --json --help --version) ;;
             dump-log-segments) words_of=(--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version) ;;
