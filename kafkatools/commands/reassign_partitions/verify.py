@@ -4,7 +4,7 @@ A plan is done when every partition has the replicas it says, all of them in syn
 directory it says: exit 0. Else 3. Throttles are taken away when nothing at all is being moved any more.
 
 What is moving the controller tells, what is there a broker, and the broker may be a moment behind. A partition that is
-moving no more and still has what it shall lose is therefore asked for again for a short while.
+moving no more, and still has what it shall lose or is not in sync, is therefore asked for again for a short while.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ def _states(
 
 
 def _may_be_behind(state: PartitionState) -> bool:
-    return state.replicas != state.target and bool(state.target) and set(state.target) <= set(state.replicas)
+    if state.replicas == state.target:
+        return bool(state.out_of_sync)
+    return bool(state.target) and set(state.target) <= set(state.replicas)
 
 
 def _present(
