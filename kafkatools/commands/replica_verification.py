@@ -1,0 +1,288 @@
+"""kt replica-verification: do all replicas have the same (kafka-replica-verification.sh, ReplicaVerificationTool)?
+
+As Kafka's tool it goes on until it is stopped, and ends when replicas have other offsets. With --exit-at-end it ends
+where the partitions ended when it began. Differences are findings: exit status 3, also when Ctrl-C ends the run.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import Args, Command, Option, TopicFilter, client_settings, command_config, java_int, java_long
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.replica_verification import Difference, ReplicaVerifier, Subject
+    from kafkatools.core.errors import KafkaError
+
+TopicPartition = tuple[str, int]
+_LATEST, _EARLIEST = -1, -2
+_ADDRESS = re.compile(r"\[?[^\s,\]]+\]?:[0-9]+")
+_PATIENCE_MS = 30_000
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Compares until the end, or until it is stopped."""
+    takes = _topic_filter(args.topics_include)
+    settings = client_settings(args)
+    given = args.bootstrap_server
+    if given is not None and not all(_ADDRESS.fullmatch(one.strip()) for one in given.split(",")):
+        raise UsageError("Please provide valid host:port like host1:9091,host2:9092")
+    servers = console.connect(args)
+    from kafkatools.core.admin.client import AdminClient
+
+    with AdminClient(servers, settings, console.clock) as admin:
+        return _Run(console, args, _verifier(admin, args, takes)).until_the_end()
+
+
+def _topic_filter(regex: str) -> TopicFilter:
+    try:
+        return TopicFilter(regex)
+    except ValueError:
+        raise UsageError(f"{regex} is an invalid regex") from None
+
+
+def _verifier(admin: AdminClient, args: Args, takes: TopicFilter) -> ReplicaVerifier:
+    """The partitions of the topics chosen, with where to begin. Raises KafkaError or CommandError."""
+    from kafkatools.core.admin.replica_verification import ReplicaVerifier
+    from kafkatools.core.admin.topics import describe_topics, list_topics
+    from kafkatools.options.patterns import java_map_order, partition_hash
+
+    names = [topic.name for topic in list_topics(admin) if takes.takes(topic.name)]
+    if not names:
+        raise CommandError(
+            "No topics found. [topics-include] if specified, is either filtering out all topics or there is no topic."
+        )
+    described = describe_topics(admin, names)
+    for topic in described.values():
+        if topic.error is not None:
+            raise topic.error
+    found = {(name, part.partition): part.replicas for name, one in described.items() for part in one.partitions}
+    replicas = {key: found[key] for key in java_map_order(found, hash_of=partition_hash)}
+    time = _EARLIEST if args.exit_at_end and not args.given("time") else args.time
+    ends = _offsets(admin, replicas, _LATEST) if args.exit_at_end or time >= 0 else None
+    offsets = _offsets(admin, replicas, time)
+    if ends is not None:
+        offsets = {key: ends[key] if offset < 0 else offset for key, offset in offsets.items()}
+    return ReplicaVerifier(
+        admin,
+        replicas,
+        _subjects(admin, {name: topic.topic_id for name, topic in described.items()}),
+        offsets,
+        ends if args.exit_at_end else None,
+        fetch_size=args.fetch_size,
+        max_wait_ms=args.max_wait_ms,
+    )
+
+
+def _offsets(
+    admin: AdminClient, partitions: dict[TopicPartition, tuple[int, ...]], time: int
+) -> dict[TopicPartition, int]:
+    from kafkatools.core.admin.offsets import list_offsets
+
+    found = list_offsets(admin, dict.fromkeys(partitions, time))
+    for (topic, partition), one in found.items():
+        if one.error is not None:
+            raise CommandError(f"partition {topic}-{partition}: {one.error}")
+    return {key: one.offset for key, one in found.items()}
+
+
+def _subjects(admin: AdminClient, topic_ids: dict[str, str | None]) -> dict[str, Subject]:
+    """Which of the topics are compacted; one whose settings may not be read counts as one that is not."""
+    from kafkatools.core.admin.configs import TOPIC, describe_configs
+    from kafkatools.core.admin.replica_verification import Subject
+
+    found = describe_configs(admin, [(TOPIC, name) for name in topic_ids], names=["cleanup.policy"])
+    compacted = {
+        name
+        for (_, name), one in found.items()
+        if one.error is None and any("compact" in (entry.value or "") for entry in one.entries)
+    }
+    return {name: Subject(topic_id, name in compacted) for name, topic_id in topic_ids.items()}
+
+
+class _Run:
+    """Rounds of a verifier, and what is said of them."""
+
+    def __init__(self, console: Console, args: Args, verifier: ReplicaVerifier) -> None:
+        self._console = console
+        self._args = args
+        self._verifier = verifier
+        self._count = len(verifier.offsets)
+        self._has_findings = False
+        self._last_report_ms = console.clock.now_ms()
+        self._told: dict[tuple[str, int, int], str] = {}
+
+    def until_the_end(self) -> ExitStatus:
+        """Round after round; the exit status."""
+        try:
+            return self._rounds()
+        except KeyboardInterrupt:
+            if not self._has_findings:
+                raise
+            return ExitStatus.FINDINGS
+
+    def _rounds(self) -> ExitStatus:
+        self._say_started()
+        clock = self._console.clock
+        last_progress_ms = clock.now_ms()
+        while self._verifier.remaining():
+            found = self._verifier.run_once()
+            for difference in found.differences:
+                self._has_findings = True
+                self._say_difference(difference)
+            self._say_errors(found.errors)
+            now_ms = clock.now_ms()
+            if now_ms - self._last_report_ms > self._args.report_interval_ms:
+                self._report()
+                self._last_report_ms = now_ms
+            self._console.flush()
+            last_progress_ms = now_ms if found.has_progress else last_progress_ms
+            if self._args.exit_at_end:
+                if now_ms - last_progress_ms > _PATIENCE_MS:
+                    break
+            elif any(one.kind in ("offset", "damaged") for one in found.differences):
+                return ExitStatus.FINDINGS
+            if found.errors:
+                clock.sleep_ms(100)
+        return self._end()
+
+    def _end(self) -> ExitStatus:
+        """The last line of --exit-at-end."""
+        done = sum(self._verifier.is_done(key) for key in self._verifier.offsets)
+        left = self._verifier.remaining()
+        if self._args.json:
+            self._print_json({"event": "end", "partitions": self._count, "complete": done})
+        else:
+            self._console.error(f"complete: {done}/{self._count} partitions")
+            for topic, partition in left:
+                offset = self._verifier.offsets[topic, partition]
+                self._console.error(f"partition {topic}-{partition} was compared up to offset {offset} only")
+        if self._has_findings:
+            return ExitStatus.FINDINGS
+        return ExitStatus.FAILED if left else ExitStatus.OK
+
+    def _moment(self) -> str:
+        """Now, as Java's SimpleDateFormat writes it."""
+        moment = datetime.fromtimestamp(self._console.clock.wall_ms() / 1000).astimezone()
+        return f"{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03}"
+
+    def _print_json(self, row: dict[str, object]) -> None:
+        from kafkatools.output import json_line
+
+        self._console.print(json_line({"time": self._console.clock.wall_ms(), **row}))
+
+    def _say_started(self) -> None:
+        if self._args.json:
+            self._print_json({"event": "start", "partitions": self._count})
+        else:
+            self._console.print(f"{self._moment()}: verification process is started")
+        self._console.flush()
+
+    def _report(self) -> None:
+        lag = self._verifier.max_lag()
+        if lag is None:
+            return
+        if self._args.json:
+            self._print_json({"event": "report", "partitions": self._count, "max_lag": lag._asdict()})
+            return
+        self._console.print(
+            f"{self._moment()}: max lag is {lag.lag} for partition {lag.topic}-{lag.partition} at offset {lag.offset} "
+            f"among {self._count} partitions"
+        )
+
+    def _say_difference(self, one: Difference) -> None:
+        if self._args.json:
+            self._print_json({"event": "difference", **_difference_json(one)})
+            return
+        where = f"{self._moment()}: partition {one.topic}-{one.partition}"
+        if one.kind == "offset":
+            text = (
+                f"{where}: replica {one.replica}'s offset {one.value} doesn't match replica {one.other}'s offset "
+                f"{one.other_value}"
+            )
+        elif one.kind == "checksum":
+            text = (
+                f"{where} has unmatched checksum at offset {one.offset}; replica {one.replica}'s checksum {one.value}; "
+                f"replica {one.other}'s checksum {one.other_value}"
+            )
+        elif one.kind == "content":
+            text = (
+                f"{where} has unmatched content at offset {one.offset}; replica {one.replica} and replica {one.other}"
+            )
+        else:
+            text = f"{where}: replica {one.replica} cannot be read at offset {one.offset}: {one.reason}"
+        self._console.print(text)
+
+    def _say_errors(self, errors: dict[tuple[str, int, int], KafkaError]) -> None:
+        """Each new one on stderr; a replica that is only behind is none."""
+        for (topic, partition, node), error in errors.items():
+            text = str(error)
+            if self._told.get((topic, partition, node)) == text or error.name == "OFFSET_OUT_OF_RANGE":
+                continue
+            self._told[topic, partition, node] = text
+            message = f"partition {topic}-{partition} of replica {node}: {text}"
+            if self._args.json:
+                from kafkatools.output import json_error
+
+                place = {"topic": topic, "partition": partition, "replica": node}
+                self._console.error(json_error(error.name, message, **place))
+            else:
+                self._console.error(message)
+
+
+def _difference_json(one: Difference) -> dict[str, object]:
+    replicas: list[dict[str, object]] = [{"id": one.replica}]
+    if one.other >= 0:
+        replicas.append({"id": one.other})
+    if one.kind in ("offset", "checksum"):
+        for replica, value in zip(replicas, (one.value, one.other_value), strict=True):
+            replica[one.kind] = value
+    return {
+        "kind": one.kind,
+        "topic": one.topic,
+        "partition": one.partition,
+        "offset": one.offset,
+        "replicas": replicas,
+        "reason": one.reason or None,
+    }
+
+
+COMMAND = Command(
+    "replica-verification",
+    "Compare the replicas of partitions.",
+    options=(
+        Option(
+            "--bootstrap-server",
+            "Brokers to start from. Without it the sandbox on this machine is used (and started).",
+            value="HOST:PORT,...",
+            aliases=("--broker-list",),
+        ),
+        Option("--topics-include", "The topics: a regular expression.", value="REGEX", default=".*"),
+        Option(
+            "--time",
+            "Where to begin: -1 the end, -2 the start, or the first record at or after a timestamp in ms. With "
+            "--exit-at-end the start, unless it is given.",
+            value="TIME",
+            type=java_long,
+            default=_LATEST,
+        ),
+        Option(
+            "--fetch-size", "How much of a partition a fetch asks for.", value="BYTES", type=java_int, default=1048576
+        ),
+        Option("--max-wait-ms", "How long a fetch waits for records.", value="MS", type=java_int, default=1000),
+        Option("--report-interval-ms", "Time between two reports.", value="MS", type=java_long, default=30000),
+        Option("--exit-at-end", "End where the partitions ended when it began.", ours=True),
+        command_config()._replace(ours=True),
+    ),
+    run=run,
+    missing_bootstrap='Missing required argument "[broker-list]"',
+    examples=(
+        "kt replica-verification --broker-list broker1:9092 --exit-at-end",
+        "kt replica-verification --broker-list broker1:9092 --topics-include 'orders.*' --report-interval-ms 5000",
+    ),
+)

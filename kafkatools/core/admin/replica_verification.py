@@ -1,0 +1,361 @@
+"""Comparing the replicas of partitions by fetching from each of them (ReplicaVerificationTool).
+
+A round fetches every partition at one position from all of its replicas at the same time and compares what all of them
+have below the lowest high watermark. Answers that are the same bytes cost one look at the batch headers; batches are
+compared one by one only where they are not. In a compacted topic each replica cleans on its own: there records are
+compared, those that only some replicas have are left out. A replica that does not answer, or is behind, delays its
+partitions; nothing is said to differ for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.errors import CorruptRecord, KafkaError, OffsetOutOfRange
+from kafkatools.core.net.requests import Question
+from kafkatools.core.protocol.api_versions import NEVER, ApiKey
+from kafkatools.core.protocol.uuids import uuid_from_text
+from kafkatools.core.records.batch import read_batches
+
+TopicPartition = tuple[str, int]
+
+OFFSET = "offset"
+CHECKSUM = "checksum"
+CONTENT = "content"
+DAMAGED = "damaged"
+
+_DEBUGGING_CONSUMER = -2
+_EARLIEST = -2
+_NO_SESSION = -1
+_MAX_BYTES = 2**31 - 1
+_FIRST_FETCH = 4
+_FIRST_WITH_SESSIONS = 7
+_FIRST_WITH_TOPIC_IDS = 13
+_FIRST_WITH_REPLICA_STATE = 15
+_FIRST_LIST_OFFSETS = 1
+_MORE_THAN_THE_WAIT_MS = 5000
+
+
+class Difference(NamedTuple):
+    """Two replicas that do not have the same, from `offset` on.
+
+    `kind`: OFFSET, their batches end at other offsets (`value`, `other_value`), and nothing behind was compared;
+    CHECKSUM, those of their batches differ; CONTENT, something else does; DAMAGED, what `replica` has cannot be read.
+    """
+
+    kind: str
+    topic: str
+    partition: int
+    offset: int
+    replica: int
+    other: int = -1
+    value: int = -1
+    other_value: int = -1
+    reason: str = ""
+
+
+class Fetched(NamedTuple):
+    """What one replica gave of a partition."""
+
+    replica: int
+    records: bytes
+    high_watermark: int
+
+
+class Comparison(NamedTuple):
+    """Up to where all replicas were compared, and what was found."""
+
+    next_offset: int
+    differences: list[Difference]
+
+
+class Round(NamedTuple):
+    """What came of a round; errors are those of single replicas."""
+
+    differences: list[Difference]
+    errors: dict[tuple[str, int, int], KafkaError]
+    has_progress: bool
+
+
+class Lag(NamedTuple):
+    """The partition that is furthest behind its high watermark."""
+
+    topic: str
+    partition: int
+    offset: int
+    lag: int
+
+
+def compare(
+    key: TopicPartition, position: int, fetched: Sequence[Fetched], *, is_compacted: bool = False
+) -> Comparison:
+    """Compares what all replicas have from a position on. Nothing is asked of anybody."""
+    limit = min(one.high_watermark for one in fetched)
+    shortest = min(fetched, key=lambda one: len(one.records))
+    try:
+        size, next_offset = _usable(shortest, limit, position)
+    except CorruptRecord:
+        return _compare_batches(key, position, fetched, limit)
+    if not is_compacted or size:
+        start = shortest.records[:size]
+        if all(one is shortest or one.records[:size] == start for one in fetched):
+            return Comparison(next_offset, [])
+    if is_compacted:
+        return _compare_records(key, position, fetched, limit)
+    return _compare_batches(key, position, fetched, limit)
+
+
+def _usable(one: Fetched, limit: int, position: int) -> tuple[int, int]:
+    """The bytes of the whole batches below the limit, and the offset behind them. Raises CorruptRecord."""
+    size = 0
+    for batch in read_batches(one.records):
+        if batch.last_offset >= limit:
+            break
+        size += batch.size_bytes
+        position = batch.next_offset
+    return size, position
+
+
+def _compare_batches(key: TopicPartition, position: int, fetched: Sequence[Fetched], limit: int) -> Comparison:
+    """Batch by batch, as ReplicaBuffer.verifyCheckSum does."""
+    found: list[Difference] = []
+    iterators = [read_batches(one.records) for one in fetched]
+    while True:
+        batches = []
+        for one, iterator in zip(fetched, iterators, strict=True):
+            try:
+                batch = next(iterator, None)
+            except CorruptRecord as damage:
+                return Comparison(position, [*found, _damaged(key, position, one, damage)])
+            if batch is None or batch.last_offset >= limit:
+                return Comparison(position, found)
+            batches.append(batch)
+        first = batches[0]
+        for one, batch in zip(fetched[1:], batches[1:], strict=True):
+            difference = _between(key, fetched[0].replica, first, one.replica, batch)
+            if difference is not None:
+                found.append(difference)
+                if difference.kind == OFFSET:
+                    return Comparison(position, found)
+        position = first.next_offset
+
+
+def _between(key: TopicPartition, replica: int, first: Any, other: int, batch: Any) -> Difference | None:
+    if first.last_offset != batch.last_offset:
+        return Difference(OFFSET, *key, first.base_offset, replica, other, first.last_offset, batch.last_offset)
+    if _checksum(first) != _checksum(batch):
+        values = (_checksum(first), _checksum(batch))
+        return Difference(CHECKSUM, *key, first.last_offset, replica, other, *values)
+    if first.to_bytes() != batch.to_bytes():
+        return Difference(CONTENT, *key, first.last_offset, replica, other)
+    return None
+
+
+def _checksum(batch: Any) -> int:
+    return int(batch.crc) & 0xFFFFFFFF
+
+
+def _damaged(key: TopicPartition, offset: int, one: Fetched, damage: KafkaError) -> Difference:
+    return Difference(DAMAGED, *key, offset, one.replica, reason=str(damage))
+
+
+def _compare_records(key: TopicPartition, position: int, fetched: Sequence[Fetched], limit: int) -> Comparison:
+    """Record by record, those that all replicas have."""
+    tables: list[dict[int, Any]] = []
+    ends: list[int] = []
+    for one in fetched:
+        table: dict[int, Any] = {}
+        end = position
+        try:
+            for batch in read_batches(one.records):
+                if batch.last_offset >= limit:
+                    break
+                table.update({record.offset: record for record in batch.records() if record.offset >= position})
+                end = batch.next_offset
+        except CorruptRecord as damage:
+            return Comparison(position, [_damaged(key, end, one, damage)])
+        tables.append(table)
+        ends.append(end)
+    end = min(ends)
+    found = [
+        Difference(CONTENT, *key, offset, fetched[0].replica, one.replica)
+        for one, table in zip(fetched[1:], tables[1:], strict=True)
+        for offset, record in tables[0].items()
+        if offset < end and offset in table and table[offset] != record
+    ]
+    return Comparison(end, found)
+
+
+class Subject(NamedTuple):
+    """What is known of a topic whose partitions are compared."""
+
+    topic_id: str | None
+    is_compacted: bool
+
+
+class ReplicaVerifier:
+    """Compares partitions round by round, from `offsets` on; with `ends` each until it has come there."""
+
+    def __init__(
+        self,
+        admin: AdminClient,
+        replicas: Mapping[TopicPartition, Sequence[int]],
+        topics: Mapping[str, Subject],
+        offsets: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int] | None = None,
+        *,
+        fetch_size: int = 1 << 20,
+        max_wait_ms: int = 1000,
+    ) -> None:
+        self._admin = admin
+        self._replicas = dict(replicas)
+        self._topics = topics
+        self._ends = ends
+        self._fetch_size = fetch_size
+        self._max_wait_ms = max_wait_ms
+        self._given_up: set[TopicPartition] = set()
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        self.offsets = dict(offsets)
+
+    def remaining(self) -> list[TopicPartition]:
+        """The partitions that are not at their end; those whose batches no longer go together are left out."""
+        ends = self._ends
+        return [
+            key
+            for key in self._replicas
+            if key not in self._given_up and (ends is None or self.offsets[key] < ends[key])
+        ]
+
+    def is_done(self, key: TopicPartition) -> bool:
+        """Has the partition been compared to its end?"""
+        return self._ends is not None and self.offsets[key] >= self._ends[key]
+
+    def max_lag(self) -> Lag | None:
+        """The first of those that are furthest behind."""
+        lags = [Lag(*key, self.offsets[key], end - self.offsets[key]) for key, end in self._high_watermarks.items()]
+        return max(lags, key=lambda one: one.lag, default=None)
+
+    def run_once(self) -> Round:
+        """One round over what remains. Raises KafkaError when no broker can be asked."""
+        wanted = self.remaining()
+        fetched, errors = self._fetch(wanted)
+        differences: list[Difference] = []
+        has_progress = False
+        stuck = []
+        for key in wanted:
+            found = sorted(fetched.get(key, ()))
+            if found:
+                self._high_watermarks[key] = max(one.high_watermark for one in found)
+            if len(found) < len(self._replicas[key]):
+                continue
+            compared = compare(key, self.offsets[key], found, is_compacted=self._topics[key[0]].is_compacted)
+            has_progress = has_progress or compared.next_offset > self.offsets[key]
+            if compared.next_offset == self.offsets[key]:
+                stuck.append(key)
+            self.offsets[key] = compared.next_offset
+            differences += compared.differences
+            if any(one.kind in (OFFSET, DAMAGED) for one in compared.differences):
+                self._given_up.add(key)
+        moved = self._skip_what_is_gone(errors)
+        # A broker fills an answer from its first partition on: those that got nothing come first in the next round.
+        self._replicas = {key: self._replicas[key] for key in [*stuck, *self._replicas]}
+        return Round(differences, errors, has_progress or moved)
+
+    def _fetch(
+        self, wanted: Collection[TopicPartition]
+    ) -> tuple[dict[TopicPartition, list[Fetched]], dict[tuple[str, int, int], KafkaError]]:
+        by_node: dict[int, list[TopicPartition]] = {}
+        for key in wanted:
+            for node in self._replicas[key]:
+                by_node.setdefault(node, []).append(key)
+        questions = [self._question(node, keys) for node, keys in by_node.items()]
+        deadline_ms = self._admin.deadline_ms(self._max_wait_ms + _MORE_THAN_THE_WAIT_MS)
+        fetched: dict[TopicPartition, list[Fetched]] = {}
+        errors: dict[tuple[str, int, int], KafkaError] = {}
+        for node, answer in zip(by_node, self._admin.ask_all(questions, deadline_ms), strict=True):
+            error = answer.error or error_of(getattr(answer.entity, "error_code", 0))
+            if error is not None:
+                errors.update({(*key, node): error for key in by_node[node]})
+                continue
+            for key, part in self._parts(answer.entity):
+                problem = error_of(part.error_code)
+                if problem is not None:
+                    errors[*key, node] = problem
+                else:
+                    one = Fetched(node, bytes(part.records or b""), part.high_watermark)
+                    fetched.setdefault(key, []).append(one)
+        return fetched, errors
+
+    def _parts(self, entity: Any) -> list[tuple[TopicPartition, Any]]:
+        names = {uuid_from_text(one.topic_id): name for name, one in self._topics.items() if one.topic_id}
+        return [
+            ((topic.topic if hasattr(topic, "topic") else names[topic.topic_id], part.partition_index), part)
+            for topic in entity.responses
+            for part in topic.partitions
+        ]
+
+    def _question(self, node: int, keys: Sequence[TopicPartition]) -> Question:
+        def fields(version: int) -> dict[str, Any]:
+            topics: dict[str, list[dict[str, int]]] = {}
+            for name, partition in keys:
+                place = {"partition": partition, "fetch_offset": self.offsets[name, partition]}
+                topics.setdefault(name, []).append({**place, "partition_max_bytes": self._fetch_size})
+            has_ids = version >= _FIRST_WITH_TOPIC_IDS
+            wanted: dict[str, Any] = {
+                "max_wait": self._max_wait_ms,
+                "min_bytes": 1,
+                "max_bytes": _MAX_BYTES,
+                "isolation_level": 0,
+                "topics": [
+                    {**({"topic_id": self._uuid(name)} if has_ids else {"topic": name}), "partitions": parts}
+                    for name, parts in topics.items()
+                ],
+            }
+            if version >= _FIRST_WITH_SESSIONS:
+                wanted |= {"session_id": 0, "session_epoch": _NO_SESSION}
+            if version >= _FIRST_WITH_REPLICA_STATE:
+                return {**wanted, "replica_state": {"replica_id": _DEBUGGING_CONSUMER, "replica_epoch": -1}}
+            return {**wanted, "replica_id": _DEBUGGING_CONSUMER}
+
+        has_all_ids = all(self._topics[name].topic_id for name, _ in keys)
+        newest = NEVER if has_all_ids else _FIRST_WITH_TOPIC_IDS - 1
+        return Question(node, ApiKey.FETCH, fields, _FIRST_FETCH, newest)
+
+    def _uuid(self, name: str) -> Any:
+        topic_id = self._topics[name].topic_id
+        return None if topic_id is None else uuid_from_text(topic_id)
+
+    def _skip_what_is_gone(self, errors: Mapping[tuple[str, int, int], KafkaError]) -> bool:
+        """Where a replica begins behind the position (retention, deleted records), go there; was there one?
+
+        A replica that ends before the position is only behind.
+        """
+        questions = [
+            Question(
+                node,
+                ApiKey.LIST_OFFSETS,
+                {
+                    "replica_id": _DEBUGGING_CONSUMER,
+                    "isolation_level": 0,
+                    "topics": [{"name": topic, "partitions": [{"partition_index": index, "timestamp": _EARLIEST}]}],
+                },
+                _FIRST_LIST_OFFSETS,
+            )
+            for (topic, index, node), error in errors.items()
+            if isinstance(error, OffsetOutOfRange)
+        ]
+        has_moved = False
+        for answer in (
+            self._admin.ask_all(questions, self._admin.deadline_ms(_MORE_THAN_THE_WAIT_MS)) if questions else ()
+        ):
+            if answer.error is not None:
+                continue
+            for topic in answer.entity.topics:
+                for part in topic.partitions:
+                    key = (topic.name, part.partition_index)
+                    if error_of(part.error_code) is None and part.offset > self.offsets[key]:
+                        self.offsets[key] = part.offset
+                        has_moved = True
+        return has_moved
