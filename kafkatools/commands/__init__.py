@@ -20,6 +20,7 @@ COMMANDS = {
     "delete-records": "delete_records",
     "reassign-partitions": "reassign_partitions",
     "log-dirs": "log_dirs",
+    "replica-verification": "replica_verification",
     "leader-election": "leader_election",
     "cluster": "cluster",
     "broker-api-versions": "broker_api_versions",
