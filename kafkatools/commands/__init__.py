@@ -35,6 +35,7 @@ COMMANDS = {
     "sandbox": "sandbox",
     "server-start": "server_start",
     "server-stop": "server_stop",
+    "doctor": "doctor",
     "help-json": "help_json",
     "completion": "completion",
 }

@@ -184,6 +184,10 @@ class NetworkClient:
             return throttle_ms
         return states.connection_delay_ms(node, now_ms)
 
+    def channel(self, node: int) -> Channel | None:
+        """The connection to a node, while there is one."""
+        return self._channels.get(node)
+
     def broker_versions(self, node: int) -> BrokerVersions | None:
         """What the node said it can do; None before it said so."""
         return self._versions.get(node)

@@ -1,0 +1,178 @@
+"""kt doctor: why a cluster cannot be reached, or that it can, step by step and with one verdict. Ours, not Kafka's.
+
+Each address of --bootstrap-server is tried: DNS, TCP, TLS, ApiVersions, SASL. The first that answers is asked for the
+cluster, and each listener that the brokers advertise is tried in the same way: that is where a client goes next, and
+where most of the trouble is. Exit status: 0 when everything answers, 3 when something was found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, client_settings, command_config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafkatools.console import Console
+    from kafkatools.core.admin.cluster import ClusterDescription
+    from kafkatools.core.config import Config
+    from kafkatools.core.net.addresses import HostPort
+    from kafkatools.core.net.diagnosis import Diagnosis
+
+_TIMEOUT_MS = 10_000
+_LOOPBACK = ("localhost", "127.", "::1", "0.0.0.0")
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Tries everything and says what it came to."""
+    from kafkatools.core.config import ADMIN, Config
+
+    settings: dict[str, Any] = {"default.api.timeout.ms": str(_TIMEOUT_MS), "request.timeout.ms": str(_TIMEOUT_MS)}
+    settings |= client_settings(args)
+    settings["bootstrap.servers"] = console.connect(args)
+    examination = _Examination(console, Config(ADMIN, settings, allow_unknown=True), bool(args.json))
+    examination.run(settings)
+    return examination.verdict()
+
+
+class _Examination:
+    """What was tried, and what was found."""
+
+    def __init__(self, console: Console, config: Config, as_json: bool) -> None:
+        self._console = console
+        self._config = config
+        self._as_json = as_json
+        self._findings: list[str] = []
+        self._versions: dict[str, object] = {}
+
+    def run(self, settings: dict[str, Any]) -> None:
+        from kafkatools.core.net.addresses import parse_bootstrap_servers
+
+        servers = parse_bootstrap_servers(settings["bootstrap.servers"])
+        tried = {server: self._try("bootstrap", server) for server in servers}
+        reached = [server for server, diagnosis in tried.items() if diagnosis.error is None]
+        if not reached:
+            return
+        description = self._ask(reached[0], settings)
+        if description is None:
+            return
+        self._examine_brokers(description, reached, tried)
+
+    def _try(self, what: str, address: HostPort) -> Diagnosis:
+        from kafkatools.core.net.diagnosis import diagnose
+
+        found = diagnose(address, self._config, self._console.clock)
+        self._show(what, found)
+        if found.error is not None:
+            self._findings.append(f"{what} {address}: {found.steps[-1].name}: {found.error}")
+        elif found.versions is not None:
+            self._versions[str(address)] = found.versions.ranges
+        return found
+
+    def _show(self, what: str, found: Diagnosis) -> None:
+        if self._as_json:
+            steps = [
+                {"step": one.name, "ok": one.error is None, "detail": one.detail or None, "ms": one.took_ms,
+                 "error": None if one.error is None else str(one.error)}
+                for one in found.steps
+            ]  # fmt: skip
+            self._print_json({"target": what, "address": str(found.address), "ok": found.error is None, "steps": steps})
+            return
+        self._console.print(f"{what} {found.address}")
+        for one in found.steps:
+            word = "ok" if one.error is None else "FAILED"
+            text = one.detail if one.error is None else str(one.error)
+            self._console.print(f"  {one.name:<12}{word:<8}{one.took_ms:>5} ms  {text}".rstrip())
+        self._console.flush()
+
+    def _print_json(self, fields: dict[str, Any]) -> None:
+        from kafkatools.output import json_line
+
+        self._console.print(json_line(fields))
+
+    def _ask(self, server: HostPort, settings: dict[str, Any]) -> ClusterDescription | None:
+        """The cluster, from one server that answers."""
+        from kafkatools.core.admin.client import AdminClient
+        from kafkatools.core.admin.cluster import describe_cluster
+        from kafkatools.core.errors import KafkaError
+
+        others = {name: value for name, value in settings.items() if name != "bootstrap.servers"}
+        try:
+            with AdminClient(str(server), others, self._console.clock) as admin:
+                return describe_cluster(admin)
+        except KafkaError as error:
+            self._findings.append(f"{server} does not describe the cluster: {error}")
+            return None
+
+    def _examine_brokers(
+        self, description: ClusterDescription, reached: list[HostPort], tried: dict[HostPort, Diagnosis]
+    ) -> None:
+        from kafkatools.core.net.addresses import HostPort
+
+        controller = description.controller_id
+        count = len(description.nodes)
+        if self._as_json:
+            brokers = [{"id": node.id, "host": node.host, "port": node.port} for node in description.nodes]
+            self._print_json({"cluster_id": description.cluster_id, "controller": controller, "brokers": brokers})
+        else:
+            plural = "broker" if count == 1 else "brokers"
+            self._console.print(f"cluster {description.cluster_id}: {count} {plural}, controller {controller}")
+        if not count:
+            self._findings.append("The cluster has no broker that is registered and not fenced")
+        for node in description.nodes:
+            advertised = HostPort(node.host, node.port)
+            found = tried.get(advertised) or self._try(f"broker {node.id}", advertised)
+            if found.error is not None:
+                self._findings += _advice(node.id, advertised, reached)
+        self._compare_versions()
+
+    def _compare_versions(self) -> None:
+        kinds = {repr(sorted(ranges.items())) for ranges in self._versions.values()}  # type: ignore[attr-defined]
+        if len(kinds) > 1:
+            self._findings.append("The brokers serve different versions of the APIs: an upgrade is not finished")
+
+    def verdict(self) -> ExitStatus:
+        """The last line, and the exit status."""
+        if self._as_json:
+            self._print_json({"ok": not self._findings, "findings": self._findings})
+        elif self._findings:
+            self._console.print(f"Found {_counted(self._findings)}:")
+            for finding in self._findings:
+                self._console.print(f"  {finding}")
+        else:
+            self._console.print("Everything answers.")
+        return ExitStatus.FINDINGS if self._findings else ExitStatus.OK
+
+
+def _counted(findings: list[str]) -> str:
+    return "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
+
+
+def _advice(broker: int, advertised: HostPort, reached: Iterable[HostPort]) -> list[str]:
+    """What an advertised address that does not answer usually means."""
+    if advertised.host.startswith(_LOOPBACK) and not any(one.host.startswith(_LOOPBACK) for one in reached):
+        return [
+            f"broker {broker} advertises {advertised}, which is every client's own machine: set advertised.listeners "
+            "to an address that clients reach"
+        ]
+    first = next(iter(reached))
+    return [
+        f"broker {broker} was reached through {first} or one of its fellows, but clients are sent to {advertised}: "
+        "check advertised.listeners, DNS and firewalls between here and there"
+    ]
+
+
+COMMAND = Command(
+    "doctor",
+    "Find out step by step whether and why a cluster cannot be reached.",
+    (BOOTSTRAP_SERVER, command_config()),
+    run,
+    needs_arguments=False,
+    examples=(
+        "kt doctor --bootstrap-server broker1:9092",
+        "kt doctor --bootstrap-server broker1:9093 --command-config tls.properties",
+        "kt --profile prod doctor --json",
+    ),
+)

@@ -1,0 +1,158 @@
+"""One connection made step by step and told about: DNS, TCP, TLS, ApiVersions, SASL.
+
+The steps are those of an ordinary connection (NetworkClient), watched from outside, so that what is reported is what
+any command would meet. Names are resolved first, by themselves; every address of a name is tried, as clients do.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import NamedTuple
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.errors import AuthenticationFailed, HandshakeInterrupted, KafkaError, SslAuthenticationFailed
+from kafkatools.core.net.addresses import HostPort, resolve
+from kafkatools.core.net.connection_states import ConnectionState
+from kafkatools.core.net.metadata import Metadata
+from kafkatools.core.net.network_client import NetworkClient
+from kafkatools.core.protocol.api_versions import BrokerVersions
+
+_NODE = -1
+_POLL_MS = 50
+
+
+class Step(NamedTuple):
+    """One step of a connection: `error` is None when it went well, `took_ms` since the step before it."""
+
+    name: str
+    detail: str
+    took_ms: int
+    error: KafkaError | None = None
+
+
+class Diagnosis(NamedTuple):
+    """How far a connection came. `versions`: what the node serves, when it came that far."""
+
+    address: HostPort
+    steps: tuple[Step, ...]
+    versions: BrokerVersions | None
+
+    @property
+    def error(self) -> KafkaError | None:
+        """What stopped it; None when a request could be sent."""
+        return self.steps[-1].error
+
+
+def diagnose(address: HostPort, config: Config, clock: Clock) -> Diagnosis:
+    """Connects to one address with a client's settings and closes again. Raises ConfigError for settings alone."""
+    steps: list[Step] = []
+    started_ms = clock.now_ms()
+    try:
+        found = resolve(address.host, address.port)
+    except KafkaError as error:
+        return Diagnosis(address, (Step("DNS", "", clock.now_ms() - started_ms, error),), None)
+    addresses = ", ".join(dict.fromkeys(str(one.sockaddr[0]) for one in found))
+    steps.append(Step("DNS", addresses, clock.now_ms() - started_ms))
+    metadata = Metadata([address])
+    client = NetworkClient(config, clock, metadata)
+    try:
+        return _Watch(client, metadata, config, clock, len(found)).run(address, steps)
+    finally:
+        client.close()
+
+
+class _Watch:
+    """Turns the crank of a client until its node is ready or has failed, and notes what was reached when."""
+
+    def __init__(self, client: NetworkClient, metadata: Metadata, config: Config, clock: Clock, tries: int) -> None:
+        self._client = client
+        self._metadata = metadata
+        self._clock = clock
+        self._tries = tries
+        self._deadline_ms = clock.now_ms() + int(config.default_api_timeout_ms)
+        protocol = str(config.security_protocol).upper()
+        self._names = ["TCP", *(["TLS"] if protocol.endswith("SSL") else []), "ApiVersions"]
+        self._names += ["SASL"] if protocol.startswith("SASL_") else []
+        self._mechanism = str(config.sasl_mechanism)
+
+    def run(self, address: HostPort, steps: list[Step]) -> Diagnosis:
+        """Until the end; the failed step is the last."""
+        last_ms = self._clock.now_ms()
+        before = len(steps)
+        while True:
+            now_ms = self._clock.now_ms()
+            self._metadata.consider_fresh(now_ms)
+            self._client.ready(_NODE, now_ms)
+            self._client.poll(_POLL_MS)
+            now_ms = self._clock.now_ms()
+            done = len(steps) - before
+            for name in self._names[done : self._reached()]:
+                steps.append(Step(name, self._detail(name), now_ms - last_ms))
+                last_ms = now_ms
+            if len(steps) - before == len(self._names):
+                return Diagnosis(address, tuple(steps), self._client.broker_versions(_NODE))
+            error = self._failure(now_ms)
+            if error is not None:
+                name = self._failed_step(error, len(steps) - before)
+                passed = self._names[len(steps) - before : self._names.index(name)]  # within one turn of the crank
+                steps += [Step(one, "", 0) for one in passed]
+                return Diagnosis(address, (*steps, Step(name, "", now_ms - last_ms, error)), None)
+
+    def _reached(self) -> int:
+        """How many of the steps are behind."""
+        state = self._client.connection_states.state(_NODE)
+        if state is ConnectionState.READY:
+            return len(self._names)
+        if state is ConnectionState.AUTHENTICATING:
+            return self._names.index("SASL")
+        if state is ConnectionState.CHECKING_API_VERSIONS:
+            return self._names.index("ApiVersions")
+        channel = self._client.channel(_NODE)
+        return 1 if channel is not None and channel.is_tcp_up and "TLS" in self._names else 0
+
+    def _failure(self, now_ms: int) -> KafkaError | None:
+        """Why it is over: the last address failed, a refusal that is final, or the time is up."""
+        if not self._client.connection_failed(_NODE):
+            return None
+        error = self._client.connection_error(_NODE)
+        assert error is not None
+        self._tries -= 1
+        is_final = isinstance(error, AuthenticationFailed) or self._tries <= 0 or now_ms > self._deadline_ms
+        return error if is_final else None
+
+    def _failed_step(self, error: KafkaError, done: int) -> str:
+        if isinstance(error, SslAuthenticationFailed | HandshakeInterrupted) and "TLS" in self._names:
+            return "TLS"
+        if isinstance(error, AuthenticationFailed) and "SASL" in self._names:
+            return "SASL"
+        return self._names[min(done, len(self._names) - 1)]
+
+    def _detail(self, name: str) -> str:
+        """What is known of a step that went well."""
+        if name == "SASL":
+            return self._mechanism
+        if name == "ApiVersions":
+            versions = self._client.broker_versions(_NODE)
+            return "" if versions is None else f"{len(versions.ranges)} APIs"
+        channel = self._client.channel(_NODE)
+        if channel is None:
+            return ""
+        if name == "TLS":
+            secured = channel.transport.socket
+            return _certificate(secured) if isinstance(secured, ssl.SSLSocket) else ""
+        peer = channel.transport.socket.getpeername()
+        return str(HostPort(peer[0], peer[1]))
+
+
+def _certificate(secured: ssl.SSLSocket) -> str:
+    """Version, suite, and whose certificate it is until when."""
+    cipher = secured.cipher()
+    parts = [secured.version() or "", cipher[0] if cipher else ""]
+    certificate = secured.getpeercert() or {}
+    names = [value for fields in certificate.get("subject", ()) for key, value in fields if key == "commonName"]
+    if names:
+        parts.append(f"certificate of {names[0]}")
+    if "notAfter" in certificate:
+        parts.append(f"valid until {certificate['notAfter']}")
+    return ", ".join(part for part in parts if part)
