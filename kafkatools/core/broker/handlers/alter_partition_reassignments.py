@@ -45,7 +45,7 @@ def handle(node: Node, request: Request) -> Response:
     ]
     return request.respond(
         {
-            "allow_replication_factor_change": allow_change,
+            "allow_replication_factor_change": allow_change or not responses,
             "error_code": 0,
             "error_message": None if responses else "",
             "responses": responses,
