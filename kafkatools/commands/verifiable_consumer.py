@@ -1,0 +1,269 @@
+"""kt verifiable-consumer: what kafka-verifiable-consumer.sh does (org.apache.kafka.tools.VerifiableConsumer).
+
+A member of a group that tells in JSON what happens to it, an event a line: partitions that come and go, how many
+records of which offsets each poll brought, what was committed. Offsets are committed after each poll, unless
+--enable-autocommit is given. A signal ends it between two polls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import (
+    ARGPARSE4J,
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    Option,
+    client_settings,
+    command_config,
+    java_int,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.config import Config
+    from kafkatools.core.consumer.completed_fetch import FetchedColumns
+    from kafkatools.core.consumer.consumer import Consumer
+    from kafkatools.core.consumer.consumer_records import ConsumerRecords
+    from kafkatools.core.consumer.group_subscription import RebalanceListener
+    from kafkatools.core.consumer.subscription import TopicPartition
+    from kafkatools.stop_signals import StopSignals
+
+_PROGRAM = "verifiable-consumer"
+_FOREVER_MS = 1 << 40
+_PROTOCOLS = ("classic", "consumer")
+_RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
+
+OPTIONS = (
+    Option("--topic", "The topic to read.", value="TOPIC", required=True),
+    BOOTSTRAP_SERVER,
+    Option(
+        "--group-protocol",
+        "How the group is coordinated: classic (default) or consumer.",
+        value="PROTOCOL",
+        choices=_PROTOCOLS,
+        default="classic",
+    ),
+    Option("--group-remote-assignor", "The broker's assignor, with the consumer protocol.", value="NAME"),
+    Option("--group-id", "The group.", value="GROUP", required=True),
+    Option("--group-instance-id", "A lasting name of this member.", value="ID"),
+    Option("--max-messages", "Read so many records; -1 (default): until stopped.", "COUNT", java_int, default=-1),
+    Option("--session-timeout", "session.timeout.ms, with the classic protocol.", value="MS", type=java_int),
+    Option("--verbose", "Tell of each record."),
+    Option("--enable-autocommit", "Commit in the background, and not after each poll."),
+    Option(
+        "--reset-policy",
+        "Where to start without a committed offset: earliest (default), latest or none.",
+        value="POLICY",
+        choices=("earliest", "latest", "none"),
+        default="earliest",
+    ),
+    Option("--assignment-strategy", "The assignor, with the classic protocol.", value="CLASS", default=_RANGE),
+    Option("--consumer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
+    command_config("Properties file with settings of the consumer; what an option says wins."),
+)
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Reads until the count is reached or a signal comes."""
+    if args.given("consumer.config") and args.given("command-config"):
+        raise UsageError(f"{_PROGRAM}: error: Options --consumer.config and --command-config are mutually exclusive.")
+    if args.given("consumer.config"):
+        console.error(
+            "Option --consumer.config has been deprecated and will be removed in a future version. "
+            "Use --command-config instead."
+        )
+    if args.group_protocol.lower() not in _PROTOCOLS:
+        raise UsageError(f"--group-protocol is classic or consumer, not {args.group_protocol}")
+    config = consumer_config(console, args)
+    return VerifiableConsumer(console, args, config).run()
+
+
+def consumer_config(console: Console, args: Args) -> Config:
+    """The consumer's settings: the file, then the options; VerifiableConsumer.createFromArgs."""
+    from kafkatools.core.config import CONSUMER, Config
+
+    file_option = "consumer_config" if args.given("consumer.config") else "command_config"
+    values: dict[str, Any] = {}
+    for name, value in client_settings(args, file_option).items():
+        if name in ("key.deserializer", "value.deserializer"):
+            continue
+        if name in CONSUMER or CONSUMER.is_prefixed(name):
+            values[name] = value
+        else:
+            console.error(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the consumer")
+    values["group.protocol"] = args.group_protocol.lower()
+    if values["group.protocol"] == "consumer":
+        if args.group_remote_assignor is not None:
+            values["group.remote.assignor"] = args.group_remote_assignor
+    else:
+        values["partition.assignment.strategy"] = args.assignment_strategy
+    if args.session_timeout is not None:
+        values["session.timeout.ms"] = args.session_timeout
+    values["group.id"] = args.group_id
+    if args.group_instance_id is not None:
+        values["group.instance.id"] = args.group_instance_id
+    values["bootstrap.servers"] = console.connect(args)
+    values["enable.auto.commit"] = "true" if args.enable_autocommit else "false"
+    values["auto.offset.reset"] = args.reset_policy
+    return Config(CONSUMER, values)
+
+
+class VerifiableConsumer:
+    """One run: reads, tells, commits."""
+
+    def __init__(self, console: Console, args: Args, config: Config) -> None:
+        self._console = console
+        self._config = config
+        self._topic: str = args.topic
+        self._limit: int = args.max_messages
+        self._commits = not args.enable_autocommit
+        self._is_verbose: bool = args.verbose
+        self._consumed = 0
+        self._failed_commits = 0
+
+    def run(self) -> ExitStatus:
+        """Reads to the count, a signal or an error; the group is left in each case."""
+        from kafkatools.core.consumer.consumer import Consumer
+        from kafkatools.stop_signals import StopSignals
+
+        consumer = Consumer(self._config, self._console.clock)
+        with StopSignals(consumer.wakeup) as signals:
+            self.tell("startup_complete")
+            try:
+                self._read(consumer, signals)
+            finally:
+                if signals.came:
+                    self.tell("shutdown_requested")
+                consumer.close()
+                self.tell("shutdown_complete")
+                if not signals.came:
+                    self.tell("shutdown_requested")
+        if signals.came:
+            return ExitStatus.INTERRUPTED
+        return ExitStatus.FAILED if self._failed_commits else ExitStatus.OK
+
+    def tell(self, name: str, **fields: Any) -> None:
+        """Writes an event at once."""
+        self._tell_all([(name, fields)])
+
+    def _tell_all(self, events: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        from kafkatools.core.verifiable_events import event
+
+        wall_ms = self._console.clock.wall_ms()
+        for name, fields in events:
+            self._console.print(event(name, wall_ms, **fields))
+        self._console.flush()
+
+    # -- reading --
+
+    def _read(self, consumer: Consumer, signals: StopSignals) -> None:
+        from kafkatools.core.consumer.errors import WakeupError
+
+        consumer.subscribe([self._topic], _listener(self))
+        try:
+            while not signals.came and not 0 <= self._limit <= self._consumed:
+                records = consumer.poll(_FOREVER_MS)
+                offsets = self._take(records)
+                if self._commits:
+                    self._commit(consumer, offsets)
+        except WakeupError:
+            return
+
+    def _take(self, records: ConsumerRecords) -> dict[TopicPartition, int]:
+        """Tells of records; the offsets behind them. What is beyond the limit is left out."""
+        offsets: dict[TopicPartition, int] = {}
+        summaries: list[dict[str, Any]] = []
+        for part, items in _by_partition(records.columns()).items():
+            left = self._limit - self._consumed if self._limit >= 0 else records.count
+            count = min(left, sum(item.columns.count for item in items))
+            if count <= 0:
+                continue
+            self._consumed += count
+            last = _offset_at(items, count - 1)
+            offsets[part] = last + 1
+            summary = {"count": count, "minOffset": items[0].columns.offsets[0], "maxOffset": last}
+            summaries.append({**_place(part), **summary})
+            if self._is_verbose:
+                self._tell_all(("record_data", fields) for fields in _record_fields(part, items, count))
+        self.tell("records_consumed", count=records.count, partitions=summaries)
+        return offsets
+
+    def _commit(self, consumer: Consumer, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commits and tells; a wake-up that comes in between lets the commit be done first."""
+        from kafkatools.core.consumer.errors import WakeupError
+        from kafkatools.core.errors import FencedInstanceId, KafkaError
+
+        rows = [{**_place(part), "offset": offset} for part, offset in offsets.items()]
+        try:
+            consumer.commit_sync(offsets)
+        except WakeupError:
+            self._commit(consumer, offsets)
+            raise
+        except FencedInstanceId:
+            raise
+        except KafkaError as error:
+            self._failed_commits += 1
+            self.tell("offsets_committed", offsets=rows, error=str(error), success=False)
+        else:
+            self.tell("offsets_committed", offsets=rows, success=True)
+
+
+def _place(part: TopicPartition) -> dict[str, Any]:
+    return {"topic": part.topic, "partition": part.partition}
+
+
+def _by_partition(fetched: Sequence[FetchedColumns]) -> dict[TopicPartition, list[FetchedColumns]]:
+    found: dict[TopicPartition, list[FetchedColumns]] = {}
+    for item in fetched:
+        if item.columns.count:
+            found.setdefault(item.topic_partition, []).append(item)
+    return found
+
+
+def _offset_at(items: Sequence[FetchedColumns], index: int) -> int:
+    for item in items:
+        if index < item.columns.count:
+            return item.columns.offsets[index]
+        index -= item.columns.count
+    raise IndexError(index)
+
+
+def _record_fields(part: TopicPartition, items: Sequence[FetchedColumns], count: int) -> Iterator[dict[str, Any]]:
+    from itertools import islice
+
+    for record in islice((record for item in items for record in item.columns.records()), count):
+        yield {"key": _text(record.key), "value": _text(record.value), **_place(part), "offset": record.offset}
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")
+
+
+def _listener(told: VerifiableConsumer) -> RebalanceListener:
+    """Tells of partitions that come and go."""
+    from kafkatools.core.consumer.group_subscription import RebalanceListener
+
+    class Listener(RebalanceListener):
+        def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+            told.tell("partitions_revoked", partitions=[_place(part) for part in partitions])
+
+        def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+            told.tell("partitions_assigned", partitions=[_place(part) for part in partitions])
+
+    return Listener()
+
+
+COMMAND = Command(
+    "verifiable-consumer",
+    "Read a topic in a group and tell in JSON what happens.",
+    OPTIONS,
+    run,
+    style=ARGPARSE4J,
+    program=_PROGRAM,
+    missing_bootstrap=f"{_PROGRAM}: error: argument --bootstrap-server is required",
+    examples=("kt verifiable-consumer --topic numbers --group-id checkers --max-messages 1000",),
+)

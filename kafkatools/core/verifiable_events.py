@@ -1,0 +1,54 @@
+"""The events of Kafka's verifiable producer and consumer: one JSON object a line, written as Jackson writes it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from kafkatools.core.errors import KafkaError
+
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-f]{4})")
+_LARGE = 10**7
+_SMALL = 10**-3
+
+_JAVA_NAMES = {
+    "Timeout": "Timeout",
+    "DeliveryTimeout": "Timeout",
+    "RequestTimedOut": "Timeout",
+    "MessageTooLarge": "RecordTooLarge",
+    "TopicAuthorizationFailed": "TopicAuthorization",
+    "GroupAuthorizationFailed": "GroupAuthorization",
+    "ClusterAuthorizationFailed": "ClusterAuthorization",
+    "TransactionalIdAuthorizationFailed": "TransactionalIdAuthorization",
+    "OutOfOrderSequenceNumber": "OutOfOrderSequence",
+    "KafkaStorageError": "KafkaStorage",
+    "UnknownServerError": "UnknownServer",
+    "ConnectionFailed": "Network",
+    "Disconnected": "Disconnect",
+}
+"""Classes of ours whose Java class is not named after them."""
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON; control characters with capital hexadecimal digits, as Jackson has them."""
+    text = _dumps(value)
+    return _ESCAPE.sub(lambda match: f"{match[1]}\\u{match[2].upper()}", text) if "\\u" in text else text
+
+
+def event(name: str, wall_ms: int, **fields: Any) -> str:
+    """One event; fields in the order given."""
+    return json_text({"timestamp": wall_ms, "name": name, **fields})
+
+
+def java_exception(error: Exception) -> str:
+    """The class of an error as Java prints it."""
+    name = type(error).__name__
+    if not isinstance(error, KafkaError):
+        return "class java.lang.RuntimeException"
+    if name == "IllegalState":
+        return "class java.lang.IllegalStateException"
+    if name == "BufferExhausted":
+        return "class org.apache.kafka.clients.producer.BufferExhaustedException"
+    return f"class org.apache.kafka.common.errors.{_JAVA_NAMES.get(name, name)}Exception"
