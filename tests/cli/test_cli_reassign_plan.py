@@ -39,14 +39,14 @@ def test_plan_goes_to_stdout_as_kafkas_json_and_tables_to_stderr(cluster: Script
     lines = ran.err.splitlines()
     assert lines[0].split() == ["BROKER", "RACK", "REPLICAS", "LEADERS", "BYTES", "TO", "RECEIVE", "TO", "SEND"]
     assert lines[3].split("  ")[0] == "3"
-    assert lines[-1] == "3 partitions change: 3 replicas to copy, 3 KB to move."
+    assert lines[-1] == "3 partitions to change; replicas to copy: 3 (3 KB)."
 
 
 def test_out_and_undo_files_hold_plan_and_present_replicas(cluster: ScriptedCluster, tmp_path: pathlib.Path) -> None:
     out, undo = tmp_path / "plan.json", tmp_path / "undo.json"
     ran = plan(cluster, "drain", "--brokers", "3", "--topics", "pay", "--out", str(out), "--undo-file", str(undo))
     assert ran.status == ExitStatus.OK, ran.err
-    assert ran.out.splitlines()[-1] == "1 partitions change: 1 replicas to copy, 1 KB to move."
+    assert ran.out.splitlines()[-1] == "1 partition to change; replicas to copy: 1 (1 KB)."
     assert [part["replicas"] for part in json.loads(out.read_text())["partitions"]] == [[2]]
     assert [part["replicas"] for part in json.loads(undo.read_text())["partitions"]] == [[3]]
     again = plan(cluster, "drain", "--brokers", "3", "--out", str(out), "--undo-file", str(undo))

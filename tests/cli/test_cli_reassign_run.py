@@ -122,7 +122,7 @@ def test_refused_partition_is_named_and_the_others_arrive(cluster: ScriptedClust
     ran = run({0: [1, 3], 1: [3, 1]})
     assert ran.status == ExitStatus.FAILED
     assert "orders-0: not this one" in ran.err
-    assert ran.out == "1 partitions have their new replicas, 1 failed; no throttle is left.\n"
+    assert ran.out == "1 partition has its new replicas, 1 failed; no throttle is left.\n"
     assert cluster.throttles == {}
 
 
@@ -168,7 +168,7 @@ def test_dry_run_changes_nothing(cluster: ScriptedCluster, run: Callable[..., Ra
     assert ran.status == ExitStatus.OK, ran.err
     lines = ran.out.splitlines()
     assert lines[0].startswith("BROKER")
-    expected = "2 partitions change: 1 replicas to copy, 1 KB to move, 1 only change their preferred leader."
+    expected = "2 partitions to change; replicas to copy: 1 (1 KB); only another order, copying nothing: 1 partition."
     assert lines[-1] == expected
     assert (cluster.alterations, cluster.throttles) == ([], {})
     assert not list(tmp_path.glob("*.undo.json"))
@@ -178,7 +178,7 @@ def test_nothing_to_move(cluster: ScriptedCluster, run: Callable[..., Ran]) -> N
     ran = run({0: [1, 2]})
     assert (ran.status, ran.out) == (
         ExitStatus.OK,
-        "Nothing to move: all 1 partitions have the replicas of the plan.\n",
+        "Nothing to move: all partitions have the replicas of the plan.\n",
     )
     assert run({}).status == ExitStatus.OK
     assert (cluster.alterations, cluster.throttles) == ([], {})
@@ -263,7 +263,7 @@ def test_interruption_takes_throttles_away_and_lets_moves_go_on(
 ) -> None:
     status, err = Started(cluster, tmp_path).end(number)
     assert status == ExitStatus.INTERRUPTED
-    assert "2 partitions go on moving in the cluster, without a throttle; 1 were not begun" in err
+    assert "Still moving in the cluster, without a throttle: 2 partitions; not begun: 1." in err
     assert cluster.throttles == {}
     assert len(cluster.moving) == 2
     assert not journal(tmp_path).exists()
@@ -272,7 +272,7 @@ def test_interruption_takes_throttles_away_and_lets_moves_go_on(
 def test_interruption_cancels_when_asked_to(cluster: ScriptedCluster, tmp_path: pathlib.Path) -> None:
     status, err = Started(cluster, tmp_path, "--cancel-on-interrupt").end(signal.SIGINT)
     assert status == ExitStatus.INTERRUPTED
-    assert "2 partitions were cancelled, 1 were not begun" in err
+    assert "Cancelled: 2 partitions; not begun: 1." in err
     assert (cluster.throttles, cluster.moving) == ({}, {})
 
 
@@ -332,4 +332,4 @@ def test_plan_comes_through_a_pipe(cluster: ScriptedCluster, tmp_path: pathlib.P
     words = ("reassign-partitions", "run", "--reassignment-json-file", "-", "--interval", "0.01", "--no-undo-file")
     child = start_kt(tmp_path / "home", *words, "--bootstrap-server", cluster.bootstrap, stdin=subprocess.PIPE)
     out, err = child.communicate(plan, timeout=30)
-    assert (child.returncode, out) == (0, b"1 partitions have their new replicas; no throttle is left.\n"), err
+    assert (child.returncode, out) == (0, b"1 partition has its new replicas; no throttle is left.\n"), err

@@ -50,19 +50,24 @@ def bytes_text(count: float) -> str:
     return f"{size:.3g} {_UNITS[-1]}"
 
 
+def counted(partitions: int) -> str:
+    """`1 partition`, `2 partitions`."""
+    return f"{partitions} partition" + ("" if partitions == 1 else "s")
+
+
 def summary(plan: ReassignmentPlan) -> str:
     """What the plan does, in a line."""
     if not plan.moves:
         return "Nothing to move."
     reordered = sum(not move.added and not move.removed for move in plan.moves)
     dropped = sum(len(move.removed) for move in plan.moves if not move.added)
-    parts = [f"{len(plan.moves)} partitions change: {plan.replicas_to_move} replicas to copy"]
-    parts.append(f"{bytes_text(plan.bytes_to_move)} to move")
+    text = f"{counted(len(plan.moves))} to change; replicas to copy: {plan.replicas_to_move}"
+    text += f" ({bytes_text(plan.bytes_to_move)})"
     if dropped:
-        parts.append(f"{dropped} replicas to drop")
+        text += f", to drop only: {dropped}"
     if reordered:
-        parts.append(f"{reordered} only change their preferred leader")
-    return ", ".join(parts) + "."
+        text += f"; only another order, copying nothing: {counted(reordered)}"
+    return text + "."
 
 
 def broker_rows(brokers: Iterable[BrokerLoad]) -> tuple[Sequence[str], list[Sequence[str]]]:

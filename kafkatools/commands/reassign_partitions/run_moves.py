@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.topics import PartitionDescription
 
 TopicPartition = tuple[str, int]
+_SIZES_MS = 3_000  # how long a broker may take to tell the sizes of its replicas
 _SETTLING_MS = 15_000  # how long the brokers may take to hear what the controller has done
 
 
@@ -92,6 +93,7 @@ class Moves:
         from kafkatools.core.admin.reassignments import active_reassignments
         from kafkatools.core.admin.topics import describe_topics
 
+        admin.metadata_of((), admin.deadline_ms())  # who is there now: nobody else is asked for sizes
         active = active_reassignments(admin, list(self.moving)) if self.moving else {}
         topics = describe_topics(admin, names=sorted({topic for topic, _ in self.moving}))
         parts = {(name, part.partition): part for name, topic in topics.items() for part in topic.partitions}
@@ -147,7 +149,11 @@ class Moves:
             leader = parts[key].leader if key in parts else -1
             self._leaders[key] = leader
             wanted += [Replica(*key, broker) for broker in {leader, *job.added} if broker >= 0]
-        found = replica_log_dirs(admin, wanted) if wanted else {}
+        patience_ms, admin.timeout_ms = admin.timeout_ms, min(admin.timeout_ms, _SIZES_MS)
+        try:
+            found = replica_log_dirs(admin, wanted) if wanted else {}
+        finally:
+            admin.timeout_ms = patience_ms
         held = {one: told.current_bytes for one, told in found.items() if isinstance(told, ReplicaLogDir)}
         for one, size in held.items():
             key = (one.topic, one.partition)

@@ -131,18 +131,19 @@ def _clean_up(this: _Run, admin: AdminClient, work: Work) -> ExitStatus:
     if this.args.json:
         _print_end(this, dict.fromkeys(("done", "failed", "moving", "waiting"), 0), is_clean)
     else:
-        this.console.print(f"Nothing to move: all {work.planned} partitions have the replicas of the plan.")
+        this.console.print("Nothing to move: all partitions have the replicas of the plan.")
     return ExitStatus.OK if is_clean else ExitStatus.FAILED
 
 
 def _carry_out(this: _Run, admin: AdminClient, work: Work) -> ExitStatus:
+    from kafkatools.commands.reassign_partitions.plan_output import counted
     from kafkatools.commands.reassign_partitions.run_work import write_undo
 
     if not this.args.no_undo_file:
         path = write_undo(this.console, this.args.undo_file, work)
         this.report.note(f"The replicas from before are in {path}.")
     if work.others:
-        this.report.note(f"{work.others} more partitions are being moved by somebody else.")
+        this.report.note(f"Being moved by somebody else at the same time: {counted(work.others)}.")
     supervision = _prepare(this, admin, work)
     is_interrupted = False
     try:
@@ -237,17 +238,21 @@ def _say_taken(this: _Run, taken: TakenAway, lead: str) -> None:
 
 
 def _say_interrupted(this: _Run, supervision: Supervision) -> None:
+    from kafkatools.commands.reassign_partitions.plan_output import counted
+
     moving, waiting = len(supervision.moves.moving), len(supervision.moves.waiting)
     if this.args.cancel_on_interrupt:
-        this.report.note(f"Interrupted: {moving} partitions were cancelled, {waiting} were not begun.")
+        this.report.note(f"Interrupted. Cancelled: {counted(moving)}; not begun: {waiting}.")
     elif moving or waiting:
         this.report.note(
-            f"Interrupted: {moving} partitions go on moving in the cluster, without a throttle; {waiting} were not "
-            "begun. The same command goes on with them, --cancel stops what moves."
+            f"Interrupted. Still moving in the cluster, without a throttle: {counted(moving)}; not begun: {waiting}. "
+            "The same command goes on with them, --cancel stops what moves."
         )
 
 
 def _end(this: _Run, supervision: Supervision, *, is_clean: bool) -> ExitStatus:
+    from kafkatools.commands.reassign_partitions.plan_output import counted
+
     this.report.close()
     moves = supervision.moves
     counts = {"done": len(moves.done), "failed": len(moves.failed)}
@@ -255,12 +260,12 @@ def _end(this: _Run, supervision: Supervision, *, is_clean: bool) -> ExitStatus:
     if this.args.json:
         _print_end(this, counts, is_clean)
     else:
-        text = f"{counts['done']} partitions have their new replicas"
+        text = f"{counted(counts['done'])} {'has its' if counts['done'] == 1 else 'have their'} new replicas"
         if moves.failed:
             text += f", {counts['failed']} failed"
         if supervision.is_timed_out:
-            text += f"; after {this.args.timeout:g} s {counts['moving']} go on moving without a throttle"
-            text += f", {counts['waiting']} were not begun"
+            text += f"; still moving, without a throttle, after {this.args.timeout:g} s: {counts['moving']}"
+            text += f"; not begun: {counts['waiting']}"
         this.console.print(text + ("; no throttle is left." if is_clean else "."))
     is_done = not (moves.failed or supervision.is_timed_out)
     return ExitStatus.OK if is_done and is_clean else ExitStatus.FAILED

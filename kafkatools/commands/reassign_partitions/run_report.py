@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _LINE_MS = 10_000
 _RATE_MS = 30_000
+_BAR_WIDTH = 20
 
 
 class Report(Protocol):
@@ -132,7 +133,7 @@ class LineReport:
         self._said_ms: int | None = None
 
     def progress(self, progress: Progress, rate: int | None) -> None:
-        """`1.5 GB of 3 GB (50%), 20 MB/s, 75 s left; 3 partitions move, 4 wait, 2 are done`."""
+        """`1.5 GB of 3 GB (50%), 20 MB/s, 75 s left; partitions: 3 moving, 4 waiting, 2 done`."""
         now_ms = self._console.clock.now_ms()
         speed = self._speed.note(now_ms, progress.moved_bytes)
         if self._said_ms is not None and now_ms - self._said_ms < _LINE_MS:
@@ -170,7 +171,7 @@ class BarReport:
             io.BufferedWriter(_Unclosed(console.stderr)), encoding="utf-8", write_through=True
         )
         drawn = RichConsole(file=self._file, force_terminal=True, width=console.width)
-        columns = (BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TextColumn("{task.description}"))
+        columns = (BarColumn(bar_width=_BAR_WIDTH), TextColumn("{task.description}", markup=False))
         self._bar = Progress(*columns, console=drawn, auto_refresh=False)
         self._task = self._bar.add_task("", total=None)
         console.flush()
@@ -230,7 +231,7 @@ def progress_text(progress: Progress, speed: float | None) -> str:
     left = seconds_left(progress, speed)
     if left is not None:
         text += f", {duration_text(left)} left"
-    text += f"; {progress.moving} partitions move, {progress.waiting} wait, {progress.done} are done"
+    text += f"; partitions: {progress.moving} moving, {progress.waiting} waiting, {progress.done} done"
     return text + (f", {progress.failed} failed" if progress.failed else "")
 
 
