@@ -30,8 +30,10 @@ class Authority:
         subject = ("-subj", f"/CN={name}", "-days", "3650")
         run("openssl", "req", "-x509", *CURVE, "-nodes", "-keyout", self.key, "-out", self.certificate, *subject)
 
-    def issue(self, name: str, names: str = "", days: int = 3650, not_after: str = "") -> tuple[pathlib.Path, pathlib.Path]:
-        """A key and a certificate in PEM; `names`: subjectAltName; `not_after`: an end in the past, as 20200101000000Z."""
+    def issue(
+        self, name: str, names: str = "", days: int = 3650, not_after: str = ""
+    ) -> tuple[pathlib.Path, pathlib.Path]:
+        """A key and a certificate in PEM; `names`: subjectAltName; `not_after`: an end in the past."""
         key, request, made = (self.directory / f"{name}.{kind}" for kind in ("key", "csr", "pem"))
         extensions = self.directory / f"{name}.ext"
         extensions.write_text(f"subjectAltName={names}\n" if names else "basicConstraints=CA:FALSE\n")
@@ -40,7 +42,20 @@ class Authority:
             self._issue_expired(name, request, made, not_after)
         else:
             issuer = ("-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial")
-            run("openssl", "x509", "-req", "-in", request, *issuer, "-out", made, "-days", str(days), "-extfile", extensions)
+            run(
+                "openssl",
+                "x509",
+                "-req",
+                "-in",
+                request,
+                *issuer,
+                "-out",
+                made,
+                "-days",
+                str(days),
+                "-extfile",
+                extensions,
+            )
         return key, made
 
     def _issue_expired(self, name: str, request: pathlib.Path, made: pathlib.Path, not_after: str) -> None:

@@ -13,7 +13,7 @@ TLS13 = frozenset(
     )
 )  # fmt: skip
 _STANDARD = re.compile(
-    r"(?:TLS|SSL)_(?P<exchange>[A-Z0-9_]+)_WITH_(?P<cipher>[A-Z0-9_]+)_(?P<digest>SHA\d*|POLY1305_SHA256)"
+    r"(?:TLS|SSL)_(?P<exchange>[A-Z0-9_]+)_WITH_(?P<cipher>[A-Z0-9_]+?)_(?P<digest>SHA\d*|POLY1305_SHA256)"
 )
 _CIPHERS = {
     "AES_128_GCM": "AES128-GCM", "AES_256_GCM": "AES256-GCM", "AES_128_CBC": "AES128", "AES_256_CBC": "AES256",

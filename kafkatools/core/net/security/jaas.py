@@ -99,7 +99,7 @@ def _tokens(text: str) -> Iterator[_Token]:
             while _is_digit(text[position : position + 1]) or text[position : position + 1] == "-":
                 position += 1
             yield _Token(None, "number")
-        elif _is_letter(character):
+        elif character != "-" and _is_letter(character):
             end = position
             while _is_letter(text[end : end + 1]) or _is_digit(text[end : end + 1]):
                 end += 1

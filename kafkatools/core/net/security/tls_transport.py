@@ -1,8 +1,8 @@
 """TLS over a connection that never blocks (SslTransportLayer).
 
 `recv_into` fills its buffer as far as what has come allows: a short count means that the socket and the TLS layer are
-both drained, so a selector may sleep. An end of the stream that comes together with data is told by the next call; the
-socket's reading side is shut down then, which keeps it readable. A write that the socket does not take must be
+both drained, so a selector may sleep. At the end of the stream (close_notify, which TCP knows nothing of) the socket's
+reading side is shut down, which keeps it readable: who reads what came before the end is woken for the end itself. A write that the socket does not take must be
 repeated with the same bytes: they are kept here, and the channel, which was told that none were taken, gives them
 again. The server's word on a certificate of the client may come after the handshake (TLS 1.3), with the first read.
 """
@@ -110,9 +110,7 @@ class TlsTransport(PlaintextTransport):
             while filled < room:
                 count = secured.recv_into(buffer[filled:] if filled else buffer)
                 if count == 0:
-                    self._has_ended = True
-                    if filled:
-                        socket.socket.shutdown(secured, socket.SHUT_RD)
+                    self._note_end(secured)
                     break
                 filled += count
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -122,6 +120,11 @@ class TlsTransport(PlaintextTransport):
                 raise handshake_error(problem, self._host) from None
             raise
         return filled
+
+    def _note_end(self, secured: ssl.SSLSocket) -> None:
+        self._has_ended = True
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(secured, socket.SHUT_RD)
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
         """One write of at most 128 KiB; small buffers are joined to whole records."""
