@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.reassign_partitions.json_form import Plan, names, read_plan
 from kafkatools.commands.reassign_partitions.log_dir_moves import begin_moves, move_states
-from kafkatools.commands.reassign_partitions.session import Session, plural, session
+from kafkatools.commands.reassign_partitions.session import Session, plural, session, still_moving
 from kafkatools.commands.reassign_partitions.throttles import clear_all, clear_topics
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
@@ -84,7 +84,7 @@ def _clear(opened: Session, plan: Plan, brokers: set[int]) -> ExitStatus:
         return clear_all(opened, plan.topics, brokers)
     moving = {topic for topic, _ in others}
     opened.note(
-        f"{len(others)} other partition{plural(len(others))} still being moved (see --list), so the throttles of the "
-        "brokers stay as they are; --verify takes them away at the end."
+        f"{still_moving(len(others))}, so the throttles of the brokers stay as they are; --verify takes them away at "
+        "the end."
     )
     return clear_topics(opened, [topic for topic in plan.topics if topic not in moving])

@@ -91,3 +91,9 @@ def ids(brokers: Iterable[int]) -> str:
 def plural(count: int) -> str:
     """The ending of a word for so many."""
     return "" if count == 1 else "s"
+
+
+def still_moving(others: int) -> str:
+    """How a note on other moves begins."""
+    words = "partition is" if others == 1 else "partitions are"
+    return f"{others} other {words} still being moved (see --list)"

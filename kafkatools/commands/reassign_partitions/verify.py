@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.commands.reassign_partitions.json_form import names, read_plan
 from kafkatools.commands.reassign_partitions.log_dir_moves import MoveState, move_states
-from kafkatools.commands.reassign_partitions.session import Session, ids, plural, session
+from kafkatools.commands.reassign_partitions.session import Session, ids, session, still_moving
 from kafkatools.commands.reassign_partitions.throttles import clear_all
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
@@ -76,10 +76,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         status = _status(opened, partitions, moves)
         others = sorted(set(active) - set(partitions))
         if others:
-            opened.note(
-                f"{len(others)} other partition{plural(len(others))} still being moved (see --list), so throttles stay "
-                "as they are."
-            )
+            opened.note(f"{still_moving(len(others))}, so throttles stay as they are.")
         if active or any(not move.is_done for move in moves.values()) or args.preserve_throttles:
             return status
         cleared = clear_all(opened, plan.topics, {broker for _, replicas in plan.partitions for broker in replicas})

@@ -7,7 +7,7 @@ sync. A move between directories is the broker's own. Throttles: `replication_th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
@@ -183,7 +183,7 @@ def alter_replica_log_dirs(admin: AdminClient, wanted: Mapping[Replica, str]) ->
                     found[key] = error_of(part.error_code) or True
         return found
 
-    outcome = _of_live_brokers(admin, wanted, once)
+    outcome = _of_live_brokers(admin, wanted, once, lambda error: False)
     return {key: found if isinstance(found, KafkaError) else None for key, found in outcome.items()}
 
 
@@ -217,10 +217,12 @@ def replica_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[
                 _read_log_dirs(broker, answer.entity, found)
         return found
 
-    return _of_live_brokers(admin, replicas, once)
+    return _of_live_brokers(admin, replicas, once, lambda error: not isinstance(error, Timeout))
 
 
-def _of_live_brokers(admin: AdminClient, replicas: Iterable[Replica], once: Any) -> dict[Replica, Any]:
+def _of_live_brokers(
+    admin: AdminClient, replicas: Iterable[Replica], once: Any, may_retry: Callable[[KafkaError], bool]
+) -> dict[Replica, Any]:
     """Ask those brokers that there are; a replica of another one has an error that says so."""
     live = set(admin.brokers())
     asked = [replica for replica in replicas if replica.broker in live]
@@ -229,7 +231,7 @@ def _of_live_brokers(admin: AdminClient, replicas: Iterable[Replica], once: Any)
         for replica in replicas
         if replica.broker not in live
     }
-    found.update(admin.retry_items(asked, once, may_retry=lambda error: not isinstance(error, Timeout)))
+    found.update(admin.retry_items(asked, once, may_retry=may_retry))
     return {replica: found[replica] for replica in replicas}
 
 
