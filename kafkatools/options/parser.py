@@ -10,14 +10,17 @@ end in `Args`; every complaint is a UsageError with Kafka's words.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.exit_status import UsageError
-from kafkatools.options.table import ARGPARSE4J, Command, Option, all_options, attribute_name
+from kafkatools.options.table import ARGPARSE4J, Command, Option, all_options, attribute_name, java_int, java_long
 
 if TYPE_CHECKING:
     from kafkatools.options.profiles import Profile
+
+_NEGATIVE = re.compile(r"-[0-9]+", re.ASCII)
 
 
 class Args:
@@ -189,11 +192,19 @@ def _value(command: Command, option: Option, attached: str | None, rest: _Peekab
     if attached is not None:
         return attached
     following = rest.peek()
-    if option.optional_value and (following is None or _looks_like_option(following)):
+    if option.optional_value and (following is None or not _may_be_value(option, following)):
         return None
     if following is None:
         raise UsageError(command.usage_prefix + f"Option {option.long} requires an argument")
     return next(rest)
+
+
+def _may_be_value(option: Option, following: str) -> bool:
+    """Whether the next argument is the value of an option that may do without (OptionalArgumentOptionSpec): -1 looks
+    like an option, and is the value of one that takes a number."""
+    return not _looks_like_option(following) or (
+        option.type in (java_int, java_long) and _NEGATIVE.fullmatch(following) is not None
+    )
 
 
 def _set_once(command: Command, args: Args, option: Option, text: str | None) -> None:

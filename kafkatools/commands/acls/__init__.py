@@ -172,6 +172,7 @@ COMMAND = Command(
         Requirement(("producer",), when=("consumer", "cluster"), message=_CONSUMER),
         Requirement(("producer",), when=("consumer", "transactional-id"), message=_CONSUMER),
     ),
+    destructive=("add", "remove", "from-file"),
     error_prefix="Error while executing ACL command: ",
     missing_bootstrap="One of --bootstrap-server or --bootstrap-controller must be specified",
     examples=(

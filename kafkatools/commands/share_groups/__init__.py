@@ -318,6 +318,7 @@ COMMAND = Command(
     options=OPTIONS,
     run=run,
     rules=RULES,
+    destructive=("delete", "delete-offsets", "execute"),
     error_prefix=FAILED,
     examples=(
         "kt share-groups --describe --all-groups",

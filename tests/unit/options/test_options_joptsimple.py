@@ -18,6 +18,7 @@ COMMAND = Command(
         Option("--timeout", "A long number.", value="MS", type=java_long, default=1000),
         Option("--config", "Repeatable.", value="NAME=VALUE", repeatable=True),
         Option("--compression-codec", "Optional value.", value="CODEC", optional_value=True, implied="gzip"),
+        Option("--period", "Optional number.", value="MS", type=java_long, optional_value=True),
         Option("--producer.config", "With a dot.", value="FILE"),
     ),
     error_prefix="Error while executing topic command : ",
@@ -55,6 +56,12 @@ def test_an_option_takes_the_next_argument_whatever_it_looks_like() -> None:
 
 def test_repeatable_options_collect_in_order() -> None:
     assert _parse("--config", "a=1", "--config", "b=2").config == ["a=1", "b=2"]
+
+
+def test_an_optional_number_may_be_negative() -> None:  # delegation-tokens/002
+    assert _parse("--period", "-1", "--list").period == -1
+    args = _parse("--period", "--list")
+    assert (args.period, args.list, args.given("period")) == (None, True, True)
 
 
 def test_an_optional_value_is_not_taken_from_the_next_option() -> None:

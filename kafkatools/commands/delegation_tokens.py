@@ -1,0 +1,208 @@
+"""kt delegation-tokens: create, renew, expire and describe them (kafka-delegation-tokens.sh, DelegationTokenCommand).
+
+A token's HMAC is as good as a password: --hmac-file takes it from a file instead of the command line.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    ExactlyOne,
+    Option,
+    Refusal,
+    Requirement,
+    client_settings,
+    command_config,
+    java_long,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.delegation_tokens import DelegationToken
+
+_ROW = "\n%-15s %-30s %-15s %-15s %-25s %-15s %-15s %-15s"
+_TITLES = ("TOKENID", "HMAC", "OWNER", "REQUESTER", "RENEWERS", "ISSUEDATE", "EXPIRYDATE", "MAXDATE")
+_PERIODS = ("max-life-time-period", "renew-time-period", "expiry-time-period")
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Carries out the one action given."""
+    if args.command_config is None and args.profile is None:
+        raise UsageError('Missing required argument "[command-config]"')
+    for name in (*_PERIODS, "hmac"):
+        if args.given(name) and getattr(args, name.replace("-", "_")) is None:
+            raise UsageError(f"Option {name} requires an argument")
+    owners, renewers = _principals(args.owner_principal), _principals(args.renewer_principal)
+    if args.create and len(owners) > 1:
+        raise UsageError("A token has one owner: --owner-principal is given once with --create")
+    hmac = _hmac(args) if args.renew or args.expire else b""
+    settings = client_settings(args)
+    from kafkatools.core.admin.client import AdminClient
+
+    with AdminClient(console.connect(args), settings, console.clock) as admin:
+        if args.create:
+            _create(console, args, admin, owners, renewers)
+        elif args.describe:
+            _describe(console, args, admin, owners)
+        else:
+            _prolong(console, args, admin, hmac)
+    return ExitStatus.OK
+
+
+def _principals(texts: Iterable[str | None]) -> list[str]:
+    """Type:name of each. Raises UsageError."""
+    found = [text.strip() for text in texts if text is not None]
+    for principal in found:
+        if ":" not in principal:
+            raise UsageError(f"expected a string in format principalType:principalName but got {principal}")
+    return found
+
+
+def _hmac(args: Args) -> bytes:
+    """The HMAC of --hmac or --hmac-file. Never part of a message. Raises UsageError, CommandError."""
+    text: str = args.hmac or ""
+    if args.hmac_file is not None:
+        try:
+            with open(args.hmac_file, encoding="ascii") as file:
+                text = file.read().strip()
+        except UnicodeDecodeError:
+            raise CommandError(f"{args.hmac_file} holds no base64") from None
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise UsageError("The HMAC is no base64") from None
+
+
+def _shown_hmac(args: Args) -> str:
+    return str(args.hmac) if args.hmac is not None else "[hidden]"
+
+
+def _create(console: Console, args: Args, admin: AdminClient, owners: list[str], renewers: list[str]) -> None:
+    from kafkatools.core.admin.delegation_tokens import create_delegation_token
+
+    period_ms = args.max_life_time_period
+    if not args.json:
+        names = ", ".join(renewers)
+        console.print(f"Calling create token operation with renewers :[{names}] , max-life-time-period :{period_ms}")
+    token = create_delegation_token(admin, renewers, period_ms, owners[0] if owners else None)
+    if not args.json:
+        console.print(f"Created delegation token with tokenId : {token.token_id}")
+    _show(console, args, [token])
+
+
+def _describe(console: Console, args: Args, admin: AdminClient, owners: list[str]) -> None:
+    from kafkatools.core.admin.delegation_tokens import describe_delegation_tokens
+
+    if not args.json:
+        of_whom = f"owners: [{', '.join(owners)}]" if owners else "current user."
+        console.print(f"Calling describe token operation for {of_whom}")
+    tokens = describe_delegation_tokens(admin, owners or None)
+    if not args.json:
+        console.write(b"Total number of tokens : %d" % len(tokens))
+    _show(console, args, tokens)
+
+
+def _prolong(console: Console, args: Args, admin: AdminClient, hmac: bytes) -> None:
+    """Renews or expires."""
+    from kafkatools.core.admin.delegation_tokens import expire_delegation_token, renew_delegation_token
+
+    if args.renew:
+        verb, period, period_ms = "renew", "renew-time-period", args.renew_time_period
+        change = renew_delegation_token
+    else:
+        verb, period, period_ms = "expire", "expire-time-period", args.expiry_time_period
+        change = expire_delegation_token
+    if not args.json:
+        console.print(f"Calling {verb} token operation with hmac :{_shown_hmac(args)} , {period} :{period_ms}")
+    expiry_timestamp = change(admin, hmac, period_ms)
+    if args.json:
+        from kafkatools.output import json_line
+
+        console.print(json_line({"action": verb, "expiry_timestamp": expiry_timestamp}))
+    else:
+        console.print(f"Completed {verb} operation. New expiry date : {_date(expiry_timestamp)}")
+
+
+def _date(timestamp: int) -> str:
+    """As Java's SimpleDateFormat writes it, in local time."""
+    return f"{datetime.fromtimestamp(timestamp / 1000).astimezone():%Y-%m-%dT%H:%M}"
+
+
+def _show(console: Console, args: Args, tokens: Iterable[DelegationToken]) -> None:
+    if args.json:
+        from kafkatools.output import json_line
+
+        for token in tokens:
+            row = {**token._asdict(), "hmac": base64.b64encode(token.hmac).decode(), "renewers": list(token.renewers)}
+            console.print(json_line(row))
+        return
+    console.print(_ROW % _TITLES)
+    for token in tokens:
+        dates = [_date(each) for each in (token.issue_timestamp, token.expiry_timestamp, token.max_timestamp)]
+        hmac = base64.b64encode(token.hmac).decode()
+        renewers = f"[{', '.join(token.renewers)}]"
+        console.print(_ROW % (token.token_id, hmac, token.owner, token.requester, renewers, *dates))
+
+
+def _period(name: str, about: str) -> Option:
+    return Option(name, about, value="MS", type=java_long, optional_value=True)
+
+
+def _principal(name: str, about: str) -> Option:
+    return Option(name, about, value="TYPE:NAME", repeatable=True, optional_value=True)
+
+
+COMMAND = Command(
+    "delegation-tokens",
+    "Create, renew, expire and describe delegation tokens.",
+    options=(
+        BOOTSTRAP_SERVER,
+        command_config("Properties file with settings of the client: brokers give tokens to authenticated users only."),
+        Option("--create", "Create a token."),
+        Option("--renew", "Put off when a token expires."),
+        Option("--expire", "Say when a token expires."),
+        Option("--describe", "Show tokens: those that this user may see, or only some owners'."),
+        _principal("--owner-principal", "The owner. With --create: another one than this user."),
+        _principal("--renewer-principal", "With --create: who else may renew the token."),
+        _period(
+            "--max-life-time-period", "With --create: for how long it can be renewed, in ms; -1: as the broker says."
+        ),
+        _period("--renew-time-period", "With --renew: for how long, in ms; -1: as the broker says."),
+        _period("--expiry-time-period", "With --expire: in how long, in ms; -1: at once."),
+        Option("--hmac", "The HMAC of the token, in base64.", value="HMAC", optional_value=True),
+        Option("--hmac-file", "A file that holds it: other users see command lines.", value="FILE", ours=True),
+    ),
+    run=run,
+    destructive=("expire",),
+    rules=(
+        ExactlyOne(
+            ("create", "renew", "expire", "describe"),
+            "Command must include exactly one action: --create, --renew, --expire or --describe",
+        ),
+        Requirement(("max-life-time-period",), when=("create",)),
+        Requirement(("hmac", "hmac-file"), when=("renew",)),
+        Requirement(("renew-time-period",), when=("renew",)),
+        Requirement(("hmac", "hmac-file"), when=("expire",)),
+        Requirement(("expiry-time-period",), when=("expire",)),
+        Refusal("create", ("hmac", "renew-time-period", "expiry-time-period", "hmac-file")),
+        Refusal("renew", ("renewer-principal", "max-life-time-period", "expiry-time-period", "owner-principal")),
+        Refusal("expire", ("max-life-time-period", "renew-time-period", "owner-principal", "renewer-principal")),
+        Refusal("describe", ("renew-time-period", "max-life-time-period", "hmac", "expiry-time-period", "hmac-file")),
+        Refusal("describe", ("renewer-principal",)),
+        Refusal("hmac", ("hmac-file",)),
+    ),
+    examples=(
+        "kt delegation-tokens --command-config alice.properties --create --max-life-time-period -1",
+        "kt delegation-tokens --command-config alice.properties --describe",
+    ),
+)

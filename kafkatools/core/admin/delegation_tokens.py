@@ -1,0 +1,112 @@
+"""Delegation tokens: create, renew, expire, describe (KafkaAdminClient's methods of these names; KIP-48, KIP-373).
+
+Brokers take these requests only from connections that were authenticated by something else than a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.protocol.api_versions import ApiKey
+
+BROKERS_DEFAULT = -1
+"""As a period: what the broker's configuration says; for `expire`: at once."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_WITH_OWNER = 3
+
+
+class DelegationToken(NamedTuple):
+    """A token. Principals are `User:alice`, times ms since 1970. Who has the `hmac` is the owner to every broker."""
+
+    token_id: str
+    hmac: bytes
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_timestamp: int
+    expiry_timestamp: int
+    max_timestamp: int
+
+    def __repr__(self) -> str:
+        return f"DelegationToken(token_id={self.token_id!r}, owner={self.owner!r}, hmac=[hidden])"
+
+
+def create_delegation_token(
+    admin: AdminClient, renewers: Sequence[str] = (), max_lifetime_ms: int = BROKERS_DEFAULT, owner: str | None = None
+) -> DelegationToken:
+    """A new token, of this user or of another `owner`. Raises KafkaError."""
+
+    def fields(version: int) -> dict[str, Any]:
+        wanted = {"renewers": [_principal(each) for each in renewers], "max_lifetime": max_lifetime_ms}
+        if version < _FIRST_WITH_OWNER and owner is None:
+            return wanted
+        kind, name = (None, None) if owner is None else _split(owner)
+        return {**wanted, "owner_principal_type": kind, "owner_principal_name": name}
+
+    oldest = 0 if owner is None else _FIRST_WITH_OWNER
+    response = admin.ask(ApiKey.CREATE_DELEGATION_TOKEN, fields, min_version=oldest, check=_error)
+    return _token(response, tuple(renewers))
+
+
+def renew_delegation_token(admin: AdminClient, hmac: bytes, period_ms: int = BROKERS_DEFAULT) -> int:
+    """When the token expires now. Raises KafkaError."""
+    fields = {"hmac": hmac, "renew_period": period_ms}
+    return _ms(admin.ask(ApiKey.RENEW_DELEGATION_TOKEN, fields, check=_error).expiry_timestamp)
+
+
+def expire_delegation_token(admin: AdminClient, hmac: bytes, period_ms: int = BROKERS_DEFAULT) -> int:
+    """When the token expires now. Raises KafkaError."""
+    fields = {"hmac": hmac, "expiry_time_period": period_ms}
+    return _ms(admin.ask(ApiKey.EXPIRE_DELEGATION_TOKEN, fields, check=_error).expiry_timestamp)
+
+
+def describe_delegation_tokens(admin: AdminClient, owners: Sequence[str] | None = None) -> list[DelegationToken]:
+    """The tokens that this user may see, of these owners or (None) of all. Raises KafkaError."""
+    wanted = None if owners is None else [_principal(each) for each in owners]
+    response = admin.ask(ApiKey.DESCRIBE_DELEGATION_TOKEN, {"owners": wanted}, check=_error)
+    return [
+        _token(each, tuple(f"{one.principal_type}:{one.principal_name}" for one in each.renewers))
+        for each in response.tokens
+    ]
+
+
+def _error(response: Any) -> KafkaError | None:
+    return error_of(response.error_code)
+
+
+def _split(principal: str) -> tuple[str, str]:
+    kind, colon, name = principal.partition(":")
+    if not colon:
+        raise ValueError(f"expected a string in format principalType:principalName but got {principal}")
+    return kind, name
+
+
+def _principal(principal: str) -> dict[str, str]:
+    kind, name = _split(principal)
+    return {"principal_type": kind, "principal_name": name}
+
+
+def _token(found: Any, renewers: tuple[str, ...]) -> DelegationToken:
+    owner = f"{found.principal_type}:{found.principal_name}"
+    requester = owner
+    if hasattr(found, "token_requester_principal_name"):
+        requester = f"{found.token_requester_principal_type}:{found.token_requester_principal_name}"
+    return DelegationToken(
+        found.token_id,
+        bytes(found.hmac),
+        owner,
+        requester,
+        renewers,
+        _ms(found.issue_timestamp),
+        _ms(found.expiry_timestamp),
+        _ms(found.max_timestamp),
+    )
+
+
+def _ms(moment: Any) -> int:
+    return moment if isinstance(moment, int) else (moment - _EPOCH) // timedelta(milliseconds=1)
