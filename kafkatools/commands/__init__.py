@@ -34,6 +34,7 @@ COMMANDS = {
     "verifiable-consumer": "verifiable_consumer",
     "configs": "configs",
     "acls": "acls",
+    "delegation-tokens": "delegation_tokens",
     "storage": "storage",
     "sandbox": "sandbox",
     "server-start": "server_start",
