@@ -308,6 +308,17 @@ def test_run_of_something_else_after_a_kill_takes_the_throttles_away_too(
     assert not journal(tmp_path).exists()
 
 
+def test_run_that_is_refused_after_a_kill_takes_the_throttles_away_too(
+    cluster: ScriptedCluster, run: Callable[..., Ran], tmp_path: pathlib.Path
+) -> None:
+    Started(cluster, tmp_path).end(signal.SIGKILL)
+    ran = run({0: [1, 7]})
+    assert ran.status == ExitStatus.FAILED
+    assert "There is no live broker 7" in ran.err
+    assert cluster.throttles == {}
+    assert not journal(tmp_path).exists()
+
+
 def test_second_run_on_the_same_cluster_is_refused(
     cluster: ScriptedCluster, run: Callable[..., Ran], tmp_path: pathlib.Path
 ) -> None:

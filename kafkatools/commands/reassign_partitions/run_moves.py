@@ -69,6 +69,8 @@ class Moves:
         self._sizes = {key: job.size_bytes for key, job in jobs.items()}
         self._leaders: dict[TopicPartition, int] = {}
         self._out_of_sync = 0
+        self.absent: frozenset[int] = frozenset()
+        """The brokers that should get replicas and are not there."""
 
     @property
     def is_over(self) -> bool:
@@ -98,7 +100,9 @@ class Moves:
         topics = describe_topics(admin, names=sorted({topic for topic, _ in self.moving}))
         parts = {(name, part.partition): part for name, topic in topics.items() for part in topic.partitions}
         self._look_at_sizes(admin, parts)
-        self._count_out_of_sync(parts, admin.brokers())
+        brokers = frozenset(admin.brokers())
+        self.absent = frozenset(each for job in self.moving.values() for each in job.added) - brokers
+        self._count_out_of_sync(parts, brokers)
         for key in list(self.moving):
             if key not in active:
                 self._end(key, parts.get(key), now_ms)
@@ -164,7 +168,7 @@ class Moves:
             if one.broker in self.jobs[key].added and size >= 0:
                 self._copied[key, one.broker] = min(size, self._sizes[key])
 
-    def _count_out_of_sync(self, parts: Mapping[TopicPartition, PartitionDescription], brokers: list[int]) -> None:
+    def _count_out_of_sync(self, parts: Mapping[TopicPartition, PartitionDescription], brokers: frozenset[int]) -> None:
         """Replicas that stay where they are, on live brokers, and have fallen out of sync since the run began."""
         self._out_of_sync = sum(
             broker in job.after and broker in brokers and broker not in parts[key].isr and broker not in job.lagging

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import (
     BOOTSTRAP_SERVER,
     Args,
@@ -25,6 +25,7 @@ from kafkatools.options import (
 )
 
 if TYPE_CHECKING:
+    from kafkatools.commands.reassign_partitions.json_form import Plan
     from kafkatools.commands.reassign_partitions.run_journal import Journal, Setting
     from kafkatools.commands.reassign_partitions.run_limits import TakenAway
     from kafkatools.commands.reassign_partitions.run_report import Report
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _UNITS = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _MAX_GROWTH = 4
+_LEFTOVER = "An interrupted run had left throttles; they were taken away from"
 
 
 def byte_rate(text: str) -> int:
@@ -92,14 +94,25 @@ def run(console: Console, args: Args) -> ExitStatus:
     with connect() as admin:
         journal = Journal(console.home, describe_cluster(admin).cluster_id)
         try:
-            work = find_work(admin, console, plan, journal.leftover)
             if args.dry_run:
-                return _show_plan(console, args, work)
+                return _show_plan(console, args, find_work(admin, console, plan, None))
             with report(console, args.json) as shown:
                 this = _Run(console, args, connect, journal, shown)
-                return _carry_out(this, admin, work) if work.jobs else _clean_up(this, admin, work)
+                work = _find_work(this, admin, plan)
+                return _carry_out(this, admin, work) if work.jobs else _clean_up(this, admin)
         finally:
             journal.close()
+
+
+def _find_work(this: _Run, admin: AdminClient, plan: Plan) -> Work:
+    """What is to be done; what an interrupted run left is taken away also when that cannot be done."""
+    from kafkatools.commands.reassign_partitions.run_work import find_work
+
+    try:
+        return find_work(admin, this.console, plan, this.journal.leftover)
+    except CommandError:
+        _take_leftover(this, admin)
+        raise
 
 
 def _show_plan(console: Console, args: Args, work: Work) -> ExitStatus:
@@ -118,21 +131,27 @@ def _show_plan(console: Console, args: Args, work: Work) -> ExitStatus:
     return ExitStatus.OK
 
 
-def _clean_up(this: _Run, admin: AdminClient, work: Work) -> ExitStatus:
+def _clean_up(this: _Run, admin: AdminClient) -> ExitStatus:
     """Nothing has to be moved; what an interrupted run left is taken away all the same."""
-    from kafkatools.commands.reassign_partitions.run_limits import take_away
-
-    leftover = this.journal.leftover
-    is_clean = True
-    if leftover is not None:
-        taken = take_away(admin, leftover.settings)
-        is_clean = this.journal.keep(leftover, tuple(taken.left))
-        _say_taken(this, taken, "An interrupted run had left throttles; they were taken away from")
+    is_clean = _take_leftover(this, admin)
+    this.report.close()
     if this.args.json:
         _print_end(this, dict.fromkeys(("done", "failed", "moving", "waiting"), 0), is_clean)
     else:
         this.console.print("Nothing to move: all partitions have the replicas of the plan.")
     return ExitStatus.OK if is_clean else ExitStatus.FAILED
+
+
+def _take_leftover(this: _Run, admin: AdminClient) -> bool:
+    """Takes away what an interrupted run left; True when nothing of it is left then."""
+    from kafkatools.commands.reassign_partitions.run_limits import take_away
+
+    leftover = this.journal.leftover
+    if leftover is None:
+        return True
+    taken = take_away(admin, leftover.settings)
+    _say_taken(this, taken, _LEFTOVER)
+    return this.journal.keep(leftover, tuple(taken.left))
 
 
 def _carry_out(this: _Run, admin: AdminClient, work: Work) -> ExitStatus:
@@ -183,7 +202,7 @@ def _prepare(this: _Run, admin: AdminClient, work: Work) -> Supervision:
     if unneeded:
         this.journal.write(Record((*settings, *unneeded), replicas))
         taken = take_away(admin, unneeded)
-        _say_taken(this, taken, "An interrupted run had left throttles; they were taken away from")
+        _say_taken(this, taken, _LEFTOVER)
         left = tuple(taken.left)
     throttle = None
     if settings:

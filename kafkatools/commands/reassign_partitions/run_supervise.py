@@ -62,6 +62,7 @@ class Supervision:
         self._record = Record((), {})
         self._stalled = 0
         self._stall: Sample | None = None
+        self._absent: frozenset[int] = frozenset()
 
     def limit(self, settings: tuple[Setting, ...], throttle: AdaptiveThrottle | None, record: Record) -> None:
         """What is to be limited, and how. `record`: what the journal holds, these settings and what is left of others;
@@ -99,6 +100,7 @@ class Supervision:
             self.moves.begin_more(admin)
             sample = self.moves.look(admin, self._clock.now_ms())
             self._adapt(admin, sample)
+            self._watch_brokers()
         except KafkaError as error:
             if not error.retriable or failures + 1 >= _FAILURES_IN_A_ROW:
                 raise
@@ -123,6 +125,15 @@ class Supervision:
             self._report.note(f"No new throttle on {name}: {error}")
         self._report.limit(change)
 
+    def _watch_brokers(self) -> None:
+        """Says when a broker goes that should get replicas, and when it is back."""
+        gone, back = self.moves.absent - self._absent, self._absent - self.moves.absent
+        self._absent = self.moves.absent
+        for broker in sorted(gone):
+            self._report.note(f"Broker {broker} is not there; the replicas that it should get wait for it.")
+        for broker in sorted(back):
+            self._report.note(f"Broker {broker} is there again, or waited for no more.")
+
     def _watch_stall(self, sample: Sample) -> None:
         """Says once that the largest limit is not enough."""
         from kafkatools.commands.reassign_partitions.run_throttle import is_stalled
@@ -131,11 +142,15 @@ class Supervision:
             self._stall, self._stalled = sample, 0
             return
         window_ms = self._rules.interval_ms * WINDOW_LOOKS * _STALLED_WINDOWS
-        if not self._stalled and sample.now_ms - self._stall.now_ms >= window_ms and self._is_at_maximum():
+        if (
+            not (self._stalled or self._absent)
+            and sample.now_ms - self._stall.now_ms >= window_ms
+            and self._is_at_maximum()
+        ):
             self._stalled = 1
             self._report.note(
-                "Nothing comes nearer to its end with the largest throttle: is a broker down that gets replicas, or "
-                "does more come in than --max-throttle lets through?"
+                "Nothing comes nearer to its end with the largest throttle: does more come in than --max-throttle lets "
+                "through?"
             )
 
     def _is_at_maximum(self) -> bool:
