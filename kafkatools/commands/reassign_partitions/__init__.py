@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kafkatools.console import Console
 
 _NO_THROTTLE = -1
-_COMMON = frozenset({"bootstrap-server", "bootstrap-controller", "command-config", "json"})
+_COMMON = frozenset({"bootstrap-server", "command-config", "json"})
 _ACTIONS = {
     "generate": ("topics-to-move-json-file", "broker-list"),
     "execute": ("reassignment-json-file",),
@@ -51,10 +51,9 @@ _PERMITTED = {
         "disallow-replication-factor-change",
     ),
     "verify": ("preserve-throttles",),
-    "cancel": ("preserve-throttles", "timeout"),
-    "list": (),
+    "cancel": ("preserve-throttles", "timeout", "bootstrap-controller"),
+    "list": ("bootstrap-controller",),
 }
-_THROUGH_CONTROLLERS = ("list", "cancel")
 _MODULES = {"list": "listing"}
 
 
@@ -65,8 +64,6 @@ class _ForAction(NamedTuple):
         """Kafka's message of validateAndParseArgs."""
         action = next(name for name in _ACTIONS if name in given)
         allowed = {action, *_ACTIONS[action], *_PERMITTED[action], *_COMMON}
-        if "bootstrap-controller" in given and action not in _THROUGH_CONTROLLERS:
-            return f"--bootstrap-controller serves --list and --cancel; --{action} asks brokers: use --bootstrap-server"
         wrong = next((option.long for option in OPTIONS if option.long in given and option.long not in allowed), None)
         return None if wrong is None else f'Option "[{wrong}]" can\'t be used with action "[{action}]"'
 

@@ -128,7 +128,8 @@ def _begin(opened: Session, plan: Plan, active: Active, current: Mapping[TopicPa
     if not started:
         return ExitStatus.FAILED
     status = ExitStatus.OK if len(started) == len(wanted) else ExitStatus.FAILED
-    log_dirs = {replica: path for replica, path in plan.log_dirs.items() if replica[:2] in started}
+    begun = set(started)
+    log_dirs = {replica: path for replica, path in plan.log_dirs.items() if replica[:2] in begun}
     return max(status, begin_moves(opened, log_dirs, args.timeout)) if log_dirs else status
 
 

@@ -257,7 +257,7 @@ def test_a_mistake_in_a_file_is_told_with_its_place(tmp_path: pathlib.Path, text
     [
         (
             ("--execute", "--reassignment-json-file", "x", "--bootstrap-controller", "h:1"),
-            "--bootstrap-controller serves --list and --cancel; --execute asks brokers: use --bootstrap-server",
+            'Option "[bootstrap-controller]" can\'t be used with action "[execute]"',
         ),
         (
             ("--execute", "--reassignment-json-file", "x", "--throttle", "-2", "--bootstrap-server", "h:1"),
