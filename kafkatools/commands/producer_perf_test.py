@@ -43,6 +43,8 @@ _TRANSACTION_MS = 3000
 _CLOSE_MS = 5_000
 _TURN_MS = 100
 _PAYLOADS = ("record-size", "payload-file", "payload-monotonic")
+_HOPELESS = ("TIMEOUT", "INVALID_TOPIC_EXCEPTION", "TOPIC_AUTHORIZATION_FAILED", "NO_BROKERS_AVAILABLE")
+"""Errors of a record without a partition that the next one would meet too: topic or brokers are not there."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _TOGETHER = "--{option} and --{other} cannot be specified together."
 _RENAMED = (("producer-props", "command-property"), ("producer.config", "command-config"))
@@ -326,7 +328,7 @@ class ProducerPerformance:
             self._transaction_start_ms = None
 
     def _callback(self, rows: RowColumns, sent_ms: int) -> Callable[[RowsRun], None]:
-        """Counts runs of these rows; called by the sender's thread, for rows that were never queued by this one."""
+        """Counts runs of these rows; called by the sender's thread, by this one for rows that it could not queue."""
         stats, steady, clock, lengths = self._stats, self._steady, self._clock, rows.value_lengths
 
         def told(run: RowsRun) -> None:
@@ -345,12 +347,10 @@ class ProducerPerformance:
 
     def _note_failure(self, run: RowsRun) -> None:
         """Notes why; what would fail in the same way with the next record ends the run."""
-        from kafkatools.core.errors import IllegalState
-
         assert run.error is not None
         message = str(run.error) or type(run.error).__name__
         self._failures[message] = self._failures.get(message, 0) + len(run.rows)
-        if run.partition < 0 and not isinstance(run.error, IllegalState):
+        if run.partition < 0 and getattr(run.error, "name", "") in _HOPELESS:
             self._stopped = run.error
 
     def _pause(self, duration_ms: int | None) -> None:

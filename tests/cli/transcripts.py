@@ -139,7 +139,7 @@ def _first_error(case: Case, moved: Sequence[str]) -> str | None:
     if not text:
         return "" if case.exit == 0 else None
     if text.startswith("usage: "):
-        error = re.search(r"^kafka-\S+: error: .*?(?=\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
+        error = re.search(r"^(?:kafka|verifiable)-\S+: error: .*?(?=\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
         return " ".join(error.group(0).split()) if error else None
     first = next((line for line in text.splitlines() if not _NOISE.match(line)), "")
     if first.startswith(("<tool description>", "<option table>")):

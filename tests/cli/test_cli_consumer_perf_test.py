@@ -1,0 +1,75 @@
+"""kt consumer-perf-test against the recordings of kafka-consumer-perf-test.sh, and what only ours does."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Sequence
+
+import admin_tools
+import perf_transcripts
+import pytest
+import transcripts
+from support.kt import run_kt
+from transcripts import Case, Difference
+
+from kafkatools.exit_status import ExitStatus
+
+_TIMEOUT = Difference("perf-timeout", status=ExitStatus.FAILED)
+_USAGE = Difference("usage", status=ExitStatus.USAGE)
+_DIFFERENCES = dict.fromkeys(("005", "011", "013", "014", "016"), _USAGE) | {
+    "006": _TIMEOUT,
+    "007": _TIMEOUT,
+    "010": _TIMEOUT,
+    "017": _TIMEOUT,
+    "015": Difference("help", status=ExitStatus.USAGE, own_words=True),
+    "021": Difference("nothing-ignored", status=ExitStatus.USAGE, own_words=True),
+    "022": Difference("missing-file", stdout="", stderr="absent.properties: no such properties file"),
+    "024": Difference("help", status=ExitStatus.OK, own_words=True),
+}
+_SHORT = {"006", "007", "010", "017"}
+
+
+def _words(case: Case) -> Sequence[str]:
+    """Timeouts that are waited for are shorter."""
+    return ["600" if word == "2000" and case.number in _SHORT else word for word in case.args]
+
+
+def _shorter(case: Case, wanted: transcripts.Expected) -> transcripts.Expected:
+    return wanted._replace(stdout=wanted.stdout.replace("(2000 ms)", "(600 ms)"))
+
+
+@pytest.mark.slow
+def test_consumer_perf_test_behaves_as_recorded(start_broker: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    bootstrap = start_broker(settings={"group.initial.rebalance.delay.ms": "0"})
+    admin_tools.send(bootstrap, "perf", 2, [])
+    words = ("--bootstrap-server", bootstrap, "--topic", "perf", "--num-records")
+    sent = run_kt("producer-perf-test", *words, "23220", "--record-size", "100", "--throughput", "-1")
+    assert sent.status == ExitStatus.OK, sent.err
+    failures = perf_transcripts.failures(
+        "consumer-perf-test", bootstrap, tmp_path, _DIFFERENCES, words=_words, adapt=_shorter
+    )
+    assert not failures, "\n".join(failures)
+
+    group = ("--group", "once", "--json")
+    first = run_kt("consumer-perf-test", *words, "10010", *group)
+    assert first.status == ExitStatus.OK, first.err
+    [row] = [json.loads(line) for line in first.out.splitlines()]
+    assert (row["event"], row["records"], row["bytes"]) == ("total", 10010, 1001000)
+    assert row["elapsed_ms"] == row["rebalance_ms"] + row["fetch_ms"]
+    second = run_kt("consumer-perf-test", *words, "13211", *group, "--timeout", "600")
+    assert second.status == ExitStatus.FAILED  # one more than the first run left: nothing is read twice, nothing lost
+    assert json.loads(second.out)["records"] == 13210
+    assert json.loads(second.err.splitlines()[0])["error"]["kind"] == "TIMEOUT"
+
+    detailed = run_kt("consumer-perf-test", *words, "23220", "--show-detailed-stats", "--reporting-interval", "1")
+    assert detailed.out.splitlines()[-1].split(", ")[4] == "23220"
+    bad = run_kt("consumer-perf-test", *words, "1", "--date-format", "yyyy-bb")
+    assert (bad.status, bad.err.splitlines()[0]) == (
+        ExitStatus.USAGE,
+        "--date-format: Illegal pattern character 'b'",
+    )
+
+
+def test_every_difference_is_documented() -> None:
+    assert {difference.key for difference in _DIFFERENCES.values()} <= transcripts.documented_keys()
