@@ -2,9 +2,10 @@
 
 `recv_into` fills its buffer as far as what has come allows: a short count means that the socket and the TLS layer are
 both drained, so a selector may sleep. At the end of the stream (close_notify, which TCP knows nothing of) the socket's
-reading side is shut down, which keeps it readable: who reads what came before the end is woken for the end itself. A write that the socket does not take must be
-repeated with the same bytes: they are kept here, and the channel, which was told that none were taken, gives them
-again. The server's word on a certificate of the client may come after the handshake (TLS 1.3), with the first read.
+reading side is shut down, which keeps it readable: who reads what came before the end is woken for the end itself. A
+write that the socket does not take must be repeated with the same bytes: they are kept here, and the channel, which was
+told that none were taken, gives them again. The server's word on a certificate of the client may come after the
+handshake (TLS 1.3), with the first read.
 """
 
 from __future__ import annotations

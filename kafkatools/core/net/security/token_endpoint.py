@@ -75,8 +75,8 @@ def _ask(endpoint: Endpoint, parts: urllib.parse.SplitResult, tls: ssl.SSLContex
     target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
     try:
         connection.request("POST", target, body=_body(endpoint), headers=_headers(endpoint))
-        answer = connection.getresponse()
-        status, content = answer.status, answer.read(_MAX_ANSWER_BYTES)
+        with connection.getresponse() as answer:
+            status, content = answer.status, answer.read(_MAX_ANSWER_BYTES)
     except ssl.SSLCertVerificationError as problem:
         raise AuthenticationFailed(f"no token from {endpoint.url}: TLS: {problem.verify_message}") from None
     except (OSError, http.client.HTTPException) as problem:
