@@ -407,6 +407,48 @@ complete -c kt -n '__kt_at consumer-perf-test' -l topic -d 'The topic to read.' 
 complete -c kt -n '__kt_at consumer-perf-test' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at consumer-perf-test' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at consumer-perf-test' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n "__kt_at ''" -a e2e-latency -d 'Measure how long a record takes from send to poll.'
+complete -c kt -n '__kt_at e2e-latency' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__kt_at e2e-latency' -l topic -d 'The topic for the round trips; made when there is none.' -x -a '(__kt_names --topics)'
+complete -c kt -n '__kt_at e2e-latency' -l num-records -d 'How many round trips.' -x
+complete -c kt -n '__kt_at e2e-latency' -l producer-acks -d 'Who must have a record: 1 or all.' -x -a '1 all'
+complete -c kt -n '__kt_at e2e-latency' -l record-size -d 'Size of the values.' -x
+complete -c kt -n '__kt_at e2e-latency' -l command-config -d 'Properties file with settings of the clients.' -r -F
+complete -c kt -n '__kt_at e2e-latency' -l record-key-size -d 'Size of the keys; 0: no keys (default 0).' -x
+complete -c kt -n '__kt_at e2e-latency' -l num-headers -d 'Headers of each record (default 0).' -x
+complete -c kt -n '__kt_at e2e-latency' -l record-header-key-size -d 'Size of the headers\' names (default 0).' -x
+complete -c kt -n '__kt_at e2e-latency' -l record-header-size -d 'Size of the headers\' values; -1: null (default 0).' -x
+complete -c kt -n '__kt_at e2e-latency' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__kt_at e2e-latency' -l help -d 'Show this text and stop.'
+complete -c kt -n '__kt_at e2e-latency' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n "__kt_at ''" -a verifiable-producer -d 'Send rising numbers and tell in JSON what became of each.'
+complete -c kt -n '__kt_at verifiable-producer' -l topic -d 'The topic that gets the records.' -x -a '(__kt_names --topics)'
+complete -c kt -n '__kt_at verifiable-producer' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__kt_at verifiable-producer' -l max-messages -d 'Send so many records; -1 (default): until stopped.' -x
+complete -c kt -n '__kt_at verifiable-producer' -l throughput -d 'Send at most so many a second; -1 (default): no limit.' -x
+complete -c kt -n '__kt_at verifiable-producer' -l acks -d 'Who must have a record: 0 nobody, 1 the leader, -1 (default) all replicas in sync.' -x -a '0 1 -1'
+complete -c kt -n '__kt_at verifiable-producer' -l command-config -d 'Properties file with settings of the producer; what an option says wins.' -r -F
+complete -c kt -n '__kt_at verifiable-producer' -l message-create-time -d 'Timestamp of the first record in ms; those behind it count from there.' -x
+complete -c kt -n '__kt_at verifiable-producer' -l value-prefix -d 'A number to stand in front of each value, with a dot.' -x
+complete -c kt -n '__kt_at verifiable-producer' -l repeating-keys -d 'Keys 0, 1, ... below this number, again and again.' -x
+complete -c kt -n '__kt_at verifiable-producer' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__kt_at verifiable-producer' -l help -d 'Show this text and stop.'
+complete -c kt -n "__kt_at ''" -a verifiable-consumer -d 'Read a topic in a group and tell in JSON what happens.'
+complete -c kt -n '__kt_at verifiable-consumer' -l topic -d 'The topic to read.' -x -a '(__kt_names --topics)'
+complete -c kt -n '__kt_at verifiable-consumer' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__kt_at verifiable-consumer' -l group-protocol -d 'How the group is coordinated: classic (default) or consumer.' -x -a 'classic consumer'
+complete -c kt -n '__kt_at verifiable-consumer' -l group-remote-assignor -d 'The broker\'s assignor, with the consumer protocol.' -x
+complete -c kt -n '__kt_at verifiable-consumer' -l group-id -d 'The group.' -x
+complete -c kt -n '__kt_at verifiable-consumer' -l group-instance-id -d 'A lasting name of this member.' -x
+complete -c kt -n '__kt_at verifiable-consumer' -l max-messages -d 'Read so many records; -1 (default): until stopped.' -x
+complete -c kt -n '__kt_at verifiable-consumer' -l session-timeout -d 'session.timeout.ms, with the classic protocol.' -x
+complete -c kt -n '__kt_at verifiable-consumer' -l verbose -d 'Tell of each record.'
+complete -c kt -n '__kt_at verifiable-consumer' -l enable-autocommit -d 'Commit in the background, and not after each poll.'
+complete -c kt -n '__kt_at verifiable-consumer' -l reset-policy -d 'Where to start without a committed offset: earliest (default), latest or none.' -x -a 'earliest latest none'
+complete -c kt -n '__kt_at verifiable-consumer' -l assignment-strategy -d 'The assignor, with the classic protocol.' -x
+complete -c kt -n '__kt_at verifiable-consumer' -l command-config -d 'Properties file with settings of the consumer; what an option says wins.' -r -F
+complete -c kt -n '__kt_at verifiable-consumer' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__kt_at verifiable-consumer' -l help -d 'Show this text and stop.'
 complete -c kt -n "__kt_at ''" -a configs -d 'Show or change settings of topics, brokers, clients, users and groups.'
 complete -c kt -n '__kt_at configs' -l describe -d 'Show settings.'
 complete -c kt -n '__kt_at configs' -l alter -d 'Change settings.'
@@ -464,6 +506,23 @@ complete -c kt -n '__kt_at acls' -l command-config -d 'Properties file with sett
 complete -c kt -n '__kt_at acls' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at acls' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at acls' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n "__kt_at ''" -a delegation-tokens -d 'Create, renew, expire and describe delegation tokens.'
+complete -c kt -n '__kt_at delegation-tokens' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__kt_at delegation-tokens' -l command-config -d 'Properties file with settings of the client: brokers give tokens to authenticated users only.' -r -F
+complete -c kt -n '__kt_at delegation-tokens' -l create -d 'Create a token.'
+complete -c kt -n '__kt_at delegation-tokens' -l renew -d 'Put off when a token expires.'
+complete -c kt -n '__kt_at delegation-tokens' -l expire -d 'Say when a token expires.'
+complete -c kt -n '__kt_at delegation-tokens' -l describe -d 'Show tokens: those that this user may see, or only some owners\'.'
+complete -c kt -n '__kt_at delegation-tokens' -l owner-principal -d 'The owner. With --create: another one than this user.' -x
+complete -c kt -n '__kt_at delegation-tokens' -l renewer-principal -d 'With --create: who else may renew the token.' -x
+complete -c kt -n '__kt_at delegation-tokens' -l max-life-time-period -d 'With --create: for how long it can be renewed, in ms; -1: as the broker says.' -x
+complete -c kt -n '__kt_at delegation-tokens' -l renew-time-period -d 'With --renew: for how long, in ms; -1: as the broker says.' -x
+complete -c kt -n '__kt_at delegation-tokens' -l expiry-time-period -d 'With --expire: in how long, in ms; -1: at once.' -x
+complete -c kt -n '__kt_at delegation-tokens' -l hmac -d 'The HMAC of the token, in base64.' -x
+complete -c kt -n '__kt_at delegation-tokens' -l hmac-file -d 'A file that holds it: other users see command lines.' -r -F
+complete -c kt -n '__kt_at delegation-tokens' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__kt_at delegation-tokens' -l help -d 'Show this text and stop.'
+complete -c kt -n '__kt_at delegation-tokens' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
 complete -c kt -n "__kt_at ''" -a storage -d 'Format the log directories of a server, and look at formatted ones.'
 complete -c kt -n '__kt_at storage' -a info -d 'Show the log directories of a server.'
 complete -c kt -n '__kt_at storage' -a format -d 'Format the log directories of a server, so that Apache Kafka or kt server-start can start on them.'

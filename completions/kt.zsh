@@ -16,7 +16,7 @@ _kt() {
     if [[ $before == --profile && -z $command ]]; then
         words_of=(${(f)"$(kt completion --profiles 2>/dev/null)"})
     elif [[ -z $command ]]; then
-        words_of=(topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test configs acls storage sandbox server-start server-stop doctor help-json completion dump-log-segments --profile --confirm --version --help)
+        words_of=(topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test e2e-latency verifiable-producer verifiable-consumer configs acls delegation-tokens storage sandbox server-start server-stop doctor help-json completion dump-log-segments --profile --confirm --version --help)
     elif [[ $before == --topic ]]; then
         words_of=(${(f)"$(kt $place completion --topics $where 2>/dev/null)"})
     elif [[ $before == --group ]]; then
@@ -32,6 +32,10 @@ _kt() {
         "share-groups --state") words_of=(Stable Empty Dead) ;;
         "get-offsets --time") words_of=(latest earliest max-timestamp earliest-local latest-tiered earliest-pending-upload) ;;
         "leader-election --election-type") words_of=(preferred unclean) ;;
+        "e2e-latency --producer-acks") words_of=(1 all) ;;
+        "verifiable-producer --acks") words_of=(0 1 -1) ;;
+        "verifiable-consumer --group-protocol") words_of=(classic consumer) ;;
+        "verifiable-consumer --reset-policy") words_of=(earliest latest none) ;;
         "configs --entity-type") words_of=(topics clients users brokers ips client-metrics groups broker-loggers) ;;
         "acls --resource-pattern-type") words_of=(any match literal prefixed) ;;
         "sandbox --durability") words_of=(none fsync) ;;
@@ -63,8 +67,12 @@ _kt() {
             dump-log) words_of=(--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version) ;;
             producer-perf-test) words_of=(--bootstrap-server --topic --num-records --payload-delimiter --throughput --command-property --command-config --print-metrics --transactional-id --transaction-duration-ms --warmup-records --reporting-interval --record-size --payload-file --payload-monotonic --json --help) ;;
             consumer-perf-test) words_of=(--bootstrap-server --command-config --command-property --date-format --fetch-size --from-latest --group --hide-header --include --num-records --print-metrics --reporting-interval --show-detailed-stats --socket-buffer-size --timeout --topic --json --help --version) ;;
+            e2e-latency) words_of=(--bootstrap-server --topic --num-records --producer-acks --record-size --command-config --record-key-size --num-headers --record-header-key-size --record-header-size --json --help --version) ;;
+            verifiable-producer) words_of=(--topic --bootstrap-server --max-messages --throughput --acks --command-config --message-create-time --value-prefix --repeating-keys --json --help) ;;
+            verifiable-consumer) words_of=(--topic --bootstrap-server --group-protocol --group-remote-assignor --group-id --group-instance-id --max-messages --session-timeout --verbose --enable-autocommit --reset-policy --assignment-strategy --command-config --json --help) ;;
             configs) words_of=(--describe --alter --bootstrap-server --bootstrap-controller --entity-type --entity-name --entity-default --topic --client --client-defaults --user --user-defaults --broker --broker-defaults --broker-logger --ip --ip-defaults --client-metrics --group --all --add-config --add-config-file --delete-config --command-config --json --help --version) ;;
             acls) words_of=(--list --add --remove --from-file --bootstrap-server --bootstrap-controller --topic --group --cluster --transactional-id --delegation-token --user-principal --resource-pattern-type --operation --allow-principal --deny-principal --allow-host --deny-host --producer --idempotent --consumer --principal --force --undo-file --command-config --json --help --version) ;;
+            delegation-tokens) words_of=(--bootstrap-server --command-config --create --renew --expire --describe --owner-principal --renewer-principal --max-life-time-period --renew-time-period --expiry-time-period --hmac --hmac-file --json --help --version) ;;
             storage) words_of=(info format version-mapping feature-dependencies random-uuid --json --help --config --cluster-id --add-scram --ignore-formatted --release-version --feature --standalone --no-initial-controllers --initial-controllers) ;;
             sandbox) words_of=(start status stop --json --help --port --dir --durability --set --idle-minutes) ;;
             server-start) words_of=(--override --durability --insecure --json --help --version) ;;
