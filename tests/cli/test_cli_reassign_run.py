@@ -163,6 +163,43 @@ def test_replicas_that_fall_out_of_sync_halve_the_limit(cluster: ScriptedCluster
     assert cluster.rates == ["8000", "4000", "3000"]
 
 
+def test_throttle_of_a_broker_that_is_gone_is_left_for_the_next_run(
+    cluster: ScriptedCluster, run: Callable[..., Ran], tmp_path: pathlib.Path
+) -> None:
+    cluster.on_alteration = lambda: cluster.away.add(2)
+    ran = run({0: [1, 3]})
+    assert ran.status == ExitStatus.FAILED
+    assert f"{LEADER_RATE} of 2 is left, the next run takes it away: the broker is not there" in ran.err
+    assert ran.out == "1 partition has its new replicas.\n"
+    assert list(cluster.throttles) == [(BROKER, "2")]
+    cluster.away.clear()
+    assert run({0: [1, 3]}).status == ExitStatus.OK
+    assert cluster.throttles == {}
+    assert not journal(tmp_path).exists()
+
+
+def test_new_replicas_of_a_broker_that_is_gone_are_waited_for(
+    cluster: ScriptedCluster, run: Callable[..., Ran]
+) -> None:
+    cluster.steps = 10**9
+    cluster.on_alteration = lambda: cluster.away.add(3)
+    ran = run({0: [1, 3]}, "--timeout", "0.3")
+    assert ran.status == ExitStatus.FAILED
+    assert ran.err.count("Broker 3 is not there; the replicas that it should get wait for it.") == 1
+    assert "still moving, without a throttle, after 0.3 s: 1; not begun: 0" in ran.out
+
+
+def test_terminal_shows_a_bar(cluster: ScriptedCluster, tmp_path: pathlib.Path) -> None:
+    file = write_plan(tmp_path, {0: [1, 3]})
+    words = ("run", "--reassignment-json-file", str(file), "--interval", "0.01", "--no-undo-file")
+    environ = {"KT_HOME": str(tmp_path / "home"), "COLUMNS": "120"}
+    ran = run_kt("reassign-partitions", *words, "--bootstrap-server", cluster.bootstrap, environ=environ, terminal=True)
+    assert ran.status == ExitStatus.OK, ran.err
+    assert "1 KB of 1 KB (100%)" in ran.err and "partitions: 0 moving, 0 waiting, 1 done" in ran.err
+    assert "━" in ran.err
+    assert ran.out == "1 partition has its new replicas; no throttle is left.\n"
+
+
 def test_dry_run_changes_nothing(cluster: ScriptedCluster, run: Callable[..., Ran], tmp_path: pathlib.Path) -> None:
     ran = run({0: [1, 3], 1: [1, 2]}, "--dry-run")
     assert ran.status == ExitStatus.OK, ran.err

@@ -36,6 +36,7 @@ class ScriptedCluster:
         self.alterations: list[dict[TopicPartition, list[int] | None]] = []
         self.rates: list[str] = []
         self.on_alteration: Callable[[], object] = lambda: None
+        self.away: set[int] = set()  # brokers that the others do not see
         self.most_at_once = 0
         self._done: dict[TopicPartition, int] = {}
         self._brokers = {node: ScriptedBroker() for node in brokers}
@@ -94,6 +95,7 @@ class ScriptedCluster:
         return [
             {name: node, "host": "127.0.0.1", "port": broker.port, "rack": self.racks[node]}
             for node, broker in self._brokers.items()
+            if node not in self.away
         ]
 
     def _metadata(self, header: Any, request: Any) -> Any:

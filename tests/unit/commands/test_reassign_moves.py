@@ -1,0 +1,82 @@
+"""The partitions of a supervised reassignment, look by look, against brokers that answer from a script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.scripted_cluster import ScriptedCluster
+
+from kafkatools.commands.reassign_partitions.run_moves import Job, Moves, Progress
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.clock import SystemClock
+
+T0, T1 = ("t", 0), ("t", 1)
+Told = list[tuple[tuple[str, int], str | None]]
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster(dict.fromkeys((1, 2, 3)), {"t": [[1, 2], [2, 1]]}).running() as running:
+        running.steps = 3
+        yield running
+
+
+@pytest.fixture
+def admin(cluster: ScriptedCluster) -> Iterator[AdminClient]:
+    with AdminClient(cluster.bootstrap, {}, SystemClock()) as client:
+        yield client
+
+
+def started(admin: AdminClient, jobs: dict[tuple[str, int], Job]) -> tuple[Moves, Told]:
+    told: Told = []
+    moves = Moves(jobs, frozenset(), 50, lambda key, error: told.append((key, error)))
+    moves.begin_more(admin)
+    return moves, told
+
+
+def test_bytes_grow_until_the_partition_is_done(admin: AdminClient) -> None:
+    moves, told = started(admin, {T0: Job((1, 2), (1, 3), 1000)})
+    samples = [moves.look(admin, now) for now in range(4)]
+    assert [each.flows[("to", 3)] for each in samples] == [250, 500, 750, 1000]
+    assert [each.flows[("from", 1)] for each in samples] == [250, 500, 750, 1000]
+    assert [each.left_bytes for each in samples] == [750, 500, 250, 0]
+    assert told == [(T0, None)]
+    assert moves.progress() == Progress(1000, 1000, 0, 0, 1, 0)
+    assert moves.is_over
+
+
+def test_order_alone_copies_nothing(admin: AdminClient) -> None:
+    moves, told = started(admin, {T0: Job((1, 2), (2, 1), 1000)})
+    for now in range(4):
+        moves.look(admin, now)
+    assert told == [(T0, None)]
+    assert moves.progress() == Progress(0, 0, 0, 0, 1, 0)
+
+
+def test_partition_that_somebody_else_cancelled_has_failed_after_a_while(
+    admin: AdminClient, cluster: ScriptedCluster
+) -> None:
+    moves, told = started(admin, {T0: Job((1, 2), (1, 3), 1000), T1: Job((2, 1), (2, 3), 1000)})
+    cluster.moving.pop(T0)
+    moves.look(admin, 0)
+    assert told == []  # a broker may be behind the controller
+    for now in (5_000, 10_000, 15_000):
+        moves.look(admin, now)
+    assert sorted(told) == [
+        (T0, "Somebody else has cancelled or changed the reassignment: its replicas are 1,2"),
+        (T1, None),
+    ]
+    assert moves.failed.keys() == {T0}
+    assert moves.progress() == Progress(1000, 1000, 0, 0, 1, 1)
+
+
+def test_replicas_that_stay_are_watched_and_those_behind_before_are_not(
+    admin: AdminClient, cluster: ScriptedCluster
+) -> None:
+    jobs = {T0: Job((1, 2), (1, 2, 3), 1000, frozenset({2})), T1: Job((2, 1), (2, 1, 3), 1000)}
+    moves, _ = started(admin, jobs)
+    cluster.out_of_sync = {T0: {2}, T1: {1}}
+    assert moves.look(admin, 0).out_of_sync == 1
+    cluster.out_of_sync = {T0: {2}}
+    assert moves.look(admin, 1).out_of_sync == 0
