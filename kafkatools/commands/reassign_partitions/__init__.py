@@ -156,4 +156,5 @@ COMMAND = Command(
         "kt reassign-partitions --execute --reassignment-json-file plan.json --throttle 50000000",
         "kt reassign-partitions --verify --reassignment-json-file plan.json",
     ),
+    destructive=("execute", "run"),
 )

@@ -413,3 +413,13 @@ def test_a_replica_that_is_not_where_it_shall_be_is_a_finding(
         "target_log_dir": "/more1",
         "error": None,
     }
+
+
+@pytest.mark.parametrize("words", [("--execute",), ("run",)])
+def test_a_protected_cluster_is_asked_for_before_replicas_move(tmp_path: pathlib.Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "config.toml").write_text('[profiles.prod]\nbootstrap_servers = "127.0.0.1:9"\nprotected = true\n')
+    (tmp_path / "plan.json").write_text('{"partitions": [{"topic": "a", "partition": 0, "replicas": [1]}]}')
+    asked = ("reassign-partitions", *words, "--reassignment-json-file", "plan.json")
+    ran = run_kt("--profile", "prod", *asked, environ={"KT_CONFIG": str(tmp_path / "config.toml")}, cwd=tmp_path)
+    assert ran.status == ExitStatus.USAGE
+    assert ran.err.startswith("The profile 'prod' is protected, and nobody can be asked")
