@@ -70,3 +70,14 @@ def test_an_option_can_stand_at_its_beginning_for_json() -> None:
 )
 def test_complaints(arguments: list[str], message: str) -> None:
     assert _message(*arguments) == f"kafka-storage: error: {message}"
+
+
+def test_an_option_for_several_values_takes_all_up_to_the_next_option() -> None:
+    command = Command(
+        "perf",
+        "Sample.",
+        (Option("--props", "Settings.", value="P", repeatable=True, several=True), Option("--flag", "Flag.")),
+        style=ARGPARSE4J,
+    )
+    _, args = parse(command, ["--props", "a=1", "b=2", "--flag", "--props=c=3", "d=4"])
+    assert (args.props, args.flag) == (["a=1", "b=2", "c=3", "d=4"], True)
