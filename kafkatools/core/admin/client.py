@@ -17,6 +17,7 @@ from kafkatools.core import config as config_tables
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
+    ConnectionFailed,
     KafkaError,
     NotController,
     ThrottlingQuotaExceeded,
@@ -116,7 +117,8 @@ class AdminClient:
         check: Callable[[Any], KafkaError | None] = lambda entity: None,
         timeout_ms: int | None = None,
     ) -> Any:
-        """One answer; what `check` finds in it is tried again while it is retriable. Raises KafkaError."""
+        """One answer; what `check` finds in it is tried again while it is retriable. Raises KafkaError, also when the
+        brokers cannot be reached: ask_all has tried that for as long as it makes sense."""
         deadline_ms = self.deadline_ms(timeout_ms)
         attempts = 0
         while True:
@@ -125,7 +127,8 @@ class AdminClient:
             error = answer.error or check(answer.entity)
             if error is None:
                 return answer.entity
-            if not error.retriable or isinstance(error, Timeout) or not self.wait_before_retry(attempts, deadline_ms):
+            is_final = not error.retriable or isinstance(error, (Timeout, ConnectionFailed))
+            if is_final or not self.wait_before_retry(attempts, deadline_ms):
                 raise error
             attempts += 1
 
