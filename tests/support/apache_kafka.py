@@ -36,6 +36,7 @@ MAIN_CLASSES = {
     "producer-perf-test": _TOOLS + "ProducerPerformance",
     "consumer-groups": _TOOLS + "consumer.group.ConsumerGroupCommand",
     "consumer-perf-test": _TOOLS + "ConsumerPerformance",
+    "e2e-latency": _TOOLS + "EndToEndLatency",
     "verifiable-producer": _TOOLS + "VerifiableProducer",
     "verifiable-consumer": _TOOLS + "VerifiableConsumer",
     "transactions": _TOOLS + "TransactionsCommand",
