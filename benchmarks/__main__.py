@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-WORKLOADS = ("startup", "codec", "dump_log", "console", "transactions", "broker", "scale", "groups", "memory")
+WORKLOADS = ("startup", "codec", "dump_log", "console", "transactions", "broker", "scale", "groups", "perf_tools", "memory")
 
 
 def main(names: list[str]) -> None:
