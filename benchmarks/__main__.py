@@ -5,7 +5,19 @@ from __future__ import annotations
 import importlib
 import sys
 
-WORKLOADS = ("startup", "codec", "dump_log", "console", "transactions", "broker", "scale", "groups", "perf_tools", "memory")
+WORKLOADS = (
+    "startup",
+    "codec",
+    "dump_log",
+    "console",
+    "transactions",
+    "broker",
+    "scale",
+    "groups",
+    "perf_tools",
+    "memory",
+    "admin",
+)
 
 
 def main(names: list[str]) -> None:

@@ -41,7 +41,7 @@ def main() -> None:
         _figure(name, seconds, target=3.0)
     with peers.scratch() as directory, peers.embedded_broker(directory) as bootstrap:
         peers.create_topic(bootstrap, "words", partitions=PARTITIONS)
-        _commit_all(bootstrap)
+        commit_all(bootstrap)
         for name, ask in (("OffsetFetch", _fetch), ("ListGroups", _list), ("DescribeGroups", _describe)):
             _figure(f"{name} of {GROUPS} groups", [ask(bootstrap) for _ in range(ROUNDS)], target=2.0)
         _figure(
@@ -172,7 +172,7 @@ def _names() -> list[str]:
     return [f"group-{index}" for index in range(GROUPS)]
 
 
-def _commit_all(bootstrap: str) -> None:
+def commit_all(bootstrap: str) -> None:
     partitions = [
         {"partition_index": index, "committed_offset": 5, "committed_leader_epoch": 0, "committed_metadata": ""}
         for index in range(PARTITIONS)

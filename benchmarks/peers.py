@@ -15,7 +15,8 @@ from collections.abc import Iterator
 
 from tests.support import apache_kafka
 
-KT = [str(pathlib.Path(sys.executable).parent / "kt")]
+PYTHON = sys.executable
+KT = [str(pathlib.Path(PYTHON).parent / "kt")]
 
 
 def java(tool: str, *args: str) -> list[str]:
