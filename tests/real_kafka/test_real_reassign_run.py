@@ -154,6 +154,8 @@ def test_scale_out_decommission_and_a_raised_factor(
         assert progress[-1]["moved_bytes"] == progress[-1]["total_bytes"] > 1_000_000
         eventually(lambda: Counter(each for ids in replicas(admin, "scale") for each in ids) == {1: 2, 2: 2, 3: 2})
         ensure_no_throttles(admin, "scale")
+        verified = kafka.tool("reassign-partitions", "--verify", "--reassignment-json-file", file)
+        assert verified.count("is completed.") == 2, verified
 
         file = plan(kafka, tmp_path, "set-rf", "--replication-factor", "3", "--topics", "scale")
         ran = kt(kafka, tmp_path, *run, file, "--throttle", "20M")

@@ -45,9 +45,11 @@ MAIN_CLASSES = {
     "console-share-consumer": _TOOLS + "consumer.ConsoleShareConsumer",
     "verifiable-share-consumer": _TOOLS + "VerifiableShareConsumer",
     "share-groups": _TOOLS + "consumer.group.ShareGroupCommand",
+    "reassign-partitions": _TOOLS + "reassign.ReassignPartitionsCommand",
     "server": "kafka.Kafka",
 }
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+_formatted: dict[int, dict[str, bytes]] = {}
 QUICK_START = ("-XX:TieredStopAtLevel=1",)
 
 
@@ -206,9 +208,17 @@ class ApacheKafka:
         return path
 
     def format(self, node: int = 1) -> None:
-        """Formats a node's data directory with the real storage tool."""
-        done = run_tool("storage", "format", "-t", CLUSTER_ID, "-c", str(self._properties(node)))
-        assert done.returncode == 0, done.stderr.decode()
+        """Formats a node's data directory with the real storage tool; what it wrote for a node of this number serves
+        all clusters, for it depends on nothing else."""
+        properties = self._properties(node)
+        directory = self.log_dir(node)
+        if node not in _formatted:
+            done = run_tool("storage", "format", "-t", CLUSTER_ID, "-c", str(properties))
+            assert done.returncode == 0, done.stderr.decode()
+            _formatted[node] = {path.name: path.read_bytes() for path in directory.iterdir()}
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, content in _formatted[node].items():
+            (directory / name).write_bytes(content)
 
     def start(self, *, format_first: bool = True) -> None:
         """Starts every node and waits until all of them answer."""

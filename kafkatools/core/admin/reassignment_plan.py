@@ -285,7 +285,10 @@ class _Layout:
         free = [broker for broker in brokers if broker not in self.replicas[key]]
         if not free:
             factor = len(self.replicas[key]) + (without is None)
-            raise PlanRefused(f"{key[0]}-{key[1]} needs {factor} replicas, and there are not as many brokers for them")
+            raise PlanRefused(
+                f"{key[0]}-{key[1]} needs {factor} replica{'' if factor == 1 else 's'}, but every broker that may get "
+                "one has one already"
+            )
         in_rack = {
             broker: self.in_rack_of(key, broker) - (without is not None and self._rack(broker) == self._rack(without))
             for broker in free

@@ -66,7 +66,7 @@ def test_drain_replaces_in_place_and_leaves_the_others_alone() -> None:
 
 def test_drain_without_enough_brokers_is_refused() -> None:
     state = cluster([1, 2], {"orders": [[1, 2]]})
-    with pytest.raises(PlanRefused, match="orders-0 needs 2 replicas, and there are not as many brokers"):
+    with pytest.raises(PlanRefused, match="orders-0 needs 2 replicas, but every broker that may get one has one already"):
         plan_drain(state, [2])
 
 
@@ -232,7 +232,7 @@ def sound(state: ClusterState, plan: ReassignmentPlan) -> None:
     assert sum(load.bytes_in for load in plan.brokers) == plan.bytes_to_move
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters(live_only=False), st.data())
 def test_drain_moves_what_is_on_the_drained_brokers_and_nothing_else(state: ClusterState, data: st.DataObject) -> None:
     live = {broker.id for broker in state.brokers}
@@ -273,7 +273,7 @@ def ensure_no_better_place(state: ClusterState, plan: ReassignmentPlan, onto: se
                 assert not (change <= 0 and counts[target] <= counts[source] - 2)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters(), st.data())
 def test_add_moves_onto_the_new_brokers_only_and_gives_them_their_share(
     state: ClusterState, data: st.DataObject
@@ -296,7 +296,7 @@ def test_add_moves_onto_the_new_brokers_only_and_gives_them_their_share(
         assert least >= share or max(counts[broker] for broker in live) - least <= 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters(live_only=False), st.integers(1, 6))
 def test_replication_factor_is_reached_with_as_few_changes_as_it_takes(state: ClusterState, factor: int) -> None:
     live = {broker.id for broker in state.brokers}
@@ -319,7 +319,7 @@ def test_replication_factor_is_reached_with_as_few_changes_as_it_takes(state: Cl
             assert target == part.replicas
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters(racks=False))
 def test_balance_brings_replicas_and_leaders_within_one_by_the_fewest_moves(state: ClusterState) -> None:
     live = {broker.id for broker in state.brokers}
@@ -344,7 +344,7 @@ def moved(state: ClusterState, plan: ReassignmentPlan) -> list[Partition]:
             for part in state.partitions]  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters())
 def test_leaders_could_not_be_balanced_better_by_reordering(state: ClusterState) -> None:
     lists = after(state, plan_balance(state))
@@ -353,7 +353,7 @@ def test_leaders_could_not_be_balanced_better_by_reordering(state: ClusterState)
         assert all(counts[replicas[0]] <= counts[other] + 1 for other in replicas[1:])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters())
 def test_balance_spreads_every_partition_over_racks_as_well_as_possible(state: ClusterState) -> None:
     plan = plan_balance(state)
