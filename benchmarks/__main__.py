@@ -6,6 +6,8 @@ import importlib
 import sys
 
 WORKLOADS = (
+    *("startup", "codec", "dump_log", "console", "transactions", "broker", "scale", "groups", "perf_tools", "memory"),
+)
     "startup",
     "codec",
     "dump_log",
