@@ -62,13 +62,9 @@ class Librdkafka:
     def __init__(self) -> None:
         from confluent_kafka import Producer
 
-        self._producer = Producer(
-            {
-                **settings,
-                "socket.timeout.ms": "1000",
-                **({"debug": os.environ["KT_SOAK_DEBUG"]} if "KT_SOAK_DEBUG" in os.environ else {}),
-            }
-        )
+        bounds = {"queue.buffering.max.messages": "1000", "socket.timeout.ms": "1000"}
+        debug = {"debug": os.environ["KT_SOAK_DEBUG"]} if "KT_SOAK_DEBUG" in os.environ else {}
+        self._producer = Producer({**settings, **bounds, **debug})
 
     def send(self, partition: int, number: int, value: bytes) -> None:
         def answered(error: object, message: Any) -> None:
@@ -101,7 +97,7 @@ def main() -> None:
                 partition, sent[partition], b"%s %s %d %s" % (name.encode(), run.encode(), sent[partition], padding)
             )
             sent[partition] += 1
-        time.sleep(source.uniform(0.01, 0.06))
+        time.sleep(source.uniform(0.02, 0.12))
     producer.close()
     for partition, count in enumerate(sent):
         journal.write("done", name, run, partition, count)
