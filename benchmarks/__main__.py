@@ -6,8 +6,6 @@ import importlib
 import sys
 
 WORKLOADS = (
-    *("startup", "codec", "dump_log", "console", "transactions", "broker", "scale", "groups", "perf_tools", "memory"),
-)
     "startup",
     "codec",
     "dump_log",

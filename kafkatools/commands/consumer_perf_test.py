@@ -54,13 +54,11 @@ OPTIONS = (
     Option("--consumer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
     Option(
         "--date-format",
-        f"Pattern of times, as Java's SimpleDateFormat takes it (default {_DATE_FORMAT}).",
+        "Pattern of times, as Java's SimpleDateFormat takes it.",
         value="PATTERN",
         default=_DATE_FORMAT,
     ),
-    Option(
-        "--fetch-size", "Most bytes of a partition in one answer (default 1048576).", "BYTES", java_int, default=1 << 20
-    ),
+    Option("--fetch-size", "Most bytes of a partition in one answer.", "BYTES", java_int, default=1 << 20),
     Option("--from-latest", "Start at the end where the group has committed nothing."),
     Option("--group", "The group to read as (default: a new one).", value="GROUP"),
     Option("--hide-header", "Leave out the line with the names of the columns."),
@@ -68,14 +66,12 @@ OPTIONS = (
     Option("--messages", "Older name of --num-records.", "COUNT", java_long, replacement="--num-records"),
     Option("--num-records", "How many records to read.", value="COUNT", type=java_long),
     Option("--print-metrics", "Print the consumer's metrics at the end."),
-    Option("--reporting-interval", "Time between detailed lines (default 5000).", "MS", java_long, default=5000),
+    Option("--reporting-interval", "Time between detailed lines.", "MS", java_long, default=5000),
     Option("--show-detailed-stats", "A line for each interval, and not one for all."),
-    Option(
-        "--socket-buffer-size", "TCP receive buffer in bytes (default 2097152).", "BYTES", java_int, default=2 << 20
-    ),
+    Option("--socket-buffer-size", "TCP receive buffer in bytes.", "BYTES", java_int, default=2 << 20),
     Option(
         "--timeout",
-        "Stop when nothing arrives for so long (default 10000).",
+        "Stop when nothing arrives for so long.",
         value="MS",
         type=java_long,
         optional_value=True,

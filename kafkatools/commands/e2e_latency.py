@@ -31,15 +31,15 @@ _OBJECTS = ("key.serializer", "value.serializer", "key.deserializer", "value.des
 
 
 def _count(name: str, about: str, value: str = "BYTES") -> Option:
-    return Option(name, f"{about} (default 0).", value, java_int, optional_value=True, implied=0, default=0)
+    return Option(name, f"{about}.", value, java_int, optional_value=True, implied=0, default=0)
 
 
 OPTIONS = (
     BOOTSTRAP_SERVER,
     Option("--topic", "The topic for the round trips; made when there is none.", value="TOPIC", required=True),
-    Option("--num-records", "How many round trips.", value="COUNT", type=java_int, required=True),
+    Option("--num-records", "How many round trips.", value="N", type=java_int, required=True),
     Option("--producer-acks", "Who must have a record: 1 or all.", value="ACKS", choices=_ACKS, required=True),
-    Option("--record-size", "Size of the values.", value="BYTES", type=java_int, required=True),
+    Option("--record-size", "Size of the values in bytes.", value="N", type=java_int, required=True),
     Option("--command-config", "Properties file with settings of the clients.", value="FILE", optional_value=True),
     _count("--record-key-size", "Size of the keys; 0: no keys"),
     _count("--num-headers", "Headers of each record", "COUNT"),

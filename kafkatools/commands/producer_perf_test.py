@@ -107,9 +107,7 @@ OPTIONS = (
         type=java_long,
         default=0,
     ),
-    Option(
-        "--reporting-interval", "Time between lines of progress (default 5000).", "MS", type=java_long, default=5000
-    ),
+    Option("--reporting-interval", "Time between lines of progress.", "MS", type=java_long, default=5000),
     Option("--record-size", "Send values of so many random letters.", value="BYTES", type=java_int),
     Option("--payload-file", "Send values drawn from this file.", value="FILE"),
     Option("--payload-monotonic", "Send the numbers 0, 1, 2 and so on."),

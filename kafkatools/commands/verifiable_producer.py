@@ -41,8 +41,8 @@ _CLOSE_MS = 5_000
 OPTIONS = (
     Option("--topic", "The topic that gets the records.", value="TOPIC", required=True),
     BOOTSTRAP_SERVER,
-    Option("--max-messages", "Send so many records; -1 (default): until stopped.", "COUNT", java_int, default=-1),
-    Option("--throughput", "Send at most so many a second; -1 (default): no limit.", "RATE", java_int, default=-1),
+    Option("--max-messages", "Send so many records; -1: until stopped.", "COUNT", java_int, default=-1),
+    Option("--throughput", "Send at most so many a second; -1: no limit.", "RATE", java_int, default=-1),
     Option(
         "--acks",
         "Who must have a record: 0 nobody, 1 the leader, -1 (default) all replicas in sync.",
