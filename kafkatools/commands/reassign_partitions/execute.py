@@ -34,6 +34,7 @@ from kafkatools.options import Args
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.reassignments import PartitionReassignment, TopicPartition
+    from kafkatools.core.admin.replication_throttles import PartitionMove
 
     Active = Mapping[TopicPartition, PartitionReassignment]
 
@@ -108,29 +109,51 @@ def _show_current(opened: Session, current: Mapping[TopicPartition, Sequence[int
 
 
 def _begin(opened: Session, plan: Plan, active: Active, current: Mapping[TopicPartition, Sequence[int]]) -> ExitStatus:
-    from kafkatools.core.admin.replication_throttles import brokers_of, partition_moves
+    from kafkatools.core.admin.replication_throttles import partition_moves
 
-    args, wanted = opened.args, plan.replicas
-    moves = partition_moves(active, wanted, current)
-    holders = {replica.broker for replica in plan.log_dirs}
+    args = opened.args
+    moves = partition_moves(active, plan.replicas, current)
     is_throttled = args.throttle >= 0 or args.replica_alter_log_dirs_throttle >= 0
-    started: list[TopicPartition] = []
-    is_set = True
-    if is_throttled:
-        opened.print(RUN_VERIFY)
-        is_set = args.throttle < 0 or set_throttle(opened, moves, args.throttle)
-        if is_set and args.replica_alter_log_dirs_throttle >= 0:
-            is_set = set_log_dir_throttle(opened, holders, args.replica_alter_log_dirs_throttle)
-    if is_set:
-        started = _start(opened, wanted)
-    if is_throttled and not started and not active:
-        take_back(opened, list(dict.fromkeys(topic for topic, _ in moves)), {*brokers_of(moves), *holders})
+    is_ready = not is_throttled or _throttle(opened, plan, moves)
+    started = _start(opened, plan.replicas) if is_ready else []
     if not started:
+        if is_throttled:
+            _take_back(opened, plan, moves, active)
         return ExitStatus.FAILED
-    status = ExitStatus.OK if len(started) == len(wanted) else ExitStatus.FAILED
+    status = ExitStatus.OK if len(started) == len(plan.replicas) else ExitStatus.FAILED
     begun = set(started)
     log_dirs = {replica: path for replica, path in plan.log_dirs.items() if replica[:2] in begun}
     return max(status, begin_moves(opened, log_dirs, args.timeout)) if log_dirs else status
+
+
+def _throttle(opened: Session, plan: Plan, moves: Mapping[TopicPartition, PartitionMove]) -> bool:
+    """Sets the throttles; False when something could not be told."""
+    opened.print(RUN_VERIFY)
+    args = opened.args
+    if args.throttle >= 0 and not set_throttle(opened, moves, args.throttle):
+        return False
+    rate = args.replica_alter_log_dirs_throttle
+    return rate < 0 or set_log_dir_throttle(opened, {replica.broker for replica in plan.log_dirs}, rate)
+
+
+def _take_back(opened: Session, plan: Plan, moves: Mapping[TopicPartition, PartitionMove], active: Active) -> None:
+    """Takes throttles away that were set for nothing; not while something is being moved.
+
+    A refusal may be an answer that was lost: the moves may have begun all the same, so that is asked anew.
+    """
+    from kafkatools.core.admin.reassignments import active_reassignments
+    from kafkatools.core.admin.replication_throttles import brokers_of
+    from kafkatools.core.errors import KafkaError
+
+    try:
+        is_moving = bool(active or active_reassignments(opened.admin))
+    except KafkaError:
+        is_moving = True
+    if is_moving:
+        opened.note("Something may be moving, so throttles stay as they are; --verify takes them away at the end.")
+        return
+    topics = list(dict.fromkeys(topic for topic, _ in moves))
+    take_back(opened, topics, {*brokers_of(moves), *(replica.broker for replica in plan.log_dirs)})
 
 
 def _start(opened: Session, wanted: Mapping[TopicPartition, tuple[int, ...]]) -> list[TopicPartition]:

@@ -126,6 +126,16 @@ def test_moves_that_are_all_refused_leave_no_throttle(desk: Desk) -> None:
     assert ran.err.splitlines()[-1] == "The throttles were taken away again."
 
 
+def test_moves_that_began_though_the_answer_was_lost_keep_their_throttle(desk: Desk) -> None:
+    desk.cluster.steps = 99
+    desk.cluster.refused["pay", 0] = (7, None)
+    desk.cluster.on_alteration = lambda: desk.cluster.moving.update({("pay", 0): [3]})
+    desk.plan("pay", [3])
+    ran = desk.with_plan("--execute", "--throttle", "1000")
+    assert (ran.status, desk.cluster.values(_LEADER_RATE)) == (ExitStatus.FAILED, {"1000"})
+    assert ran.err.splitlines()[-1].startswith("Something may be moving, so throttles stay as they are")
+
+
 # -- verify --
 
 
