@@ -15,6 +15,8 @@ from support.kt import run_kt
 
 KT = (sys.executable, "-m", "kafkatools")
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+START_S = 120
+"""How long a start or a clean stop may take: a matter of how busy the machine is."""
 
 
 def environment(home: pathlib.Path) -> Mapping[str, str]:
@@ -93,7 +95,7 @@ class BrokerProcess:
     def start(self) -> None:
         """Starts it and waits until it listens."""
         self.spawn()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + START_S
         while time.monotonic() < deadline and self.child.poll() is None:
             try:
                 socket.create_connection(("127.0.0.1", self._port), 1).close()
@@ -101,7 +103,7 @@ class BrokerProcess:
             except OSError:
                 time.sleep(0.02)
         log = (self._home / "log").read_text(errors="replace")
-        raise AssertionError(f"the broker did not start: {log[-2000:]}")
+        raise AssertionError(f"the broker did not start (exit status {self.child.poll()}): {log[-2000:]}")
 
     def kill(self) -> None:
         """SIGKILL: nothing is written any more."""
@@ -112,7 +114,7 @@ class BrokerProcess:
         """The clean end, if it runs."""
         if self._child is not None and self._child.poll() is None:
             self._child.send_signal(signal.SIGTERM)
-            self._child.wait(30)
+            self._child.wait(START_S)
 
     def values(self, topic: str) -> list[bytes]:
         """What the topic holds, as the console consumer prints it."""
