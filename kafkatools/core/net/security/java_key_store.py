@@ -17,7 +17,6 @@ from typing import NamedTuple
 from kafkatools.core.errors import KeyStoreUnreadable
 
 MAGIC = b"\xfe\xed\xfe\xed"
-JCEKS_MAGIC = b"\xce\xce\xce\xce"
 
 _PRIVATE_KEY = 1
 _TRUSTED_CERTIFICATE = 2

@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 
 from kafkatools.core.config import Config, Password
 from kafkatools.core.errors import ConfigError, KeyStoreUnreadable
-from kafkatools.core.net.security import java_key_store, pem
+from kafkatools.core.net.security import pem
+
+# What reads JKS and PKCS #12 is imported when there is such a file.
+_JKS_MAGIC, _JCEKS_MAGIC = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"
 
 _FILE_TYPES = ("JKS", "PKCS12")
 
@@ -77,7 +80,9 @@ def trusted_certificates(config: Config) -> list[bytes] | None:
 def _trusted_of(store: _Store, data: bytes) -> list[bytes]:
     if store.type == "PEM":
         return pem.certificates(_text(store, data), store.source)
-    if data.startswith(java_key_store.MAGIC):
+    if data.startswith(_JKS_MAGIC):
+        from kafkatools.core.net.security import java_key_store
+
         try:
             return list(java_key_store.read_java_key_store(data, store.password, store.source).certificates)
         except java_key_store.WrongPassword:
@@ -136,11 +141,13 @@ def _pem_identity(key: str, chain: str, password: str | None, source: str) -> Id
 
 def _file_identity(store: _Store, data: bytes) -> Identity:
     password = store.password or ""
-    if not data.startswith(java_key_store.MAGIC):
+    if not data.startswith(_JKS_MAGIC):
         from kafkatools.core.net.security.pkcs12 import identity_of
 
         key, chain = identity_of(data, password, store.source, store.wrong_password)
         return Identity(pem.Block("PRIVATE KEY", key).text(), pem.certificate_chain(chain), None, store.source)
+    from kafkatools.core.net.security import java_key_store
+
     try:
         found = java_key_store.read_java_key_store(data, password, store.source)
     except java_key_store.WrongPassword:
@@ -170,7 +177,7 @@ def _contents(store: _Store) -> bytes:
         raise KeyStoreUnreadable(f"{store.source}: {problem.strerror or problem}") from None
     if store.type != "PEM" and b"-----BEGIN " in data[:4096]:
         raise KeyStoreUnreadable(f"{store.source}: this is a PEM file; set {store.setting}.type=PEM")
-    if data.startswith(java_key_store.JCEKS_MAGIC):
+    if data.startswith(_JCEKS_MAGIC):
         raise KeyStoreUnreadable(f"{store.source}: JCEKS is not read; convert it with keytool -importkeystore")
     return data
 

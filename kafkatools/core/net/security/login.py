@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkatools.core import config as tables
 from kafkatools.core.clock import Clock
@@ -20,14 +19,10 @@ from kafkatools.core.errors import AuthenticationFailed, ConfigError, KafkaError
 from kafkatools.core.net.security.jaas import LoginModule, parse_jaas_config
 from kafkatools.core.net.security.mechanisms import Mechanism, OAuthBearer, Plain
 from kafkatools.core.net.security.scram import HASHES, Scram
-from kafkatools.core.net.security.tokens import (
-    Token,
-    TokenSource,
-    command_source,
-    file_source,
-    unsecured_source,
-)
 from kafkatools.core.net.security.warnings import warn
+
+if TYPE_CHECKING:
+    from kafkatools.core.net.security.tokens import Token, TokenSource
 
 MECHANISMS = ("PLAIN", *HASHES, "OAUTHBEARER")
 _KAFKAS_OWN = "org.apache.kafka.common.security."
@@ -200,6 +195,8 @@ def _token_login(config: Config, module: LoginModule | None, clock: Clock, wakeu
 
 def _token_source(config: Config, options: Mapping[str, str], clock: Clock) -> TokenSource:
     """By the first of these that is set: the command, the URL, claims of an unsecured token."""
+    from kafkatools.core.net.security.tokens import command_source, file_source, unsecured_source
+
     command: str | None = config["sasl.oauthbearer.token.command"]
     if command is not None:
         return command_source(command, config.sasl_login_read_timeout_ms, clock)
@@ -207,6 +204,8 @@ def _token_source(config: Config, options: Mapping[str, str], clock: Clock) -> T
     url: str | None = config["sasl.oauthbearer.token.endpoint.url"]
     if url is None:
         return unsecured_source(options, clock)
+    from urllib.parse import urlsplit
+
     parts = urlsplit(url)
     if parts.scheme == "file":
         return file_source(parts.path, clock)
@@ -214,6 +213,8 @@ def _token_source(config: Config, options: Mapping[str, str], clock: Clock) -> T
 
 
 def _endpoint_source(config: Config, options: Mapping[str, str], url: str, clock: Clock) -> TokenSource:
+    from urllib.parse import urlsplit
+
     from kafkatools.core.net.security.tls_context import client_tls
     from kafkatools.core.net.security.token_endpoint import Endpoint, endpoint_source
 

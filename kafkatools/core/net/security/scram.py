@@ -11,7 +11,7 @@ import base64
 import binascii
 import hashlib
 import hmac
-import secrets
+import os
 from collections.abc import Callable
 
 from kafkatools.core.errors import SaslAuthenticationFailed
@@ -23,8 +23,8 @@ _GS2_HEADER = "n,,"
 
 
 def random_nonce() -> str:
-    """130 bits as printable text."""
-    return secrets.token_urlsafe(20).replace("_", "x")
+    """160 bits as printable text without a comma."""
+    return os.urandom(20).hex()
 
 
 class Scram:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import ssl
-import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -133,6 +132,8 @@ def _private_file(data: bytes) -> Iterator[str]:
         finally:
             os.close(descriptor)
         return
+    import tempfile  # late: it would cost every start 10 ms
+
     descriptor, path = tempfile.mkstemp(prefix="kafkatools-key-")
     try:
         os.write(descriptor, data)
