@@ -71,7 +71,8 @@ def _check(opened: Session, plan: Plan) -> dict[TopicPartition, tuple[int, ...]]
     unknown = sorted({broker for replicas in wanted.values() for broker in replicas} - nodes)
     if unknown:
         raise CommandError(
-            f"Unknown broker id{plural(len(unknown))} {ids(unknown)}", hint=f"The brokers are {ids(sorted(nodes))}."
+            f"Unknown broker id{plural(len(unknown))} {ids(unknown)}",
+            hint=f"The live brokers are {ids(sorted(nodes))}.",
         )
     found = partitions_of(opened.admin, plan.topics)
     missing = [part for part in wanted if part not in found]

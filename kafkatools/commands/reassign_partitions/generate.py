@@ -68,7 +68,8 @@ def _brokers(opened: Session, wanted: Sequence[int]) -> list[UsableBroker]:
     unknown = sorted(set(wanted) - set(nodes))
     if unknown:
         raise CommandError(
-            f"Unknown broker id{plural(len(unknown))} {ids(unknown)}", hint=f"The brokers are {ids(sorted(nodes))}."
+            f"Unknown broker id{plural(len(unknown))} {ids(unknown)}",
+            hint=f"The live brokers are {ids(sorted(nodes))}.",
         )
     if opened.args.disable_rack_aware:
         return [UsableBroker(broker) for broker in nodes if broker in wanted]

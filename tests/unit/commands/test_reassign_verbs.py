@@ -221,7 +221,7 @@ def test_brokers_that_there_are_not_are_named(desk: Desk) -> None:
     desk.write("topics.json", '{"topics": [{"topic": "pay"}]}')
     ran = desk.kt("--generate", "--topics-to-move-json-file", "topics.json", "--broker-list", "1,2,8,9")
     assert (ran.status, ran.out) == (ExitStatus.FAILED, "")
-    assert ran.err == "Error: Unknown broker ids 8,9\nThe brokers are 1,2,3.\n"
+    assert ran.err == "Error: Unknown broker ids 8,9\nThe live brokers are 1,2,3.\n"
 
 
 def test_partitions_with_different_factors_are_named(desk: Desk) -> None:
