@@ -381,7 +381,7 @@ complete -c kt -n '__kt_at producer-perf-test' -l print-metrics -d 'Print the pr
 complete -c kt -n '__kt_at producer-perf-test' -l transactional-id -d 'Send in transactions of this id.' -x
 complete -c kt -n '__kt_at producer-perf-test' -l transaction-duration-ms -d 'Send in transactions and commit each after so long (default 3000).' -x
 complete -c kt -n '__kt_at producer-perf-test' -l warmup-records -d 'Leave so many records out of a second summary, of the steady state.' -x
-complete -c kt -n '__kt_at producer-perf-test' -l reporting-interval -d 'Time between lines of progress (default 5000).' -x
+complete -c kt -n '__kt_at producer-perf-test' -l reporting-interval -d 'Time between lines of progress.' -x
 complete -c kt -n '__kt_at producer-perf-test' -l record-size -d 'Send values of so many random letters.' -x
 complete -c kt -n '__kt_at producer-perf-test' -l payload-file -d 'Send values drawn from this file.' -r -F
 complete -c kt -n '__kt_at producer-perf-test' -l payload-monotonic -d 'Send the numbers 0, 1, 2 and so on.'
@@ -391,18 +391,18 @@ complete -c kt -n "__kt_at ''" -a consumer-perf-test -d 'Measure how fast record
 complete -c kt -n '__kt_at consumer-perf-test' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
 complete -c kt -n '__kt_at consumer-perf-test' -l command-config -d 'Properties file with settings of the consumer.' -r -F
 complete -c kt -n '__kt_at consumer-perf-test' -l command-property -d 'Setting of the consumer.' -x
-complete -c kt -n '__kt_at consumer-perf-test' -l date-format -d 'Pattern of times, as Java\'s SimpleDateFormat takes it (default yyyy-MM-dd HH:mm:ss:SSS).' -x
-complete -c kt -n '__kt_at consumer-perf-test' -l fetch-size -d 'Most bytes of a partition in one answer (default 1048576).' -x
+complete -c kt -n '__kt_at consumer-perf-test' -l date-format -d 'Pattern of times, as Java\'s SimpleDateFormat takes it.' -x
+complete -c kt -n '__kt_at consumer-perf-test' -l fetch-size -d 'Most bytes of a partition in one answer.' -x
 complete -c kt -n '__kt_at consumer-perf-test' -l from-latest -d 'Start at the end where the group has committed nothing.'
 complete -c kt -n '__kt_at consumer-perf-test' -l group -d 'The group to read as (default: a new one).' -x -a '(__kt_names --groups)'
 complete -c kt -n '__kt_at consumer-perf-test' -l hide-header -d 'Leave out the line with the names of the columns.'
 complete -c kt -n '__kt_at consumer-perf-test' -l include -d 'Read the topics whose name matches.' -x
 complete -c kt -n '__kt_at consumer-perf-test' -l num-records -d 'How many records to read.' -x
 complete -c kt -n '__kt_at consumer-perf-test' -l print-metrics -d 'Print the consumer\'s metrics at the end.'
-complete -c kt -n '__kt_at consumer-perf-test' -l reporting-interval -d 'Time between detailed lines (default 5000).' -x
+complete -c kt -n '__kt_at consumer-perf-test' -l reporting-interval -d 'Time between detailed lines.' -x
 complete -c kt -n '__kt_at consumer-perf-test' -l show-detailed-stats -d 'A line for each interval, and not one for all.'
-complete -c kt -n '__kt_at consumer-perf-test' -l socket-buffer-size -d 'TCP receive buffer in bytes (default 2097152).' -x
-complete -c kt -n '__kt_at consumer-perf-test' -l timeout -d 'Stop when nothing arrives for so long (default 10000).' -x
+complete -c kt -n '__kt_at consumer-perf-test' -l socket-buffer-size -d 'TCP receive buffer in bytes.' -x
+complete -c kt -n '__kt_at consumer-perf-test' -l timeout -d 'Stop when nothing arrives for so long.' -x
 complete -c kt -n '__kt_at consumer-perf-test' -l topic -d 'The topic to read.' -x -a '(__kt_names --topics)'
 complete -c kt -n '__kt_at consumer-perf-test' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at consumer-perf-test' -l help -d 'Show this text and stop.'
@@ -412,20 +412,20 @@ complete -c kt -n '__kt_at e2e-latency' -l bootstrap-server -d 'Brokers to start
 complete -c kt -n '__kt_at e2e-latency' -l topic -d 'The topic for the round trips; made when there is none.' -x -a '(__kt_names --topics)'
 complete -c kt -n '__kt_at e2e-latency' -l num-records -d 'How many round trips.' -x
 complete -c kt -n '__kt_at e2e-latency' -l producer-acks -d 'Who must have a record: 1 or all.' -x -a '1 all'
-complete -c kt -n '__kt_at e2e-latency' -l record-size -d 'Size of the values.' -x
+complete -c kt -n '__kt_at e2e-latency' -l record-size -d 'Size of the values in bytes.' -x
 complete -c kt -n '__kt_at e2e-latency' -l command-config -d 'Properties file with settings of the clients.' -r -F
-complete -c kt -n '__kt_at e2e-latency' -l record-key-size -d 'Size of the keys; 0: no keys (default 0).' -x
-complete -c kt -n '__kt_at e2e-latency' -l num-headers -d 'Headers of each record (default 0).' -x
-complete -c kt -n '__kt_at e2e-latency' -l record-header-key-size -d 'Size of the headers\' names (default 0).' -x
-complete -c kt -n '__kt_at e2e-latency' -l record-header-size -d 'Size of the headers\' values; -1: null (default 0).' -x
+complete -c kt -n '__kt_at e2e-latency' -l record-key-size -d 'Size of the keys; 0: no keys.' -x
+complete -c kt -n '__kt_at e2e-latency' -l num-headers -d 'Headers of each record.' -x
+complete -c kt -n '__kt_at e2e-latency' -l record-header-key-size -d 'Size of the headers\' names.' -x
+complete -c kt -n '__kt_at e2e-latency' -l record-header-size -d 'Size of the headers\' values; -1: null.' -x
 complete -c kt -n '__kt_at e2e-latency' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at e2e-latency' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at e2e-latency' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
 complete -c kt -n "__kt_at ''" -a verifiable-producer -d 'Send rising numbers and tell in JSON what became of each.'
 complete -c kt -n '__kt_at verifiable-producer' -l topic -d 'The topic that gets the records.' -x -a '(__kt_names --topics)'
 complete -c kt -n '__kt_at verifiable-producer' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
-complete -c kt -n '__kt_at verifiable-producer' -l max-messages -d 'Send so many records; -1 (default): until stopped.' -x
-complete -c kt -n '__kt_at verifiable-producer' -l throughput -d 'Send at most so many a second; -1 (default): no limit.' -x
+complete -c kt -n '__kt_at verifiable-producer' -l max-messages -d 'Send so many records; -1: until stopped.' -x
+complete -c kt -n '__kt_at verifiable-producer' -l throughput -d 'Send at most so many a second; -1: no limit.' -x
 complete -c kt -n '__kt_at verifiable-producer' -l acks -d 'Who must have a record: 0 nobody, 1 the leader, -1 (default) all replicas in sync.' -x -a '0 1 -1'
 complete -c kt -n '__kt_at verifiable-producer' -l command-config -d 'Properties file with settings of the producer; what an option says wins.' -r -F
 complete -c kt -n '__kt_at verifiable-producer' -l message-create-time -d 'Timestamp of the first record in ms; those behind it count from there.' -x
@@ -436,15 +436,15 @@ complete -c kt -n '__kt_at verifiable-producer' -l help -d 'Show this text and s
 complete -c kt -n "__kt_at ''" -a verifiable-consumer -d 'Read a topic in a group and tell in JSON what happens.'
 complete -c kt -n '__kt_at verifiable-consumer' -l topic -d 'The topic to read.' -x -a '(__kt_names --topics)'
 complete -c kt -n '__kt_at verifiable-consumer' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
-complete -c kt -n '__kt_at verifiable-consumer' -l group-protocol -d 'How the group is coordinated: classic (default) or consumer.' -x -a 'classic consumer'
+complete -c kt -n '__kt_at verifiable-consumer' -l group-protocol -d 'How the group is coordinated: classic or consumer.' -x -a 'classic consumer'
 complete -c kt -n '__kt_at verifiable-consumer' -l group-remote-assignor -d 'The broker\'s assignor, with the consumer protocol.' -x
 complete -c kt -n '__kt_at verifiable-consumer' -l group-id -d 'The group.' -x
 complete -c kt -n '__kt_at verifiable-consumer' -l group-instance-id -d 'A lasting name of this member.' -x
-complete -c kt -n '__kt_at verifiable-consumer' -l max-messages -d 'Read so many records; -1 (default): until stopped.' -x
+complete -c kt -n '__kt_at verifiable-consumer' -l max-messages -d 'Read so many records; -1: until stopped.' -x
 complete -c kt -n '__kt_at verifiable-consumer' -l session-timeout -d 'session.timeout.ms, with the classic protocol.' -x
 complete -c kt -n '__kt_at verifiable-consumer' -l verbose -d 'Tell of each record.'
 complete -c kt -n '__kt_at verifiable-consumer' -l enable-autocommit -d 'Commit in the background, and not after each poll.'
-complete -c kt -n '__kt_at verifiable-consumer' -l reset-policy -d 'Where to start without a committed offset: earliest (default), latest or none.' -x -a 'earliest latest none'
+complete -c kt -n '__kt_at verifiable-consumer' -l reset-policy -d 'Where to start without a committed offset: earliest, latest or none.' -x -a 'earliest latest none'
 complete -c kt -n '__kt_at verifiable-consumer' -l assignment-strategy -d 'The assignor, with the classic protocol.' -x
 complete -c kt -n '__kt_at verifiable-consumer' -l command-config -d 'Properties file with settings of the consumer; what an option says wins.' -r -F
 complete -c kt -n '__kt_at verifiable-consumer' -l json -d 'Write JSON, one object a line; errors too.'
