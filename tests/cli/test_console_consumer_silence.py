@@ -11,7 +11,7 @@ from typing import IO
 from support.kt_process import BrokerProcess, error_lines, kt_process, start_kt
 
 from kafkatools.commands.console_consumer.silence import Silence
-from kafkatools.core.errors import ConnectionFailed
+from kafkatools.core.errors import ConnectionFailed, CoordinatorNotAvailable
 
 
 def test_silence_is_told_once_and_so_is_its_end() -> None:
@@ -28,6 +28,18 @@ def test_silence_is_told_once_and_so_is_its_end() -> None:
     silence.look(9200, None)
     silence.look(9300, refused)
     assert told[1:] == ["A broker answers again"]
+
+
+def test_a_group_without_a_coordinator_is_told() -> None:
+    told: list[str] = []
+    silence = Silence(told.append, patience_ms=3000)
+    for now_ms in (0, 3000, 6000):
+        silence.look(now_ms, CoordinatorNotAvailable("Group g: The coordinator is not available."))
+    silence.look(7000, None)
+    assert told == [
+        "No coordinator answers, still trying: Group g: The coordinator is not available.",
+        "A coordinator answers again",
+    ]
 
 
 def test_a_short_absence_is_not_told() -> None:

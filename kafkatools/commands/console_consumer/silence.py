@@ -1,4 +1,5 @@
-"""Silence: says so when no broker has answered the consumer for some seconds, and when one does again.
+"""Silence: says so when no broker, or no coordinator of its group, has answered the consumer for some seconds, and when
+one does again.
 
 The consumer itself keeps trying for as long as it takes; whoever sits before a terminal should not have to guess
 whether the topic is quiet or the brokers are gone.
@@ -7,6 +8,8 @@ whether the topic is quiet or the brokers are gone.
 from __future__ import annotations
 
 from collections.abc import Callable
+
+from kafkatools.core.errors import CoordinatorNotAvailable, NotCoordinator
 
 PATIENCE_MS = 3000
 
@@ -18,17 +21,18 @@ class Silence:
         self._tell = tell
         self._patience_ms = patience_ms
         self._since_ms: int | None = None
-        self._has_told = False
+        self._told: str | None = None
 
     def look(self, now_ms: int, problem: Exception | None) -> None:
         """Notes why no broker can be reached, None when one can."""
         if problem is None:
             self._since_ms = None
-            if self._has_told:
-                self._has_told = False
-                self._tell("A broker answers again")
+            if self._told is not None:
+                self._tell(f"A {self._told} answers again")
+                self._told = None
         elif self._since_ms is None:
             self._since_ms = now_ms
-        elif not self._has_told and now_ms - self._since_ms >= self._patience_ms:
-            self._has_told = True
-            self._tell(f"No broker answers, still trying: {problem}")
+        elif self._told is None and now_ms - self._since_ms >= self._patience_ms:
+            is_of_group = isinstance(problem, (CoordinatorNotAvailable, NotCoordinator))
+            self._told = "coordinator" if is_of_group else "broker"
+            self._tell(f"No {self._told} answers, still trying: {problem}")

@@ -64,6 +64,14 @@ class InternalTopic:
             raise CoordinatorNotAvailable(str(result))
         return result
 
+    def ensure_available(self, key: str) -> None:
+        """The topic exists, and what is kept about a group or a transactional id can be written; raises
+        CoordinatorNotAvailable."""
+        index = partition_for(key, len(self.ensure_exists().partitions))
+        partition = self._node.replicas.partitions.get(self.name, {}).get(index)
+        if partition is None or partition.log.failure is not None:
+            raise CoordinatorNotAvailable()
+
     def partitions(self) -> list[Partition]:
         """The partitions in order; none before the topic was made."""
         found: dict[int, Partition] = self._node.replicas.partitions.get(self.name, {})
@@ -76,9 +84,9 @@ class InternalTopic:
         nothing). Raises a KafkaError."""
         try:
             info = partition.append(memoryview(bytearray(builder.close())), now_ms, origin=origin)
-        except OSError as error:
+        except KafkaStorageError as error:
             self._node.note_failure(error)
-            raise KafkaStorageError(str(error)) from error
+            raise
         self._node.replicas.note_append(partition)
         end = info.last_offset + 1
         return info.last_offset, None if partition.is_replicated_to(end) else ProduceStatus(partition, end)

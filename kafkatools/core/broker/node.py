@@ -20,6 +20,7 @@ from kafkatools.core.broker.controller.controller import Controller
 from kafkatools.core.broker.controller.metadata_image import MetadataDelta
 from kafkatools.core.broker.controller.metadata_log import MetadataLog, SnapshotRules, data_records
 from kafkatools.core.broker.dispatch import Dispatcher
+from kafkatools.core.broker.failure_reports import FailureReports
 from kafkatools.core.broker.fetch_session import FetchSessionCache
 from kafkatools.core.broker.formatter import (
     BOOTSTRAP_CHECKPOINT,
@@ -103,7 +104,7 @@ class Node:
         self.fetch_purgatory = Purgatory("Fetch", self.timer)
         self.produce_purgatory = Purgatory("Produce", self.timer)
         self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots)
-        self._report = report or (lambda line: None)
+        self._reports = FailureReports(clock, report or (lambda line: None))
         self._lock: DirectoryLock | None = None
         self.logs = LogManager(self.files, self.log_directory)
         self.authorizer: StandardAuthorizer | None = None
@@ -222,6 +223,7 @@ class Node:
         if TRANSACTION_TOPIC in self.controller.image.topics:
             self._open_transactions()
         self.controller.apply_delta = self._apply_delta
+        self.replicas.note_failure = self.note_failure
 
     def _apply_delta(self, delta: MetadataDelta) -> None:
         self.replicas.apply_delta(delta)
@@ -288,6 +290,7 @@ class Node:
         config = self.config
         self.every(HOUSEKEEPING_MS, lambda: self.logs.tasks.run_due(self.clock.wall_ms()))
         self.every(HOUSEKEEPING_MS, self.controller.maybe_snapshot)
+        self.every(HOUSEKEEPING_MS, self.replicas.open_missing)
         interval = config.log_retention_check_interval_ms
         self.every(interval, self._retention, min(interval, FIRST_RETENTION_MS))
         self.every(config.offsets_retention_check_interval_ms, lambda: expire_offsets(self))
@@ -378,9 +381,9 @@ class Node:
     def note_failure(self, error: Exception) -> None:
         """Report what no client caused: a bug or the disk."""
         if not isinstance(error, KafkaError):
-            self._report(f"{type(error).__name__}: {error}")
+            self._reports.tell(f"{type(error).__name__}: {error}")
         elif isinstance(error, KafkaStorageError):
-            self._report(str(error))
+            self._reports.tell(str(error))
 
     @property
     def bootstrap(self) -> str:

@@ -2,7 +2,8 @@
 
 Rules: a metadata delta is applied by opening, re-leading or dropping partitions. An append changes a high watermark;
 whoever waits for that partition is looked at after the requests at hand were handled (`complete_delayed`), not in the
-middle of them.
+middle of them. A partition whose directory cannot be made, on a full disk, is offline until `open_missing` can make it:
+the topic exists, as it does in Kafka, where a broker learns of it after the answer.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ class ReplicaManager:
         self.partitions_by_id: dict[uuid.UUID, dict[int, Partition]] = {}
         self.broker_config: Callable[[], Config] | None = None
         self.commits: GroupCommit | None = None
+        self.note_failure: Callable[[Exception], None] | None = None
+        self._missing: dict[str, set[int]] = {}
         self._image = image
         self._node_id = node_id
         self._clock = clock
@@ -87,7 +90,7 @@ class ReplicaManager:
             self._drop_topic(topic)
         for topic in delta.changed_topics.values():
             self._lead_topic(topic)
-        self.logs.sync_names()
+        self._sync_names()
         for kind, name in delta.changed_configs:
             if kind == TOPIC_RESOURCE:
                 self._configure(name)
@@ -127,16 +130,51 @@ class ReplicaManager:
                 partition.become_leader(state.leader_epoch)
                 continue
             config = config or self.log_config(topic.name)
-            name = TopicPartition(topic.name, index)
-            log = self.logs.get_or_create(name, uuid_text(topic.topic_id), config, self._clock.wall_ms())
-            log.assign_epoch_start_offset(state.leader_epoch)
-            partition = mine[index] = Partition(topic.name, topic.topic_id, index, state.leader_epoch, log)
-            if self.commits is not None:
-                partition.waits_for_disk = True
-                log.flush(self._clock.wall_ms())  # what a recovery found need not be on the disk
+            try:
+                mine[index] = self._open(topic, index, state.leader_epoch, config)
+            except (OSError, KafkaStorageError) as error:
+                self._note_missing(topic.name, index, error)
+
+    def _open(self, topic: TopicState, index: int, leader_epoch: int, config: LogConfig) -> Partition:
+        name = TopicPartition(topic.name, index)
+        log = self.logs.get_or_create(name, uuid_text(topic.topic_id), config, self._clock.wall_ms())
+        log.assign_epoch_start_offset(leader_epoch)
+        partition = Partition(topic.name, topic.topic_id, index, leader_epoch, log)
+        if self.commits is not None:
+            partition.waits_for_disk = True
+            log.flush(self._clock.wall_ms())  # what a recovery found need not be on the disk
+        return partition
+
+    def _note_missing(self, topic: str, index: int, error: Exception) -> None:
+        """A partition cannot be opened; while the broker starts that is the end of it."""
+        if self.note_failure is None:
+            raise error
+        missing = self._missing.setdefault(topic, set())
+        if not missing:
+            self.note_failure(KafkaStorageError(f"Error while creating log for {topic}-{index}: {error}"))
+        missing.add(index)
+
+    def _sync_names(self) -> None:
+        try:
+            self.logs.sync_names()
+        except KafkaStorageError as error:
+            if self.note_failure is None:
+                raise
+            self.note_failure(error)
+
+    def open_missing(self) -> None:
+        """Try again to make what could not be made."""
+        if not self._missing:
+            return
+        missing, self._missing = self._missing, {}
+        for name in missing:
+            if name in self._image.topics:
+                self._lead_topic(self._image.topics[name])
+        self._sync_names()
 
     def _drop_topic(self, topic: TopicState) -> None:
         self.partitions_by_id.pop(topic.topic_id, None)
+        self._missing.pop(topic.name, None)
         for index, partition in self.partitions.pop(topic.name, {}).items():
             partition.is_deleted = True
             self.logs.delete(TopicPartition(topic.name, index), self._clock.wall_ms())
@@ -144,11 +182,17 @@ class ReplicaManager:
 
     # -- lookup ----------------------------------------------------------------------------------------------------
     def get(self, topic: str, index: int) -> Partition:
-        """The partition; UnknownTopicOrPartition when there is none."""
+        """The partition; UnknownTopicOrPartition when there is none, KafkaStorageError when it could not be made."""
         partition = self.partitions.get(topic, {}).get(index)
         if partition is None:
-            raise UnknownTopicOrPartition()
+            raise self.absence(topic, index)
         return partition
+
+    def absence(self, topic: str, index: int) -> KafkaError:
+        """What to say of a partition that is not here: it could not be made, or nobody knows it."""
+        if index in self._missing.get(topic, ()):
+            return KafkaStorageError(f"Partition {topic}-{index} is in an offline log directory")
+        return UnknownTopicOrPartition()
 
     def find(self, wanted: FetchPartition) -> Partition | None:
         """The partition by id or by name, None when there is none."""
@@ -200,7 +244,7 @@ class ReplicaManager:
     def _read_one(self, wanted: FetchPartition, limit: int, isolation_level: int, min_one: bool) -> FetchedPartition:
         partition = self.find(wanted)
         if partition is None:
-            return FetchedPartition(error_code=self._missing(wanted).code, aborted=())
+            return FetchedPartition(error_code=self._why_absent(wanted).code, aborted=())
         log = partition.log
         try:
             partition.check_leader_epoch(wanted.current_leader_epoch)
@@ -226,13 +270,13 @@ class ReplicaManager:
         except OSError:
             return FetchedPartition(error_code=KafkaStorageError.code)
 
-    def _missing(self, wanted: FetchPartition) -> type[KafkaError]:
+    def _why_absent(self, wanted: FetchPartition) -> type[KafkaError]:
         if wanted.topic_id is not None:
             if wanted.topic_id not in self.partitions_by_id:
                 return UnknownTopicId
             if wanted.topic is not None and self.topic_name(wanted.topic_id) != wanted.topic:
                 return InconsistentTopicId
-        return UnknownTopicOrPartition
+        return type(self.absence(wanted.topic or self.topic_name(wanted.topic_id) or "", wanted.index))
 
 
 def aborted_transactions(partition: Partition, start: int, end: int) -> list[tuple[int, int]]:

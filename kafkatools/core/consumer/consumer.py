@@ -550,10 +550,10 @@ class Consumer(RecordLoops):
     def connection_problem(self) -> KafkaError | None:
         """Why a leader of what is read cannot be reached; None when all can be. A poll only tries again.
 
-        A member of a group that was not given anything yet tells why no broker can be reached.
+        A member of a group that was not given anything yet tells why no broker, or no coordinator, can be reached.
         """
         if self._group is not None and not self.assignment():
-            return self._client.cluster_problem()
+            return self._client.cluster_problem() or self._group.problem
         for part in self.assignment():
             leader = self._leaders.leader(part)
             problem = (

@@ -200,6 +200,12 @@ class GroupConsumer:
         """The partitions are the application's choice. Raises IllegalState when a group assigns them."""
         self.subscription.become(SubscriptionType.USER_ASSIGNED)
 
+    @property
+    def problem(self) -> KafkaError | None:
+        """Why the group cannot be joined, as long as nobody can; None when it can."""
+        error = self._lookup.problem
+        return None if error is None else type(error)(f"Group {self._settings.group_id}: {error}")
+
     # --- the turn of a poll
 
     def advance(self, now_ms: int) -> None:

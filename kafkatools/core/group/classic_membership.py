@@ -258,7 +258,7 @@ class ClassicMembership:
             return
         self.state = MemberState.UNJOINED
         if isinstance(error, (NotCoordinator, CoordinatorNotAvailable)):
-            self.lookup.mark_unknown()
+            self.lookup.mark_unknown(error)
         elif isinstance(error, (CoordinatorLoadInProgress, RebalanceInProgress)):
             self._back_off(now_ms)
         else:
@@ -307,6 +307,7 @@ class ClassicMembership:
             self.request_rejoin("the generation changed before SyncGroup was answered")
             return
         self.state = MemberState.STABLE
+        self.lookup.accepted()
         self._needs_rejoin = False
         self._needs_prepare = True
         self._attempts, self._retry_ms, self._reason = 0, 0, ""
@@ -320,7 +321,7 @@ class ClassicMembership:
             if self.generation == sent:
                 self._reset_and_rejoin(f"SyncGroup failed: {error.name}", isinstance(error, IllegalGeneration))
         elif isinstance(error, (NotCoordinator, CoordinatorNotAvailable)):
-            self.lookup.mark_unknown()
+            self.lookup.mark_unknown(error)
         elif isinstance(error, CoordinatorLoadInProgress):
             self._back_off(now_ms)
         elif not isinstance(error, RebalanceInProgress):
@@ -382,7 +383,7 @@ class ClassicMembership:
         self.heartbeat.failed(now_ms)
         _log.info("Heartbeat of %s failed: %s", self.settings.group_id, error)
         if isinstance(error, (NotCoordinator, CoordinatorNotAvailable)):
-            self.lookup.mark_unknown()
+            self.lookup.mark_unknown(error)
         elif isinstance(error, (IllegalGeneration, UnknownMemberId)):
             if self.generation == sent:
                 self._reset_and_rejoin(f"Heartbeat failed: {error.name}", isinstance(error, IllegalGeneration))

@@ -205,6 +205,7 @@ class ConsumerMembership:
             self._handle_error(error_for_code(code)(entity.error_message or None), now_ms)
             return
         interval_ms = round(entity.heartbeat_interval.total_seconds() * 1000)
+        self.lookup.accepted()
         self.heartbeat.received(now_ms)
         self.heartbeat.change_interval(interval_ms, now_ms)
         if not self.is_in_group:
@@ -233,7 +234,7 @@ class ConsumerMembership:
         self._sent = {}
         self.heartbeat.failed(now_ms)
         if isinstance(error, (NotCoordinator, CoordinatorNotAvailable)):
-            self.lookup.mark_unknown()
+            self.lookup.mark_unknown(error)
             self.heartbeat.send_now()
         elif isinstance(error, (FencedMemberEpoch, UnknownMemberId)):
             _log.info("The member %s of %s is fenced: %s", self.member_id, self.settings.group_id, error)

@@ -3,7 +3,8 @@
 Rules: asks nobody itself; the owner sends `request_fields` to any node when `should_ask` says so and brings the answer
 back. One question at a time; after a failure the next one waits for the back-off. An error that another try cannot cure
 is returned to the owner once. A coordinator is forgotten with `mark_unknown` as soon as it says that it is none, or its
-connection is lost. Source: FindCoordinatorResponseHandler of AbstractCoordinator, TransactionManager likewise.
+connection is lost. `problem` is for those who wait: why there is none, or why the one that is found again and again
+does nothing. Source: FindCoordinatorResponseHandler of AbstractCoordinator, TransactionManager likewise.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 
 FIRST_VERSION_WITH_KINDS = 1
 FIRST_VERSION_WITH_BATCHES = 4
+REFUSALS_TO_TELL = 3
 
 
 class CoordinatorKind(enum.IntEnum):
@@ -47,6 +49,13 @@ class CoordinatorLookup:
         self._retry_ms = 0
         self._is_asking = False
         self.endpoint: Node | None = None
+        self._error: KafkaError | None = None
+        self._refusals = 0
+
+    @property
+    def problem(self) -> KafkaError | None:
+        """Why there is no coordinator, or why it refuses what it is asked; None when there is nothing to tell."""
+        return None if self.endpoint is not None and self._refusals < REFUSALS_TO_TELL else self._error
 
     @property
     def node(self) -> int | None:
@@ -94,7 +103,7 @@ class CoordinatorLookup:
             self._attempts, self._retry_ms = 0, 0
             return None
         self._fail(now_ms)
-        error = error_for_code(code)(getattr(found, "error_message", None) or None)
+        error = self._error = error_for_code(code)(getattr(found, "error_message", None) or None)
         return None if isinstance(error, RetriableError) else error
 
     def handle_failure(self, error: KafkaError, now_ms: int) -> KafkaError | None:
@@ -107,6 +116,13 @@ class CoordinatorLookup:
         self._retry_ms = now_ms + self._backoff.backoff_ms(self._attempts)
         self._attempts += 1
 
-    def mark_unknown(self) -> None:
+    def mark_unknown(self, refusal: KafkaError | None = None) -> None:
         """It is not the coordinator any more, or cannot be reached: to be looked up again."""
         self.endpoint = None
+        if refusal is not None:
+            self._error = refusal
+            self._refusals += 1
+
+    def accepted(self) -> None:
+        """The coordinator did what it was asked."""
+        self._refusals, self._error = 0, None

@@ -119,6 +119,13 @@ class FileSystem(Protocol):
         ...
 
 
+def named(error: OSError, path: str) -> OSError:
+    """The error with the file it is about: calls on a descriptor raise it without."""
+    if error.filename is None:
+        error.filename = path
+    return error
+
+
 def write_atomically(files: FileSystem, path: str, data: Buffer) -> None:
     """Replace a file so that a crash leaves the old content or the new, never a mixture: write `.tmp`, fsync it,
     rename, fsync the directory (Kafka's CheckpointFile.write and Utils.atomicMoveWithFallback)."""
@@ -160,9 +167,9 @@ class RealLogFile:
             written = os.pwrite(descriptor, data, position)
             if written != size:
                 self._write_rest(position + written, memoryview(data)[written:])
-        except OSError:
+        except OSError as error:
             os.ftruncate(descriptor, position)
-            raise
+            raise named(error, self.path) from None
         self.size_bytes = position + size
         return position
 
@@ -173,36 +180,51 @@ class RealLogFile:
 
     def _write_rest(self, position: int, data: memoryview) -> None:
         descriptor = self.fileno()
-        while data:
-            written = os.pwrite(descriptor, data, position)
-            position += written
-            data = data[written:]
+        try:
+            while data:
+                written = os.pwrite(descriptor, data, position)
+                position += written
+                data = data[written:]
+        except OSError as error:
+            raise named(error, self.path) from None
 
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
         if self._is_preallocated:
             size = max(0, min(size, self.size_bytes - position))
-        return os.pread(self.fileno(), size, position)
+        try:
+            return os.pread(self.fileno(), size, position)
+        except OSError as error:
+            raise named(error, self.path) from None
 
     def truncate(self, size: int) -> None:
         """Cut to a size, or extend with zeros."""
-        os.ftruncate(self.fileno(), size)
+        self._resize(size)
         self.size_bytes = size
 
     def preallocate(self, size: int) -> None:
         """Give the file a size in advance, of zeros that do not count as content (a sparse file, as Kafka's)."""
-        os.ftruncate(self.fileno(), max(size, self.size_bytes))
+        self._resize(max(size, self.size_bytes))
         self._is_preallocated = True
 
     def trim(self) -> None:
         """Give back what was preallocated and not written."""
         if self._is_preallocated:
-            os.ftruncate(self.fileno(), self.size_bytes)
+            self._resize(self.size_bytes)
             self._is_preallocated = False
+
+    def _resize(self, size: int) -> None:
+        try:
+            os.ftruncate(self.fileno(), size)
+        except OSError as error:
+            raise named(error, self.path) from None
 
     def flush(self) -> None:
         """Make what was written survive a loss of power (fsync)."""
-        os.fsync(self.fileno())
+        try:
+            os.fsync(self.fileno())
+        except OSError as error:
+            raise named(error, self.path) from None
 
     def close(self) -> None:
         """Let the descriptor go; a later call opens it again."""
@@ -283,12 +305,15 @@ class RealFileSystem:
 
     def write_bytes(self, path: str, data: Buffer, *, sync: bool) -> None:
         """Replace the content of a file, and with `sync` make it durable."""
-        with open(path, "wb", buffering=0) as file:
-            remaining = memoryview(data)
-            while remaining:
-                remaining = remaining[file.write(remaining) :]
-            if sync:
-                os.fsync(file.fileno())
+        try:
+            with open(path, "wb", buffering=0) as file:
+                remaining = memoryview(data)
+                while remaining:
+                    remaining = remaining[file.write(remaining) :]
+                if sync:
+                    os.fsync(file.fileno())
+        except OSError as error:
+            raise named(error, path) from None
 
     def rename(self, source: str, target: str) -> None:
         """Rename over whatever `target` was."""
@@ -311,6 +336,8 @@ class RealFileSystem:
         descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
+        except OSError as error:
+            raise named(error, path) from None
         finally:
             os.close(descriptor)
 

@@ -179,6 +179,7 @@ class TransactionDriver:
         else:
             error = lookup.handle_response(response.body, now_ms)
         if error is None:
+            request.result.obstacle = lookup.problem
             return
         with self._manager.lock:
             if reaction_to(ApiKey.FIND_COORDINATOR, error) is Reaction.ABORTABLE:

@@ -138,14 +138,16 @@ def reaction_to(api_key: ApiKey, error: KafkaError) -> Reaction | None:
 class TransactionalResult:
     """The outcome of a call such as `commit_transaction`, for the thread that waits (TransactionalRequestResult).
 
-    `is_acked`: the caller has seen the outcome; until then the same call again waits for the same result.
+    `obstacle`: why it has to be tried again, if it has. `is_acked`: the caller has seen the outcome; until then the
+    same call again waits for the same result.
     """
 
-    __slots__ = ("operation", "error", "is_acked", "_event")
+    __slots__ = ("operation", "error", "obstacle", "is_acked", "_event")
 
     def __init__(self, operation: str) -> None:
         self.operation = operation
         self.error: Exception | None = None
+        self.obstacle: Exception | None = None
         self.is_acked = False
         self._event = threading.Event()
 
@@ -166,7 +168,8 @@ class TransactionalResult:
     def wait(self, timeout_ms: int) -> None:
         """Waits for the outcome. Raises its error, or Timeout: then the call may be repeated."""
         if not self._event.wait(timeout_ms / 1000):
-            raise Timeout(f"Timeout expired after {timeout_ms}ms while awaiting {self.operation}")
+            why = "" if self.obstacle is None else f": {self.obstacle}"
+            raise Timeout(f"Timeout expired after {timeout_ms}ms while awaiting {self.operation}{why}")
         self.is_acked = True
         if self.error is not None:
             raise self.error
@@ -219,6 +222,8 @@ class TxnRequest(ABC):
         """Does what the table says about an error."""
         manager, reaction = self.manager, reaction_to(self.api_key, error)
         _log.debug("%r was answered with %s: %s", self, error.name, reaction)
+        if reaction in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
+            self.result.obstacle = error
         if reaction is Reaction.RETRY:
             self.retry(now_ms + self.backoff_ms(error))
         elif reaction is Reaction.FIND_COORDINATOR:

@@ -169,14 +169,13 @@ class Controller:
                 topics.check_new_topic(self.image, topic.name)
                 configs.validate_topic_configs(topic.configs, self.effective_config)
                 state, records = topics.create_topic(self.image, topic, placement)
+                if validate_only:
+                    results[topic.name] = planned(state, records)
+                else:
+                    self._write(records)
+                    results[topic.name] = self.image.topics[topic.name]
             except KafkaError as error:
                 results[topic.name] = error
-                continue
-            if validate_only:
-                results[topic.name] = planned(state, records)
-            else:
-                self._write(records)
-                results[topic.name] = self.image.topics[topic.name]
         self.publish()
         return results
 

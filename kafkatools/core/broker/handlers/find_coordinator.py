@@ -47,11 +47,11 @@ def _find(node: Node, request: Request, kind: int, key: str) -> dict[str, Any]:
         node.authorize_or_raise(request, *NEEDED[kind], CLUSTER_NAME if kind == SHARE else key)
         if kind == SHARE:
             _ensure_share_key(key)
-            ShareStateTopic(node).ensure_exists()
+            ShareStateTopic(node).ensure_available(key)
         elif kind == TRANSACTION:
-            TransactionLog(node).ensure_exists()
+            TransactionLog(node).ensure_available(key)
         else:
-            OffsetsTopic(node).ensure_exists()
+            OffsetsTopic(node).ensure_available(key)
     except KafkaError as error:
         return {
             "key": key,

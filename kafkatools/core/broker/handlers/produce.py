@@ -30,7 +30,6 @@ from kafkatools.core.errors import (
     InvalidRequiredAcks,
     InvalidTopic,
     UnknownTopicId,
-    UnknownTopicOrPartition,
     UnsupportedCompressionType,
 )
 from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
@@ -214,7 +213,7 @@ def failed_result(index: int, error: Exception) -> PartitionResult:
 
 def find_partition(node: Node, request: Request, topic: TopicData, index: int) -> Partition:
     """The partition that is written to. Raises UnknownTopicId, TopicAuthorizationFailed, UnknownTopicOrPartition,
-    InvalidTopic."""
+    KafkaStorageError, InvalidTopic."""
     partitions = node.replicas.partitions.get(topic.name) if topic.name is not None else None
     if topic.topic_id is not None:
         partitions = node.replicas.partitions_by_id.get(topic.topic_id)
@@ -225,7 +224,7 @@ def find_partition(node: Node, request: Request, topic: TopicData, index: int) -
         node.authorize_or_raise(request, WRITE, TOPIC, name or "")
     partition = partitions.get(index) if partitions is not None else None
     if partition is None:
-        raise UnknownTopicOrPartition()
+        raise node.replicas.absence(topic.name or node.replicas.topic_name(topic.topic_id) or "", index)
     if partition.topic in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT:
         raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
     return partition

@@ -39,11 +39,15 @@ class TransactionLog(InternalTopic):
         return NewTopic(TOPIC, config.transaction_state_log_num_partitions, 1, configs=configs)
 
     def partition_of(self, transactional_id: str) -> Partition:
-        """Where an id lives; NotCoordinator when the topic was not made yet."""
-        partitions: dict[int, Partition] | None = self._node.replicas.partitions.get(TOPIC)
-        if not partitions:
+        """Where an id lives; NotCoordinator when that was not made yet."""
+        topic = self._node.controller.image.topics.get(TOPIC)
+        if topic is None:
             raise NotCoordinator()
-        return partitions[partition_for(transactional_id, len(partitions))]
+        index = partition_for(transactional_id, len(topic.partitions))
+        partition: Partition | None = self._node.replicas.partitions.get(TOPIC, {}).get(index)
+        if partition is None:
+            raise NotCoordinator()
+        return partition
 
     def coordinator_epoch(self, transactional_id: str) -> int:
         """The epoch that markers carry."""

@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from kafkatools.core.errors import (
+    CoordinatorNotAvailable,
     Disconnected,
     GroupAuthorizationFailed,
+    NotCoordinator,
     UnsupportedVersion,
 )
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
@@ -59,3 +61,24 @@ def test_what_waiting_does_not_cure_is_told() -> None:
     lookup = CoordinatorLookup(CoordinatorKind.GROUP, "g")
     assert isinstance(lookup.handle_response(found(30), NOW), GroupAuthorizationFailed)
     assert isinstance(lookup.handle_failure(UnsupportedVersion("old"), NOW), UnsupportedVersion)
+
+
+def test_why_there_is_no_coordinator_is_known_until_there_is_one() -> None:
+    lookup = CoordinatorLookup(CoordinatorKind.GROUP, "g")
+    assert lookup.problem is None
+    lookup.handle_response(found(15), NOW)
+    assert isinstance(lookup.problem, CoordinatorNotAvailable)
+    lookup.handle_response(found(), NOW)
+    assert lookup.problem is None
+
+
+def test_a_coordinator_that_refuses_again_and_again_is_a_problem_until_it_accepts() -> None:
+    lookup = CoordinatorLookup(CoordinatorKind.GROUP, "g")
+    told = []
+    for _ in range(4):
+        lookup.mark_unknown(NotCoordinator())
+        lookup.handle_response(found(), NOW)
+        told.append(isinstance(lookup.problem, NotCoordinator))
+    assert told == [False, False, True, True]
+    lookup.accepted()
+    assert lookup.problem is None

@@ -333,6 +333,16 @@ def test_rows_that_pass_interceptors_are_all_reported(version: int) -> None:
     assert all(isinstance(error, ProducerFenced) for error in errors.values())
 
 
+def test_a_time_out_tells_what_stood_in_the_way() -> None:
+    bench = TransactionBench()
+    with pytest.raises(Timeout, match="while awaiting InitProducerId$"):
+        bench.producer.init_transactions(0)
+    bench.turn()
+    bench.answer_lookup(error_code=15)
+    with pytest.raises(Timeout, match="while awaiting InitProducerId: The coordinator is not available"):
+        bench.producer.init_transactions(0)
+
+
 def test_initialization_that_took_too_long_goes_on_when_repeated() -> None:
     bench = TransactionBench()
     with pytest.raises(Timeout, match="while awaiting InitProducerId"):

@@ -1,0 +1,32 @@
+"""What the broker says of its disk and its bugs: a failure that repeats is told once a minute, with a count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkatools.core.clock import Clock
+
+QUIET_MS = 60_000
+MOST_LINES = 1000
+
+
+class FailureReports:
+    """`tell` is called for each line, `report` gets those that are news."""
+
+    def __init__(self, clock: Clock, report: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._report = report
+        self._told: dict[str, tuple[int, int]] = {}  # line -> when it was told, how often it came since
+
+    def tell(self, line: str) -> None:
+        """Report the line unless it was reported within the last minute."""
+        now_ms = self._clock.now_ms()
+        told_ms, repeats = self._told.get(line, (now_ms - QUIET_MS, 0))
+        if now_ms - told_ms < QUIET_MS:
+            self._told[line] = told_ms, repeats + 1
+            return
+        if len(self._told) >= MOST_LINES:
+            self._told = {each: told for each, told in self._told.items() if now_ms - told[0] < QUIET_MS}
+        if len(self._told) < MOST_LINES:
+            self._told[line] = now_ms, 0
+        self._report(f"{line} ({repeats} more times since it was last told)" if repeats else line)

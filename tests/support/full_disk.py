@@ -1,0 +1,81 @@
+"""A broker on a disk that has no room for what a test says."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+import threading
+from collections.abc import Callable
+
+import pytest
+from support.broker_client import BrokerClient
+
+from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.clock import SystemClock
+from kafkatools.core.log.files import Buffer, RealFileSystem, RealLogFile
+
+SETTINGS = {
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class FullDisk(RealFileSystem):
+    """Has no room for what `is_full` says, by path."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_full: Callable[[str], bool] = lambda path: False
+
+    def check(self, path: str) -> None:
+        if self.is_full(path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    def open(self, path: str, *, create: bool = False) -> RealLogFile:
+        if create:
+            self.check(path)
+        return super().open(path, create=create)
+
+    def make_directory(self, path: str) -> None:
+        self.check(path)
+        super().make_directory(path)
+
+    def write_bytes(self, path: str, data: Buffer, *, sync: bool) -> None:
+        self.check(path)
+        super().write_bytes(path, data, sync=sync)
+
+
+class FullBroker:
+    """A node on such a disk, with its thread and a client."""
+
+    def __init__(self, directory: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.disk = FullDisk()
+        self.reports: list[str] = []
+        config = single_node_config(str(directory), "127.0.0.1", 0, SETTINGS)
+        self.node = Node(config, SystemClock(), self.disk, self.reports.append)
+        self.node.start(format_if_needed=True)
+        self._write = os.pwrite
+        monkeypatch.setattr(os, "pwrite", self._pwrite)
+        self.thread = threading.Thread(target=self.node.run)
+        self.thread.start()
+        self.client = BrokerClient("127.0.0.1", self.node.listener.port)
+        self.bootstrap = self.node.bootstrap
+
+    def _pwrite(self, descriptor: int, data: Buffer, position: int) -> int:
+        """As the system's: its error names no file."""
+        if self.disk.is_full(os.readlink(f"/proc/self/fd/{descriptor}")):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._write(descriptor, data, position)
+
+    def find(self, key: str, kind: int) -> int:
+        """FindCoordinator's error code."""
+        answer = self.client.call(10, 4, key_type=kind, coordinator_keys=[key])
+        return int(answer.coordinators[0].error_code)
+
+    def close(self) -> None:
+        self.client.close()
+        self.node.request_stop()
+        self.thread.join()
+        self.node.close()
