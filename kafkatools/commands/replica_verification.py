@@ -282,7 +282,7 @@ COMMAND = Command(
     run=run,
     missing_bootstrap='Missing required argument "[broker-list]"',
     examples=(
-        "kt replica-verification --broker-list broker1:9092 --exit-at-end",
-        "kt replica-verification --broker-list broker1:9092 --topics-include 'orders.*' --report-interval-ms 5000",
+        "kt replica-verification --exit-at-end",
+        "kt replica-verification --topics-include 'orders.*' --report-interval-ms 5000",
     ),
 )

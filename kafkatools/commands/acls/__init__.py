@@ -178,7 +178,7 @@ COMMAND = Command(
     examples=(
         "kt acls --list",
         "kt acls --add --allow-principal User:alice --operation Read --topic orders",
-        "kt acls --add --producer --allow-principal User:shop --topic shop- --resource-pattern-type prefixed",
+        "kt acls --add --producer --allow-principal User:shop --topic orders",
         "kt acls --remove --topic orders --undo-file before.jsonl",
     ),
 )

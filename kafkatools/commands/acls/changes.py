@@ -176,7 +176,7 @@ def _write_undo(args: Args, changes: Iterable[Change]) -> None:
     """The inverse of the changes, before they are made. Raises CommandError."""
     if args.undo_file is None:
         return
-    from kafkatools.commands.undo_files import write_undo_file
+    from kafkatools.options.undo_files import write_undo_file
 
     inverse = {_ADD: _REMOVE, _REMOVE: _ADD}
     write_undo_file(args.undo_file, [row(acl, action=inverse[action]) + "\n" for action, acl in changes])

@@ -237,7 +237,7 @@ def write_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAnd
 
     The file is whole and on the disk under its name, or not there. Raises OSError.
     """
-    from kafkatools.commands.undo_files import write_new_file
+    from kafkatools.options.undo_files import write_new_file
 
     write_new_file(path, undo_lines(before, is_json=path.endswith((".json", ".jsonl"))))
 

@@ -193,15 +193,15 @@ def _check_values(args: Args) -> None:
 def _prepare(args: Args) -> Callable[[Session], ExitStatus]:
     """Reads the values of the chosen action before anything is contacted; what is left to do."""
     if args.describe:
-        from kafkatools.commands.share_groups.describe import describe
+        from kafkatools.commands.consumer_groups.share_groups.describe import describe
 
         return describe
     if args.reset_offsets:
-        from kafkatools.commands.share_groups.offsets import prepare_reset
+        from kafkatools.commands.consumer_groups.share_groups.offsets import prepare_reset
 
         return prepare_reset(args)
     if args.delete_offsets:
-        from kafkatools.commands.share_groups.offsets import delete_offsets
+        from kafkatools.commands.consumer_groups.share_groups.offsets import delete_offsets
 
         return delete_offsets
     if args.delete:
@@ -265,7 +265,7 @@ def _list(session: Session, states: tuple[str, ...]) -> ExitStatus:
 
 
 def _delete(session: Session) -> ExitStatus:
-    from kafkatools.commands.share_groups.offsets import note_offsets
+    from kafkatools.commands.consumer_groups.share_groups.offsets import note_offsets
     from kafkatools.core.admin.groups import delete_groups
 
     listings, is_complete = share_groups(session)

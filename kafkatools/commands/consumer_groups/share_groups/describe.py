@@ -17,7 +17,7 @@ _COLUMN = 15
 
 def describe(session: Session) -> ExitStatus:
     """Describes the groups chosen, each for itself, sorted by name."""
-    from kafkatools.commands.share_groups import complain_of_group, share_groups
+    from kafkatools.commands.consumer_groups.share_groups import complain_of_group, share_groups
     from kafkatools.core.admin.groups import describe_share_groups
 
     names, is_complete = list(dict.fromkeys(session.args.group)), True
@@ -56,7 +56,7 @@ def _say_when_empty(session: Session, description: GroupDescription) -> None:
 
 
 def _show_offsets(session: Session, descriptions: Iterable[GroupDescription]) -> bool:
-    from kafkatools.commands.share_groups import complain_of_group
+    from kafkatools.commands.consumer_groups.share_groups import complain_of_group
     from kafkatools.core.admin.share_groups import list_share_group_offsets
 
     states = {description.group_id: description.state for description in descriptions}

@@ -69,7 +69,7 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
 
 
 def _complain(session: Session, group_id: str, error: KafkaError) -> None:
-    from kafkatools.commands.share_groups import complain_of_group
+    from kafkatools.commands.consumer_groups.share_groups import complain_of_group
 
     complain_of_group(session, group_id, error)
 
@@ -120,7 +120,7 @@ def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartitio
     if path is None or not wanted:
         return
     from kafkatools.commands.consumer_groups.plan_file import undo_lines
-    from kafkatools.commands.undo_files import write_undo_file
+    from kafkatools.options.undo_files import write_undo_file
 
     before: dict[str, Mapping[TopicPartition, OffsetAndMetadata | None]] = {}
     for name, found in _share_offsets(session, list(wanted)).items():
