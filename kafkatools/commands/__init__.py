@@ -14,7 +14,7 @@ COMMANDS = {
     "console-consumer": "console_consumer",
     "consumer-groups": "consumer_groups",
     "groups": "groups",
-    "share-groups": "share_groups",
+    "share-groups": "consumer_groups.share_groups",
     "transactions": "transactions",
     "get-offsets": "get_offsets",
     "delete-records": "delete_records",
