@@ -316,3 +316,25 @@ def test_refused_moves_leave_no_throttles(admin: AdminClient, views: Views, move
     assert "refused-0: The replication factor is changed from 1 to 2" in ran.err
     assert active_reassignments(admin) == {}
     mover.ensure_no_throttles("refused")
+
+
+def test_replica_that_went_bad_on_the_disk_is_found(cluster: ApacheKafka, admin: AdminClient, views: Views) -> None:
+    make_topic(admin, views, "verified", [[1, 2, 3], [2, 3, 1]])
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        for number in (0, 1):
+            producer.send_many("verified", [b"%0100d" % -1] * 1000, partition=number).result()
+    words = ("--bootstrap-server", cluster.bootstrap, "--topics-include", "verified", "--exit-at-end")
+    ran = run_kt("replica-verification", *words)
+    assert (ran.status, ran.err) == (ExitStatus.OK, "complete: 2/2 partitions\n"), ran.out
+
+    for node, partition, position in ((2, 0, 17), (3, 1, 200)):  # of the first batch: its checksum, and a record
+        with (cluster.log_dir(node) / f"verified-{partition}" / f"{0:020}.log").open("r+b") as file:
+            file.seek(position)
+            byte = file.read(1)[0]
+            file.seek(position)
+            file.write(bytes([byte ^ 1]))
+    ran = run_kt("replica-verification", *words, "--json")
+    assert ran.status == ExitStatus.FINDINGS, ran.err
+    rows = [row for row in map(json.loads, ran.out.splitlines()) if row["event"] == "difference"]
+    found = {(row["kind"], row["partition"], *(one["id"] for one in row["replicas"])) for row in rows}
+    assert found == {("checksum", 0, 1, 2), ("content", 1, 1, 3)}
