@@ -338,13 +338,18 @@ class ConsumerNetworkClient:
                 item.request.callback(ClientResponse(item.request, -1, None, None, error, True, 0))
 
     def poll(self, timeout_ms: int) -> None:
-        """Waits up to `timeout_ms` for something to happen and runs callbacks. Raises WakeupError after `wakeup`."""
+        """Waits up to `timeout_ms` for something to happen and runs callbacks. Raises WakeupError after `wakeup`, and
+        AuthenticationFailed when a node refused us, once for every refusal."""
         with self.lock:
             is_woken = self._is_woken and not self.ignores_wakeup
             self._poll(0 if self._run_deferred() or is_woken else timeout_ms)
         if self._is_woken and not self.ignores_wakeup:
             self._is_woken = False
             raise WakeupError
+        states = self._client.connection_states
+        if states.refusal is not None and not self.ignores_wakeup:
+            refusal, states.refusal = states.refusal, None
+            raise refusal
 
     def poll_background(self) -> None:
         """One turn without waiting, for the heartbeat thread: only background answers are taken in."""

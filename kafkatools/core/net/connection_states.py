@@ -88,6 +88,7 @@ class ConnectionStates:
         self._reconnect = reconnect
         self._setup_timeout = setup_timeout
         self._nodes: dict[int, NodeState] = {}
+        self.refusal: KafkaError | None = None  # the last; for whoever polls to raise and to clear
 
     def state(self, node: int) -> ConnectionState:
         """The state; DISCONNECTED for a node nobody has asked about."""
@@ -195,6 +196,7 @@ class ConnectionStates:
         """The node refused the credentials."""
         self.disconnected(node, now_ms, error)
         self._nodes[node].state = ConnectionState.AUTHENTICATION_FAILED
+        self.refusal = error
 
     def forget(self, node: int) -> None:
         """The node is no longer part of the cluster."""

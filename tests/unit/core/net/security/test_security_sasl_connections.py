@@ -15,6 +15,7 @@ from support.scripted_broker import CLOSE, ScriptedBroker
 from kafkatools.core import config as tables
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import Config
+from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.errors import (
     AuthenticationFailed,
     ClosedUnanswered,
@@ -295,6 +296,22 @@ def test_refusal_when_a_session_is_renewed_ends_what_was_in_flight(make: Callabl
     rig.clock.advance_ms(9_600)
     rig.turn(lambda: rig.client.connection_failed(-1))
     assert "no longer" in str(rig.client.connection_error(-1))
+
+
+def test_consumer_that_polls_is_told_of_each_refusal_once(make: Callable[..., Rig]) -> None:
+    rig = make()
+    rig.broker.says = lambda token: {"error_code": 58, "error_message": "no"}
+    config = Config(tables.CONSUMER, {**PLAIN, "bootstrap.servers": rig.broker.bootstrap})
+    consumer = ConsumerNetworkClient(config, rig.clock)
+    for count in range(1, 3):
+        rig.clock.advance_ms(5_000)
+        with pytest.raises(SaslAuthenticationFailed, match="failed: no"):
+            for _ in range(2000):
+                consumer.poll(0)
+                rig.broker.run_once()
+        assert len(rig.broker.tokens) == count
+        consumer.poll(0)
+    consumer.close()
 
 
 @pytest.mark.parametrize(
