@@ -7,7 +7,6 @@ import pathlib
 import pty
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -36,15 +35,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         broker.stop()
 
 
-def wait_for_topic(server: BrokerProcess, topic: str, least: int) -> None:
-    """Until the topic's first partition has so many bytes in its log."""
-    deadline = time.monotonic() + 30
-    log = server.directory / f"{topic}-0" / "00000000000000000000.log"
-    while not log.exists() or log.stat().st_size < least:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @every_signal
 def test_an_interrupted_producer_sends_what_it_read(
     tmp_path: pathlib.Path, server: BrokerProcess, signal_number: signal.Signals
@@ -54,7 +44,7 @@ def test_an_interrupted_producer_sends_what_it_read(
     assert producer.stdin is not None
     producer.stdin.write(b"one\ntwo\n")
     producer.stdin.flush()
-    wait_for_topic(server, topic, 1)
+    server.wait_for_bytes(topic, 1)
     producer.send_signal(signal_number)
     assert producer.wait(30) == 130
     stdout, stderr = producer.communicate(timeout=30)
@@ -82,8 +72,11 @@ def test_an_interrupted_consumer_says_what_it_printed(
 def test_a_stopped_server_stops_cleanly(tmp_path: pathlib.Path, signal_number: signal.Signals) -> None:
     broker = BrokerProcess(tmp_path / "broker")
     broker.start()
-    broker.child.send_signal(signal_number)
-    assert broker.child.wait(30) == 0
+    try:
+        broker.child.send_signal(signal_number)
+        assert broker.child.wait(30) == 0
+    finally:
+        broker.kill()
     lines = error_lines((tmp_path / "broker" / "log").read_bytes())
     assert lines[-1] == "INFO node 1 has stopped"
     assert (broker.directory / ".kafka_cleanshutdown").exists()

@@ -137,15 +137,6 @@ def test_a_setting_that_contradicts_transactions_is_refused() -> None:
     assert ran.err == "Cannot set a transactional.id without also enabling idempotence.\n"
 
 
-def wait_for_bytes(server: BrokerProcess, topic: str, least: int) -> None:
-    """Until a topic's log has so many bytes."""
-    log = server.directory / f"{topic}-0" / "00000000000000000000.log"
-    deadline = time.monotonic() + 30
-    while not log.exists() or log.stat().st_size < least:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_ctrl_c_aborts_the_open_transaction(tmp_path: pathlib.Path, server: BrokerProcess) -> None:
     producer = start_kt(
         tmp_path,
@@ -155,7 +146,7 @@ def test_ctrl_c_aborts_the_open_transaction(tmp_path: pathlib.Path, server: Brok
     assert producer.stdin is not None
     producer.stdin.write(b"1\n2\n3\n")
     producer.stdin.flush()
-    wait_for_bytes(server, "broken", 200)  # two batches and the marker between them
+    server.wait_for_bytes("broken", 200)  # two batches and the marker between them
     producer.send_signal(signal.SIGINT)
     _, stderr = producer.communicate(timeout=30)
     assert producer.returncode == 130
@@ -175,7 +166,7 @@ def test_a_second_producer_of_the_name_ends_the_first(tmp_path: pathlib.Path, se
     assert first.stdin is not None
     first.stdin.write(b"1\n")
     first.stdin.flush()
-    wait_for_bytes(server, "fenced", 60)
+    server.wait_for_bytes("fenced", 60)
     settings = {"bootstrap.servers": server.bootstrap, "transactional.id": "fenced"}
     with Producer(Config(PRODUCER, settings)) as second:
         second.init_transactions()
@@ -197,7 +188,7 @@ def test_a_broker_that_dies_is_told_within_seconds(tmp_path: pathlib.Path) -> No
     assert producer.stdin is not None and producer.stderr is not None
     producer.stdin.write(b"1\n")
     producer.stdin.flush()
-    wait_for_bytes(broker, "t", 60)
+    broker.wait_for_bytes("t", 60)
     broker.kill()
     started = time.monotonic()
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from support.apache_kafka import ApacheKafka
 from support.log_batches import TRANSACTIONAL, make_batch, make_marker
+from support.waiting import eventually
 
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log.checkpoints import read_offset_checkpoint
@@ -160,13 +161,13 @@ def clean(directory: Path, first_dirty_offset: int | None, now_ms: int) -> int:
 def wait_until_clean(cluster: ApacheKafka, ends: dict[int, int]) -> None:
     path = str(cluster.log_dir() / CLEANER_OFFSET_CHECKPOINT)
     expected = {TopicPartition(TOPIC, partition): end for partition, end in ends.items()}
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+
+    def is_clean() -> bool:
         with contextlib.suppress(KafkaStorageError):  # the file is empty at first
-            if expected.items() <= read_offset_checkpoint(RealFileSystem(), path).items():
-                return
-        time.sleep(0.1)
-    raise AssertionError("Apache Kafka did not clean the log")
+            return expected.items() <= read_offset_checkpoint(RealFileSystem(), path).items()
+        return False
+
+    eventually(is_clean, 60)
 
 
 CODECS = {0: [CompressionType.NONE], 1: list(CompressionType)}

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 
 from support.kt import run_kt
+from support.waiting import eventually
 
 KT = (sys.executable, "-m", "kafkatools")
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -104,6 +105,11 @@ class BrokerProcess:
                 time.sleep(0.02)
         log = (self._home / "log").read_text(errors="replace")
         raise AssertionError(f"the broker did not start (exit status {self.child.poll()}): {log[-2000:]}")
+
+    def wait_for_bytes(self, topic: str, least: int) -> None:
+        """Until the first segment of a topic's first partition has so many bytes."""
+        log = self.directory / f"{topic}-0" / "00000000000000000000.log"
+        eventually(lambda: log.exists() and log.stat().st_size >= least)
 
     def kill(self) -> None:
         """SIGKILL: nothing is written any more."""

@@ -1,4 +1,4 @@
-"""Waiting for what a broker applies on a thread of its own: metadata, dynamic settings, elections."""
+"""Waiting for what another thread or process does: metadata, dynamic settings, elections, files."""
 
 from __future__ import annotations
 
