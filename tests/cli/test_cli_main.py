@@ -164,7 +164,7 @@ def test_signals_end_with_130_and_no_traceback(number: signal.Signals) -> None:
         "from kafkatools.options import Command\n"
         "def run(console, args):\n"
         "    console.print('ready'); console.flush()\n"
-        "    while True: console.stdin.read(1)\n"
+        "    while console.stdin.read(1): pass\n"
         "c.load = lambda name: Command('completion', 'Sample.', run=run, needs_arguments=False)\n"
         "sys.argv = ['kt', 'completion']; m.main()\n"
     )
