@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
+# Tests that share little are spread one by one, those that share a cluster file by file; times and kills want the machine for themselves.
+SMALL := tests/unit tests/faults tests/cli
+ALONE := tests/soak tests/scenarios/test_broker_scale.py
 
 .PHONY: demo test test-pure lint format docs bench soak clean tools setup install-check
 
@@ -24,11 +27,12 @@ demo: setup
 
 tools: $(STAMP)
 	@sh .ci/ensure-tools
-	@cd tests && ../$(BIN)/python -m support.apache_kafka
+	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs
 
 test: setup tools
-	$(BIN)/python -m pytest -n $(WORKERS) tests/unit tests/faults $(PYTEST_ARGS)
-	$(BIN)/python -m pytest --ignore=tests/unit --ignore=tests/faults $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(SMALL) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(addprefix --ignore=,$(SMALL) $(ALONE)) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(ALONE) $(PYTEST_ARGS)
 
 test-pure: $(STAMP)
 	KT_PURE_PYTHON=1 $(BIN)/python -m pytest -n $(WORKERS) tests/unit tests/cli -m "not real_kafka and not clients" $(PYTEST_ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -29,3 +30,8 @@ def node_modules() -> str:
         if done.returncode:
             raise Unavailable(f"npm could not fetch kafkajs {VERSION}: {done.stderr[-500:]}")
     return str(modules)
+
+
+if __name__ == "__main__":  # before the tests, of which several may want it at once
+    with contextlib.suppress(Unavailable):
+        node_modules()
