@@ -143,6 +143,18 @@ def test_throttle_that_somebody_changed_meanwhile_is_left(cluster: ScriptedClust
     assert "Left alone, since somebody else has changed it: broker 3" in ran.err
 
 
+def test_throttles_that_brokers_have_not_heard_of_yet_are_taken_away_too(
+    cluster: ScriptedCluster, run: Callable[..., Ran]
+) -> None:
+    def hide() -> None:
+        cluster.stale_answers = 4  # of the topic, and of each broker
+
+    cluster.on_alteration = hide
+    assert run({0: [1, 3]}).status == ExitStatus.OK
+    assert cluster.stale_answers <= 0
+    assert cluster.throttles == {}
+
+
 def test_moves_that_stand_still_get_a_larger_limit_within_its_bounds(
     cluster: ScriptedCluster, run: Callable[..., Ran]
 ) -> None:

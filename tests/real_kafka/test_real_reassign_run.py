@@ -134,11 +134,17 @@ def replicas(admin: AdminClient, topic: str) -> list[tuple[int, ...]]:
 
 
 def ensure_no_throttles(admin: AdminClient, topic: str) -> None:
+    found = None
+
     def none_is_left() -> bool:
+        nonlocal found
         found = find_throttles(admin, [topic], _BROKERS)
         return not (found.brokers or found.topics or found.errors)
 
-    eventually(none_is_left)
+    try:
+        eventually(none_is_left, 10)
+    except AssertionError:
+        raise AssertionError(found) from None
 
 
 def test_scale_out_decommission_and_a_raised_factor(

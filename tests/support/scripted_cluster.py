@@ -36,6 +36,7 @@ class ScriptedCluster:
         self.alterations: list[dict[TopicPartition, list[int] | None]] = []
         self.rates: list[str] = []
         self.on_alteration: Callable[[], object] = lambda: None
+        self.stale_answers = 0  # how many times more settings are not shown
         self.away: set[int] = set()  # brokers that the others do not see
         self.most_at_once = 0
         self._done: dict[TopicPartition, int] = {}
@@ -212,10 +213,11 @@ class ScriptedCluster:
     def _describe_configs(self, header: Any, request: Any) -> Any:
         results = []
         for one in request.resources:
-            values = self.configs.get((one.resource_type, one.resource_name), {})
+            values = self.configs.get((one.resource_type, one.resource_name), {}) if self.stale_answers <= 0 else {}
             source = _DYNAMIC[one.resource_type]
             configs = [{"name": name, "value": value, "config_source": source} for name, value in values.items()]
             results.append({"resource_type": one.resource_type, "resource_name": one.resource_name, "configs": configs})
+        self.stale_answers -= 1
         return {"results": results}
 
     def _alter_configs(self, header: Any, request: Any) -> Any:

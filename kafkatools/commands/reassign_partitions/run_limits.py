@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafkatools.core.errors import KafkaError
 
 TopicPartition = tuple[str, int]
+_HEARD_MS = 10_000  # how long a broker may take to hear of a change
 
 
 class TakenAway(NamedTuple):
@@ -103,7 +104,11 @@ def set_limits(admin: AdminClient, settings: Collection[Setting]) -> dict[str, K
 
 
 def take_away(admin: AdminClient, settings: Collection[Setting], *, keep_before: bool = True) -> TakenAway:
-    """Puts back what was before (or nothing, without `keep_before`) where the value is one of ours."""
+    """Puts back what was before (or nothing, without `keep_before`) where the value is one of ours.
+
+    A broker shows what it has heard, which may be less than what was done: where nothing, or what was before, is shown
+    the value may be on its way, so it is put back there too, which changes nothing if it is not.
+    """
     from kafkatools.core.admin.configs import BROKER, DELETE, ConfigChange
     from kafkatools.core.admin.replication_throttles import find_throttles
     from kafkatools.core.errors import UnknownTopicOrPartition
@@ -116,6 +121,7 @@ def take_away(admin: AdminClient, settings: Collection[Setting], *, keep_before:
     gone = {name for name, error in found.errors.items() if isinstance(error, UnknownTopicOrPartition)}
     changes: dict[Resource, list[ConfigChange]] = {}
     foreign = []
+    seen: set[Resource] = set()
     for one in reachable:
         key = int(one.name) if one.kind == BROKER else one.name
         if key in found.errors:
@@ -125,15 +131,42 @@ def take_away(admin: AdminClient, settings: Collection[Setting], *, keep_before:
         value = _value(found, one)
         before = one.before if keep_before else None
         if value in one.values:
-            change = ConfigChange(one.setting, None, DELETE) if before is None else ConfigChange(one.setting, before)
-            changes.setdefault((one.kind, one.name), []).append(change)
+            seen.add((one.kind, one.name))
         elif value is not None and value != one.before:
             foreign.append(f"{_label((one.kind, one.name))} ({one.setting})")
+            continue
+        elif value is None and one.before is not None:
+            continue  # somebody else has taken it away
+        change = ConfigChange(one.setting, None, DELETE) if before is None else ConfigChange(one.setting, before)
+        changes.setdefault((one.kind, one.name), []).append(change)
     outcome = _alter(admin, changes)
-    failed = {key: error for key, error in outcome.items() if error is not None}
-    left.update({one: str(failed[one.kind, one.name]) for one in reachable if (one.kind, one.name) in failed})
-    cleared = tuple(_label(key) for key, error in outcome.items() if error is None)
-    return TakenAway(cleared, tuple(foreign), left)
+    done = {key for key, error in outcome.items() if error is None}
+    left.update(
+        {one: str(outcome[one.kind, one.name]) for one in reachable if (one.kind, one.name) in outcome.keys() - done}
+    )
+    _wait_until_heard(admin, [one for one in reachable if (one.kind, one.name) in done])
+    return TakenAway(tuple(_label(key) for key in outcome if key in done & seen), tuple(foreign), left)
+
+
+def _wait_until_heard(admin: AdminClient, settings: Collection[Setting]) -> None:
+    """Until every broker has heard of it: one that has not would show a later run a throttle of somebody else."""
+    from kafkatools.core.admin.configs import BROKER
+
+    deadline_ms = admin.deadline_ms(_HEARD_MS)
+    for broker in admin.brokers():
+        own = [one for one in settings if one.kind != BROKER or one.name == str(broker)]
+        attempts = 0
+        while own and not _has_heard(admin, broker, own) and admin.wait_before_retry(attempts, deadline_ms):
+            attempts += 1
+
+
+def _has_heard(admin: AdminClient, broker: int, settings: Collection[Setting]) -> bool:
+    from kafkatools.core.admin.configs import describe_configs
+
+    resources = list(dict.fromkeys((one.kind, one.name) for one in settings))
+    described = describe_configs(admin, resources, names=sorted({one.setting for one in settings}), node=broker)
+    shown = {(key, entry.name): entry.value for key, found in described.items() for entry in found.entries}
+    return all(shown.get(((one.kind, one.name), one.setting)) not in set(one.values) - {one.before} for one in settings)
 
 
 def _value(found: Throttles, one: Setting) -> str | None:

@@ -125,7 +125,7 @@ def as_plan(work: Work) -> ReassignmentPlan:
 def write_undo(console: Console, path: str | None, work: Work) -> str:
     """Writes the replicas from before as a plan, to this file or to a new one here; its path."""
     from kafkatools.commands.reassign_partitions.plan_output import assignment, json_text
-    from kafkatools.commands.undo_files import write_undo_file
+    from kafkatools.options.undo_files import write_undo_file
 
     chosen = _default_path(console) if path is None else path
     write_undo_file(chosen, [json_text(assignment(sorted(work.before.items())))])

@@ -113,8 +113,9 @@ def describe_configs(
     names: Sequence[str] | None = None,
     include_synonyms: bool = False,
     include_documentation: bool = False,
+    node: int | None = None,
 ) -> dict[Resource, ResourceConfig]:
-    """The settings of resources, all or those named."""
+    """The settings of resources, all or those named. `node`: as that broker sees them; each hears of changes itself."""
     options = {
         "include_synonyms": include_synonyms,
         "include_documentation": include_documentation,
@@ -130,7 +131,10 @@ def describe_configs(
                 **options,
             }
 
-        return _ask(admin, ApiKey.DESCRIBE_CONFIGS, items, fields, _read_described, deadline_ms)
+        if node is None:
+            return _ask(admin, ApiKey.DESCRIBE_CONFIGS, items, fields, _read_described, deadline_ms)
+        answer = admin.ask_all([Question(node, ApiKey.DESCRIBE_CONFIGS, fields(items))], deadline_ms)[0]
+        return dict.fromkeys(items, answer.error) if answer.error is not None else _read_described(answer.entity)
 
     results = admin.retry_items(resources, once)
     return {
