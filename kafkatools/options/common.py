@@ -40,7 +40,8 @@ def property_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise UsageError(f"--{option} takes key=value, not '{text}'")
+            name = text.replace(":", " ").split(maxsplit=1)[:1]  # what follows may be a password
+            raise UsageError(f"--{option} takes key=value, not '{''.join(name)}'")
         pairs[key.strip()] = value
     return pairs
 
