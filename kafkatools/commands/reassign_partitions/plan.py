@@ -108,7 +108,7 @@ def _scope(cluster: ClusterState, wanted: _Wanted) -> Scope:
 
 def _write_files(args: Args, plan: ReassignmentPlan) -> None:
     from kafkatools.commands.reassign_partitions.plan_output import current_assignment, json_text, plan_assignment
-    from kafkatools.commands.undo_files import write_undo_file
+    from kafkatools.options.undo_files import write_undo_file
 
     if args.undo_file is not None and plan.moves:
         write_undo_file(args.undo_file, [json_text(current_assignment(plan.moves))])
