@@ -68,8 +68,8 @@ class TlsTransport(PlaintextTransport):
 
     def handshake(self) -> int:
         """One step. Raises SslAuthenticationFailed for good, HandshakeInterrupted where another try may end better."""
-        secured = self._secured or self._wrap()
         try:
+            secured = self._secured or self._wrap()
             secured.do_handshake()
         except ssl.SSLWantReadError:
             return READ
@@ -77,7 +77,7 @@ class TlsTransport(PlaintextTransport):
             return WRITE
         except ssl.SSLError as problem:
             raise handshake_error(problem, self._host) from None
-        except ConnectionError:
+        except OSError:
             raise HandshakeInterrupted(_CLOSED) from None
         self._check_suite(secured)
         return 0
