@@ -1,7 +1,7 @@
 """One Apache Kafka with a listener for every security protocol, its certificates and its users.
 
 `alice` is the user of PLAIN, `bob` that of SCRAM; OAUTHBEARER takes any token that is not signed. The listener SHORT
-makes sessions of SASL end after a second; MTLS wants a certificate of the client.
+makes sessions of SASL end after 1.5 s; MTLS wants a certificate of the client.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MODULES = "org.apache.kafka.common.security"
 STORE_PASSWORD = "store-canary1"
 KEY_PASSWORD = "key-canary1"
 PROTOCOLS = {"SSL": "SSL", "MTLS": "SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL"}
-SHORT_SESSION_MS = 1000
+SHORT_SESSION_MS = 1500
 PLAIN_LOGIN = f'{MODULES}.plain.PlainLoginModule required username="alice" password="alice-canary";'
 SCRAM_LOGIN = f'{MODULES}.scram.ScramLoginModule required username="bob" password="bob-canary";'
 TOKEN_LOGIN = f'{MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="carol";'

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.net.addresses import Address, resolve
+from kafkatools.core.net.addresses import Address, HostPort, resolve
 
 Random = Callable[[], float]
 
@@ -99,6 +99,11 @@ class ConnectionStates:
         """Why the last try or connection ended, until one succeeds."""
         found = self._nodes.get(node)
         return None if found is None else found.error
+
+    def address(self, node: int) -> str:
+        """host:port of a node that was tried, also one that is no longer part of the cluster; else nothing."""
+        found = self._nodes.get(node)
+        return "" if found is None else str(HostPort(found.host, found.port))
 
     def has_been_tried(self, node: int) -> bool:
         """Whether a connection was ever begun."""

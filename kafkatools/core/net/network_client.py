@@ -23,7 +23,6 @@ from kafkatools.core.errors import (
     UnsupportedVersion,
 )
 from kafkatools.core.net import api_version_check, connection_words
-from kafkatools.core.net.addresses import HostPort
 from kafkatools.core.net.bodies import decode_body, throttle_ms_of
 from kafkatools.core.net.channel import Channel, EndOfStream
 from kafkatools.core.net.connection_states import ConnectionState, ConnectionStates, ExponentialBackoff
@@ -555,8 +554,7 @@ class NetworkClient:
 
     def name_of(self, node: int) -> str:
         """A node as messages call it."""
-        known = self.known_node(node)
-        address = "" if known is None else str(HostPort(known.host, known.port))
+        address = self.connection_states.address(node)
         if node in self._extra_nodes:
             return f"coordinator ({address})"
         return address if node < 0 else f"node {node} ({address})" if address else f"node {node}"

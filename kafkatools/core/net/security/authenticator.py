@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _READABLE = ("PLAIN", "OAUTHBEARER")
 _SESSION_PART = 0.85
 _SESSION_JITTER = 0.1
+# A node refuses a second authentication within a second (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS).
+_MIN_SESSION_MS = 1100
 _MIN_HANDSHAKE_VERSION = 1
 
 
@@ -75,6 +77,8 @@ class Authenticator:
     def step(self, now_ms: int) -> None:
         """Sessions that are about to end begin anew; connections that waited for credentials go on."""
         for node in self._client.connection_states.ended_sessions(now_ms):
+            if self._client.known_node(node) is None:
+                continue  # a bootstrap server's that is not used any more
             self._client.connection_states.authenticating(node)
             self._waiting.add(node)
         if not self._waiting:
@@ -132,8 +136,8 @@ class Authenticator:
             return
         del self._exchanges[node]
         lifetime_ms = getattr(response.body, "session_lifetime", 0)
-        part = _SESSION_PART + _SESSION_JITTER * self._random()
-        self._client.authenticated(node, now_ms + int(lifetime_ms * part) if lifetime_ms > 0 else None)
+        part_ms = int(lifetime_ms * (_SESSION_PART + _SESSION_JITTER * self._random()))
+        self._client.authenticated(node, now_ms + max(part_ms, _MIN_SESSION_MS) if lifetime_ms > 0 else None)
 
     def _check_handshake(self, body: Any) -> None:
         if body.error_code == UnsupportedSaslMechanism.code:

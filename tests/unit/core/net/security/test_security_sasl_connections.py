@@ -276,6 +276,16 @@ def test_session_is_renewed_before_it_ends_and_before_it_is_used(make: Callable[
     assert rig.client.can_send(-1, rig.clock.now_ms())
 
 
+def test_short_session_is_not_renewed_within_the_second_that_a_node_refuses(make: Callable[..., Rig]) -> None:
+    rig = make()
+    rig.broker.lifetime_ms = 900
+    rig.connect()
+    rig.clock.advance_ms(1_050)
+    assert rig.client.can_send(-1, rig.clock.now_ms())
+    rig.clock.advance_ms(100)
+    assert not rig.client.can_send(-1, rig.clock.now_ms())
+
+
 def test_answers_in_flight_come_in_their_turn_when_a_session_is_renewed(make: Callable[..., Rig]) -> None:
     rig = make()
     rig.broker.lifetime_ms = 10_000
