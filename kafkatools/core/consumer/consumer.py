@@ -286,12 +286,18 @@ class Consumer(RecordLoops):
         return None if position is None else position.offset
 
     def has_read_to(self, partition: tuple[str, int], end: int) -> bool:
-        """Whether the position has reached an offset, or the broker said that no record lies before it; never waits."""
+        """Whether the position has reached an offset, or the broker said that no record lies before it; never waits.
+
+        A position behind the end counts only once a broker has served it: a committed one may lie outside of the log.
+        """
         part = TopicPartition(*partition)
         position = self._subscriptions.position(part)
         if position is None:
             return False
-        return position.offset >= end or self._fetcher.has_nothing_before(part, end)
+        if position.offset > end:
+            served_to = self._subscriptions.state(part).high_watermark
+            return served_to is not None and served_to >= position.offset
+        return position.offset == end or self._fetcher.has_nothing_before(part, end)
 
     @one_at_a_time
     def current_lag(self, partition: tuple[str, int]) -> int | None:
