@@ -153,9 +153,10 @@ def free_port() -> int:
 
 
 class ApacheKafka:
-    """Combined KRaft nodes on loopback, one process each, in a directory of their own.
+    """KRaft nodes on loopback, one process each, in a directory of their own.
 
-    Their JVMs are told to start quickly; `jvm=()` lets them compile for speed.
+    All are brokers, the first `controllers` of them (None: all) controllers as well. Their JVMs are told to start
+    quickly; `jvm=()` lets them compile for speed.
     """
 
     def __init__(
@@ -164,12 +165,13 @@ class ApacheKafka:
         nodes: int = 1,
         settings: dict[str, str] | None = None,
         jvm: Sequence[str] = QUICK_START,
+        controllers: int | None = None,
     ) -> None:
         self.home = home
         self._jvm = jvm
         self.settings = settings or {}
         self.ports = [free_port() for _ in range(nodes)]
-        self.controller_ports = [free_port() for _ in range(nodes)]
+        self.controller_ports = [free_port() for _ in range(nodes if controllers is None else controllers)]
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
@@ -184,14 +186,18 @@ class ApacheKafka:
     def _properties(self, node: int) -> pathlib.Path:
         factor = str(min(3, len(self.ports)))
         voters = ",".join(f"{i}@127.0.0.1:{port}" for i, port in enumerate(self.controller_ports, 1))
-        port, controller = self.ports[node - 1], self.controller_ports[node - 1]
+        roles, listeners = "broker", f"PLAINTEXT://127.0.0.1:{self.ports[node - 1]}"
+        advertised = listeners
+        if node <= len(self.controller_ports):
+            roles = "broker,controller"
+            listeners += f",CONTROLLER://127.0.0.1:{self.controller_ports[node - 1]}"
         settings = {
-            "process.roles": "broker,controller",
+            "process.roles": roles,
             "node.id": str(node),
             "controller.quorum.voters": voters,
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "listeners": listeners,
+            "advertised.listeners": advertised,
             "log.dirs": str(self.log_dir(node)),
             "offsets.topic.replication.factor": factor,
             "offsets.topic.num.partitions": "4",
