@@ -130,7 +130,8 @@ class ConsoleConsumer:
             for item in fetched:
                 self._unprinted.setdefault(item.topic_partition, item.columns.offsets[0])
             if self._args.exit_at_end and self._ends is None and source.is_assigned():
-                self._ends = Ends(consumer, source.partitions())
+                # What is assigned has an end, also while a change of metadata hides its topic.
+                self._ends = Ends(consumer, dict.fromkeys([*consumer.assignment(), *source.partitions()]))
         except WakeupError:
             fetched = []
         if interruption is not None:
@@ -257,7 +258,7 @@ class ConsoleConsumer:
             assigned = consumer.assignment()
             undone = self._cut.union(self._ends.undone())
             complete = sum(1 for part in assigned if part not in undone)
-            self._console.error(f"complete: {complete}/{len(assigned)} partitions")
+            self._console.note(f"complete: {complete}/{len(assigned)} partitions")
             if complete < len(assigned):
                 status = ExitStatus.FAILED
         return status
@@ -280,4 +281,4 @@ class ConsoleConsumer:
         return True
 
     def _report_total(self) -> None:
-        self._console.error(f"Processed a total of {self._count} messages")
+        self._console.note(f"Processed a total of {self._count} messages")

@@ -28,7 +28,11 @@ class Ends:
 
     def __init__(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
         self._consumer = consumer
-        self._ends = consumer.end_offsets(partitions)
+        asked = list(partitions)
+        self._ends = consumer.end_offsets(asked)
+        unknown = [part for part in asked if part not in self._ends]
+        if unknown:
+            raise EndUnreachable(f"{unknown[0]} has no end: no broker tells its offsets")
         topics = {part.topic for part in self._ends}
         self._ids: dict[str, uuid.UUID | None] = {topic: consumer.topic_id(topic) for topic in topics}
         self._suspects: set[str] = set()
