@@ -18,13 +18,15 @@ from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
 
 bootstrap, name, run, source_topic, output, group, protocol, partitions = sys.argv[1:]
-common = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": "200", "request.timeout.ms": "1500"}
+PATIENCE_MS = "1800000"
+common = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": "200", "request.timeout.ms": "4000"}
 reading = {
     **common,
     "group.id": group,
     "isolation.level": "read_committed",
     "enable.auto.commit": "false",
     "auto.offset.reset": "earliest",
+    "default.api.timeout.ms": PATIENCE_MS,
     "max.poll.records": "200",
 }
 if protocol == "classic":
@@ -32,6 +34,7 @@ if protocol == "classic":
 if protocol == "consumer":
     reading["group.protocol"] = "consumer"
 writing = {**common, "transactional.id": name, "transaction.timeout.ms": "5000", "linger.ms": "2", "batch.size": "1500"}
+writing |= {"max.block.ms": PATIENCE_MS, "delivery.timeout.ms": PATIENCE_MS}
 
 
 def return_to_committed(consumer: Consumer) -> None:

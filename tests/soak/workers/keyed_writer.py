@@ -22,7 +22,9 @@ settings = {
     "linger.ms": "3",
     "batch.size": "8000",
     "reconnect.backoff.max.ms": "200",
-    "request.timeout.ms": "1000",
+    "request.timeout.ms": "4000",
+    "delivery.timeout.ms": "1800000",
+    "max.block.ms": "1800000",
 }
 
 

@@ -30,7 +30,7 @@ writing = {"transactional.id": name, "transaction.timeout.ms": "5000", "linger.m
 
 def return_to_committed(consumer: Any) -> None:
     """After an abort: read on from what was committed."""
-    for place in consumer.committed(consumer.assignment(), 20):
+    for place in consumer.committed(consumer.assignment(), 300):
         place.offset = max(place.offset, 0)
         consumer.seek(place)
 
@@ -43,19 +43,19 @@ def copy(producer: Any, consumer: Any, messages: list[Any], is_abort: bool) -> N
         producer.produce(output, message.value(), partition=message.partition())
         ends[message.partition()] = message.offset() + 1
     offsets = [TopicPartition(source_topic, partition, end) for partition, end in ends.items()]
-    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 300)
     if is_abort:
-        producer.abort_transaction(30)
+        producer.abort_transaction(300)
         return_to_committed(consumer)
     else:
-        producer.commit_transaction(30)
+        producer.commit_transaction(300)
 
 
 def main() -> int:
     stopping = told_to_stop()
     source = random.Random(f"{name} {run}")
     producer = Producer(common | writing)
-    producer.init_transactions(60)
+    producer.init_transactions(600)
     consumer = Consumer(common | reading)
     consumer.subscribe([source_topic])
     while not stopping:
@@ -67,7 +67,7 @@ def main() -> int:
             print(f"{name} {run}: {error!r}", file=sys.stderr, flush=True)
             if not error.args[0].txn_requires_abort():
                 return FENCED
-            producer.abort_transaction(30)
+            producer.abort_transaction(300)
             return_to_committed(consumer)
     consumer.close()
     return 0

@@ -27,7 +27,8 @@ settings: dict[str, str] = {
     "reconnect.backoff.ms": "20",
     "reconnect.backoff.max.ms": "200",
     "retry.backoff.ms": "20",
-    "request.timeout.ms": "1000",
+    "request.timeout.ms": "4000",
+    "delivery.timeout.ms": "1800000",
 }
 
 
@@ -44,7 +45,7 @@ class OurProducer:
         from kafkatools.core.config import PRODUCER, Config
         from kafkatools.core.producer.producer import Producer
 
-        self._producer = Producer(Config(PRODUCER, {**settings, "buffer.memory": "120000", "max.block.ms": "120000"}))
+        self._producer = Producer(Config(PRODUCER, {**settings, "buffer.memory": "120000", "max.block.ms": "1800000"}))
 
     def send(self, partition: int, number: int, value: bytes) -> None:
         from kafkatools.core.producer.producer_record import ProducerRecord
@@ -62,7 +63,7 @@ class Librdkafka:
     def __init__(self) -> None:
         from confluent_kafka import Producer
 
-        bounds = {"queue.buffering.max.messages": "1000", "socket.timeout.ms": "1000"}
+        bounds = {"queue.buffering.max.messages": "1000", "socket.timeout.ms": "4000"}
         debug = {"debug": os.environ["KT_SOAK_DEBUG"]} if "KT_SOAK_DEBUG" in os.environ else {}
         self._producer = Producer({**settings, **bounds, **debug})
 
