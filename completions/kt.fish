@@ -452,6 +452,7 @@ complete -c kt -n '__kt_at verifiable-consumer' -l help -d 'Show this text and s
 complete -c kt -n "__kt_at ''" -a configs -d 'Show or change settings of topics, brokers, clients, users and groups.'
 complete -c kt -n '__kt_at configs' -l describe -d 'Show settings.'
 complete -c kt -n '__kt_at configs' -l alter -d 'Change settings.'
+complete -c kt -n '__kt_at configs' -l from-file -d 'Bring settings to what a file says, as --undo-file writes it.' -r -F
 complete -c kt -n '__kt_at configs' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
 complete -c kt -n '__kt_at configs' -l bootstrap-controller -d 'Controllers to start from, instead of brokers.' -x
 complete -c kt -n '__kt_at configs' -l entity-type -d 'What the settings belong to; users and clients may be given together.' -x -a 'topics clients users brokers ips client-metrics groups broker-loggers'
@@ -473,6 +474,8 @@ complete -c kt -n '__kt_at configs' -l all -d 'With --describe: also settings th
 complete -c kt -n '__kt_at configs' -l add-config -d 'What to set; brackets around values with commas: cleanup.policy=[compact,delete]. A credential: SCRAM-SHA-256=[iterations=8192,password=...].' -x
 complete -c kt -n '__kt_at configs' -l add-config-file -d 'A properties file with what to set.' -r -F
 complete -c kt -n '__kt_at configs' -l delete-config -d 'What to remove, so that the default holds again.' -x
+complete -c kt -n '__kt_at configs' -l dry-run -d 'Say which settings would really change, and change nothing.'
+complete -c kt -n '__kt_at configs' -l undo-file -d 'Write what takes the changes back to this file first; --from-file reads it. Not for SCRAM credentials.' -r -F
 complete -c kt -n '__kt_at configs' -l command-config -d 'Properties file with settings of the client.' -r -F
 complete -c kt -n '__kt_at configs' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at configs' -l help -d 'Show this text and stop.'

@@ -81,7 +81,7 @@ def _global_options(arguments: Sequence[str]) -> tuple[Globals, Sequence[str]]:
 
 def run_command(command: Command, arguments: Sequence[str], console: Console, chosen: Globals) -> ExitStatus:
     """Parses and runs one command; BrokenPipeError and KeyboardInterrupt go on to the caller."""
-    as_json = "--json" in arguments
+    as_json = console.is_json = "--json" in arguments
     parent = "kt"
     try:
         if not arguments and command.needs_arguments:
@@ -140,7 +140,7 @@ def _show_security_warnings(console: Console) -> None:
             message = record.getMessage()
             if message not in told:
                 told.add(message)
-                console.error(f"warning: {message}")
+                console.note(f"warning: {message}")
 
     logging.getLogger("kafkatools.security").handlers = [] if console.is_debug else [Lines()]
 
@@ -173,7 +173,7 @@ def _report(command: Command, error: Exception, console: Console, as_json: bool)
     if console.is_debug:
         import traceback
 
-        console.error("".join(traceback.format_exception(error)).rstrip("\n"))
+        console.note("".join(traceback.format_exception(error)).rstrip("\n"))
     return status
 
 

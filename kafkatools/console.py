@@ -25,7 +25,8 @@ _DEFAULT_WIDTH = 100
 class Console:
     """Streams, environment and clock of one run of `kt`.
 
-    `stdin`, `stdout`, `stderr` are binary. `width` is the terminal's, 100 when there is none.
+    `stdin`, `stdout`, `stderr` are binary. `width` is the terminal's, 100 when there is none. With `is_json` (the
+    command runs with --json) stderr too holds nothing but objects.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Console:
         self.stdout = stdout
         self.stderr = stderr
         self.environ = environ
+        self.is_json = False
         self._clock = clock
         self._is_process = False
 
@@ -108,8 +110,24 @@ class Console:
         """A line of text to stdout."""
         self.stdout.write(_encode(line) + b"\n")
 
-    def error(self, line: str) -> None:
-        """A line of text to stderr, at once, after what stdout holds. A closed stderr is no reason to fail."""
+    def error(self, line: str, kind: str = "FAILED", **more: Any) -> None:
+        """A line about a failure to stderr, at once, after what stdout holds; with --json as an object of this kind,
+        with the keys of `more`, unless the line is an object already. A closed stderr is no reason to fail."""
+        if self.is_json and not line.startswith('{"'):
+            from kafkatools.output import json_error
+
+            line = json_error(kind, line.strip(), **more)
+        self._tell(line)
+
+    def note(self, line: str) -> None:
+        """A line to stderr that is no failure: what will be done, a warning. With --json {"note": ...}."""
+        if self.is_json:
+            from kafkatools.output import json_line
+
+            line = json_line({"note": line.strip()})
+        self._tell(line)
+
+    def _tell(self, line: str) -> None:
         self.flush()
         try:
             self.stderr.write(_encode(line) + b"\n")
@@ -165,7 +183,7 @@ class Console:
             raise UsageError(args.command.missing_bootstrap)
         from kafkatools.core.broker.sandbox import ensure_started
 
-        return ensure_started(self.home, self.error).bootstrap
+        return ensure_started(self.home, self.note).bootstrap
 
 
 def _buffered(descriptor: int) -> BinaryIO:

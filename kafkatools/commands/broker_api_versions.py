@@ -31,7 +31,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     for node, told in found.items():
         name = f"{node.host}:{node.port} (id: {node.id} rack: {node.rack or 'null'} isFenced: false)"
         if isinstance(told, KafkaError):
-            console.error(f"{name} -> ERROR: {told}")
+            console.error(f"{name} -> ERROR: {told}", told.name, broker=node.id)
             status = ExitStatus.FAILED
         elif args.json:
             _print_json(console, node, told)

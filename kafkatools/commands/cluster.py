@@ -23,7 +23,7 @@ Action = Callable[["Console", Args, "AdminClient"], ExitStatus]
 def _with_admin(action: Action) -> Callable[[Console, Args], ExitStatus]:
     def run(console: Console, args: Args) -> ExitStatus:
         if args.given("config"):
-            console.error(
+            console.note(
                 "Option --config has been deprecated and will be removed in a future version. "
                 "Use --command-config instead."
             )

@@ -27,16 +27,22 @@ _BUDGET_MS = 200
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Prints a script, or names for one."""
+    from kafkatools.output import json_line
+
     if args.shell is None:
         for name in _names(console, args):
-            console.print(name)
+            console.print(json_line({"name": name}) if args.json else name)
         return ExitStatus.OK
     if args.shell not in SHELLS:
         raise UsageError(f"There are completions for {', '.join(SHELLS)}, not for '{args.shell}'")
     from kafkatools.commands import ALIASES, COMMANDS, load
 
     commands = {name: load(name) for name in COMMANDS}
-    console.write(script(args.shell, commands | {alias: commands[name] for alias, name in ALIASES.items()}).encode())
+    text = script(args.shell, commands | {alias: commands[name] for alias, name in ALIASES.items()})
+    if args.json:
+        console.print(json_line({"shell": args.shell, "script": text}))
+    else:
+        console.write(text.encode())
     return ExitStatus.OK
 
 

@@ -169,7 +169,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     for new, old in _RENAMED:
         if args.given(old):
-            console.error(
+            console.note(
                 f"Warning: --{old} is deprecated and will be removed in a future version. Use --{new} instead."
             )
     if args.line_reader is not None and args.line_reader not in _LINE_READERS:
@@ -218,7 +218,7 @@ def producer_config(console: Console, args: Args) -> Config:
         if name in PRODUCER or PRODUCER.is_prefixed(name):
             values[name] = value
         else:
-            console.error(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the producer")
+            console.note(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the producer")
     pairs = property_pairs(args.command_property, "command-property")
     pairs |= property_pairs(args.producer_property, "producer-property")
     for name in pairs:
@@ -539,7 +539,7 @@ class ConsoleProducer:
             from kafkatools.output import json_line
 
             self._console.print(json_line(counts))
-        self._console.error(", ".join(f"{count} {what}" for what, count in counts.items()))
+        self._console.note(", ".join(f"{count} {what}" for what, count in counts.items()))
 
 
 def _is_hopeless(error: Exception) -> bool:

@@ -94,7 +94,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     for old, new in (("messages", "num-records"), ("consumer.config", "command-config")):
         if args.given(old):
-            console.error(f"Warning: --{old} is deprecated. Use --{new} instead.")
+            console.note(f"Warning: --{old} is deprecated. Use --{new} instead.")
     if args.reporting_interval <= 0:
         raise UsageError("Reporting interval must be greater than 0.")
     try:
@@ -123,7 +123,7 @@ def consumer_config(console: Console, args: Args) -> Config:
     file_option = "consumer_config" if args.given("consumer.config") else "command_config"
     values: dict[str, Any] = dict(client_settings(args, file_option))
     for name in [name for name in values if name not in CONSUMER and not CONSUMER.is_prefixed(name)]:
-        console.error(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the consumer")
+        console.note(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the consumer")
         del values[name]
     pairs = property_pairs(args.command_property, "command-property")
     for name in pairs:

@@ -51,7 +51,7 @@ OPTIONS = (
 def run(console: Console, args: Args) -> ExitStatus:
     """Makes the round trips and tells how long they took."""
     if args.is_positional:
-        console.error(_DEPRECATED)
+        console.note(_DEPRECATED)
     if args.producer_acks not in _ACKS:
         raise UsageError(
             "Invalid value for --producer-acks. Latency testing requires synchronous acknowledgement. "

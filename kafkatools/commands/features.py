@@ -106,7 +106,7 @@ def _wanted_levels(console: Console, args: Args, *, is_upgrade: bool) -> dict[st
         return {_METADATA_VERSION: level, **others}
     levels: dict[str, int] = {}
     if args.metadata is not None:
-        console.error(" `metadata` flag is deprecated and may be removed in a future release.")
+        console.note(" `metadata` flag is deprecated and may be removed in a future release.")
         levels[_METADATA_VERSION] = _metadata_level(args.metadata)
     for text in args.feature:
         name, number = _name_and_level(text)

@@ -79,7 +79,8 @@ def _print_offsets(console: Console, args: Args, admin: AdminClient, wanted: dic
         if result.error is not None:
             status = ExitStatus.FAILED
             name = f"{topic}-{partition}"
-            console.error(f"Skip getting offsets for topic-partition {name} due to error: {result.error}")
+            message = f"Skip getting offsets for topic-partition {name} due to error: {result.error}"
+            console.error(message, result.error.name, topic=topic, partition=partition)
         elif args.json:
             offset = result.offset if result.offset >= 0 else None
             console.print(json_line({"topic": topic, "partition": partition, "offset": offset}))

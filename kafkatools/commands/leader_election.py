@@ -65,7 +65,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Holds the elections asked for."""
     settings = client_settings(args, "admin_config" if args.given("admin.config") else "command_config")
     if args.given("admin.config"):
-        console.error(
+        console.note(
             "Option --admin.config has been deprecated and will be removed in a future version. "
             "Use --command-config instead."
         )

@@ -40,7 +40,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     dirs = {broker: told for broker, told in found.items() if not isinstance(told, KafkaError)}
     for broker, told in found.items():
         if isinstance(told, KafkaError):
-            console.error(f"Broker {broker} did not tell its log directories: {told}")
+            console.error(f"Broker {broker} did not tell its log directories: {told}", told.name, broker=broker)
     if args.json:
         _print_json(console, dirs, topics)
     else:

@@ -121,7 +121,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     _check(args)
     for old, new in _RENAMED:
         if args.given(old):
-            console.error(
+            console.note(
                 f"Option --{old} has been deprecated and will be removed in a future version. Use --{new} instead."
             )
     payloads = _payloads(console, args)
@@ -197,7 +197,7 @@ def producer_config(console: Console, args: Args) -> Config:
     file_option = "producer_config" if args.given("producer.config") else "command_config"
     values: dict[str, Any] = dict(client_settings(args, file_option))
     for name in [name for name in values if name not in PRODUCER and not PRODUCER.is_prefixed(name)]:
-        console.error(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the producer")
+        console.note(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the producer")
         del values[name]
     pairs = property_pairs(args.command_property, "command-property")
     pairs |= property_pairs(args.producer_props, "producer-props")

@@ -46,7 +46,7 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
     os.umask(0o077)
     config = Config(tables.BROKER, values, allow_unknown=True)
     for name in meaningless(config):
-        console.error(f"WARN {name} means nothing here and is ignored")
+        console.note(f"WARN {name} means nothing here and is ignored")
     node = Node(config, console.clock, report=lambda line: console.error(f"ERROR {line}"))
     if not node.settings.is_loopback and not args.insecure:
         shown = node.settings.host or "all addresses"
@@ -99,13 +99,13 @@ def _serve(console: Console, node: Node) -> None:
             {"pid": os.getpid(), "node_id": node.node_id, "bootstrap": node.bootstrap, "directory": node.log_directory}
         )
         stop.node_is_started()
-        console.error(f"INFO node {node.node_id} of cluster {node.cluster_id} is ready on {node.bootstrap}")
+        console.note(f"INFO node {node.node_id} of cluster {node.cluster_id} is ready on {node.bootstrap}")
         gc.freeze()  # what is loaded by now stays: the collector need not look at it again
         node.run()
     finally:
         node.close()
         run_file.remove()
-    console.error(f"INFO node {node.node_id} has stopped")
+    console.note(f"INFO node {node.node_id} has stopped")
 
 
 COMMAND = Command(

@@ -158,7 +158,7 @@ def run_format(console: Console, args: Args) -> ExitStatus:
     files = RealFileSystem()
     directories = formatter.plan(files, request)
     if directories and not _is_uuid(request.cluster_id):
-        console.error(f"Warning: the cluster id {request.cluster_id} is no UUID; kt storage random-uuid makes one.")
+        console.note(f"Warning: the cluster id {request.cluster_id} is no UUID; kt storage random-uuid makes one.")
     release = release_of(request.levels[METADATA_VERSION])
     if not args.json:
         console.print(_announcement(request) if directories else "All of the log directories are already formatted.")

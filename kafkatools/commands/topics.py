@@ -127,7 +127,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Carries out the one action given."""
     settings = client_settings(args)
     if args.given("delete-config"):
-        console.error(_DELETE_CONFIG)
+        console.note(_DELETE_CONFIG)
     bootstrap = console.connect(args)
     from kafkatools.core.admin.client import AdminClient
 
@@ -145,7 +145,7 @@ def _create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     if not args.topic:
         raise CommandError("The given topic name '' cannot be represented in a request.")
     if "." in args.topic or "_" in args.topic:
-        console.error(_COLLISION)
+        console.note(_COLLISION)
     factor, partitions = args.replication_factor, args.partitions
     if factor is not None and not 1 <= factor <= _MAX_REPLICATION_FACTOR:
         raise CommandError(f"The replication factor must be between 1 and {_MAX_REPLICATION_FACTOR} inclusive")
@@ -242,14 +242,14 @@ def _targets(console: Console, args: Args, admin: AdminClient) -> list[str]:
     if args.topic in names:
         if len(names) > 1:
             others = ", ".join(name for name in names if name != args.topic)
-            console.error(f"Only topic {args.topic} is meant; as a regular expression the name also matches {others}.")
+            console.note(f"Only topic {args.topic} is meant; as a regular expression the name also matches {others}.")
         return [args.topic]
     spared = [name for name in names if name in INTERNAL_TOPICS]
     names = [name for name in names if name not in INTERNAL_TOPICS]
     if spared:
-        console.error(f"Left alone, since internal topics have to be named exactly: {', '.join(spared)}.")
+        console.note(f"Left alone, since internal topics have to be named exactly: {', '.join(spared)}.")
     if names:
-        console.error(f"'{args.topic}' matches {len(names)} topic{'s' * (len(names) > 1)}: {', '.join(names)}.")
+        console.note(f"'{args.topic}' matches {len(names)} topic{'s' * (len(names) > 1)}: {', '.join(names)}.")
     return names
 
 
@@ -315,7 +315,7 @@ def _describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
         entries = configs[TOPIC, topic.name]
         error = topic.error or entries.error
         if error is not None:
-            console.error(f"{args.command.error_prefix}{error}")
+            console.error(f"{args.command.error_prefix}{error}", error.name, topic=topic.name)
             failed = True
             continue
         view.show(console, topic, {entry.name: entry for entry in entries.entries})

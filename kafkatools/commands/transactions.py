@@ -91,7 +91,7 @@ def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
         message = f"Failed to list transactions: broker {node}: {error} {_MORE}"
         if not found.transactions:
             raise CommandError(message)
-        console.error(message)
+        console.error(message, error.name, broker=node)
     columns = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
     _show(console, args, columns, ("transactional_id", "coordinator", "producer_id", "state"), found.transactions)
     return ExitStatus.FAILED if found.errors else ExitStatus.OK
@@ -299,7 +299,8 @@ def _find_hanging(console: Console, args: Args, admin: AdminClient) -> ExitStatu
         _ensure_broker(admin, args.broker_id)
     found = find_hanging(admin, _partitions(args, admin), args.max_transaction_timeout * 60_000, args.broker_id)
     for (topic, partition), error in sorted(found.errors.items()):
-        console.error(f"Failed to describe producers for partition {topic}-{partition}: {error}")
+        message = f"Failed to describe producers for partition {topic}-{partition}: {error}"
+        console.error(message, error.name, topic=topic, partition=partition)
     now_ms = console.clock.wall_ms()
     _show(console, args, _HANGING, _HANGING_KEYS, [_hanging_row(args, one, now_ms) for one in found.transactions])
     if found.transactions:

@@ -72,7 +72,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     if args.given("consumer.config") and args.given("command-config"):
         raise UsageError(f"{_PROGRAM}: error: Options --consumer.config and --command-config are mutually exclusive.")
     if args.given("consumer.config"):
-        console.error(
+        console.note(
             "Option --consumer.config has been deprecated and will be removed in a future version. "
             "Use --command-config instead."
         )
@@ -94,7 +94,7 @@ def consumer_config(console: Console, args: Args) -> Config:
         if name in CONSUMER or CONSUMER.is_prefixed(name):
             values[name] = value
         else:
-            console.error(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the consumer")
+            console.note(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the consumer")
     values["group.protocol"] = args.group_protocol.lower()
     if values["group.protocol"] == "consumer":
         if args.group_remote_assignor is not None:

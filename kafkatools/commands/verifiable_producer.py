@@ -71,7 +71,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     if args.given("producer.config") and args.given("command-config"):
         raise UsageError(f"{_PROGRAM}: error: Options --producer.config and --command-config are mutually exclusive.")
     if args.given("producer.config"):
-        console.error(
+        console.note(
             "Option --producer.config has been deprecated and will be removed in a future version. "
             "Use --command-config instead."
         )
@@ -91,7 +91,7 @@ def producer_config(console: Console, args: Args) -> Config:
         if name in PRODUCER or PRODUCER.is_prefixed(name):
             values[name] = value
         else:
-            console.error(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the producer")
+            console.note(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the producer")
     if args.acks is not None:
         values["acks"] = str(args.acks)
     if args.given("bootstrap-server") or "bootstrap.servers" not in values:

@@ -92,7 +92,7 @@ def ensure_confirmed(console: Any, command: Command, args: Args, profile: Profil
         raise UsageError(f"{what}, and its cluster is not called '{confirmed}'")
     if not (console.is_input_terminal and console.is_error_terminal):
         raise UsageError(f"{what}, and nobody can be asked", "Pass kt --confirm with the name of the cluster.")
-    console.error(f"{what}. Type the name of its cluster ({profile.cluster}) to go on:")
+    console.note(f"{what}. Type the name of its cluster ({profile.cluster}) to go on:")
     if console.stdin.readline().decode("utf-8", "replace").strip() != profile.cluster:
         raise CommandError("That is not the name of the cluster: nothing was done")
 

@@ -26,7 +26,7 @@ _LISTED = (
     "will be removed:"
 )
 _NONE = "There is no such ACL for resource filter `ResourcePattern(resourceType=TOPIC, name={}, patternType=LITERAL)`."
-_DIFFERENCES = {
+DIFFERENCES = {
     "003": Difference(
         "acls-listed", stderr="Error while executing ACL command: No Authorizer is configured on the broker"
     ),
@@ -47,7 +47,7 @@ _DIFFERENCES = {
     ),
     "048": _HELP,
 }
-_WITHOUT_AUTHORIZER = ("001", "002", "003")
+WITHOUT_AUTHORIZER = ("001", "002", "003")
 _NOT_HERE = {"035": "the embedded broker has no listener for controllers"}
 _FAILURE = re.compile(
     r"^(Error while executing ACL command: )(?:[a-z]\w*\.)*(?:[A-Z]\w*Exception: )?(.*)\n(?s:.*)", re.MULTILINE
@@ -58,7 +58,7 @@ _SETTINGS = {
 }
 
 
-def _sorted(text: str) -> str:
+def sorted_text(text: str) -> str:
     blocks = ["\n".join([head, *sorted(line.strip() for line in rest)]) for head, *rest in _blocks(text)]
     return "\n".join(sorted(blocks))
 
@@ -67,32 +67,32 @@ def _blocks(text: str) -> list[list[str]]:
     return [block.splitlines() for block in text.strip("\n").split("\n\n") if block]
 
 
-def _expect(case: Case, wanted: Expected) -> Expected:
+def expect(case: Case, wanted: Expected) -> Expected:
     failure = _FAILURE.search(wanted.stdout)
     if failure is not None:
         stdout = _FAILURE.sub("", wanted.stdout)
-        own = _DIFFERENCES.get(case.number)
+        own = DIFFERENCES.get(case.number)
         error = own.stderr if own is not None and own.stderr is not None else failure[1] + failure[2]
         wanted = wanted._replace(stdout=stdout, error=error)
-    return wanted._replace(stdout=_sorted(wanted.stdout))
+    return wanted._replace(stdout=sorted_text(wanted.stdout))
 
 
 def _replay(bootstrap: str, directory: pathlib.Path, cases: list[Case]) -> list[str]:
     def run(case: Case) -> Ran:
         transcripts.write_files(case, directory)
         ran = run_kt("acls", *admin_tools.words(case, bootstrap), stdin=case.stdin.encode(), cwd=directory)
-        return ran._replace(stdout=_sorted(ran.out).encode())
+        return ran._replace(stdout=sorted_text(ran.out).encode())
 
-    return transcripts.replay(cases, run, _DIFFERENCES, _expect)
+    return transcripts.replay(cases, run, DIFFERENCES, expect)
 
 
 @pytest.mark.slow
 def test_acls_behaves_as_recorded(start_broker: Callable[..., str], tmp_path: pathlib.Path) -> None:
     cases = [case for case in transcripts.load("acls") if case.number not in _NOT_HERE]
     plain = start_broker()
-    failures = _replay(plain, tmp_path, [case for case in cases if case.number in _WITHOUT_AUTHORIZER])
+    failures = _replay(plain, tmp_path, [case for case in cases if case.number in WITHOUT_AUTHORIZER])
     guarded = start_broker(_SETTINGS)
-    failures += _replay(guarded, tmp_path, [case for case in cases if case.number not in _WITHOUT_AUTHORIZER])
+    failures += _replay(guarded, tmp_path, [case for case in cases if case.number not in WITHOUT_AUTHORIZER])
     assert not failures, "\n".join(failures)
 
 
@@ -184,4 +184,4 @@ def test_mistakes_of_a_file_are_named_with_their_line(tmp_path: pathlib.Path, te
 
 
 def test_every_difference_is_documented() -> None:
-    assert {difference.key for difference in _DIFFERENCES.values()} <= transcripts.documented_keys()
+    assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()

@@ -20,7 +20,7 @@ from kafkatools.exit_status import ExitStatus
 
 _HELP = Difference("help", status=ExitStatus.OK, own_words=True)
 _USAGE = Difference("usage", status=ExitStatus.USAGE)
-_CLUSTER_DIFFERENCES = {
+CLUSTER_DIFFERENCES = {
     "008": _USAGE,
     "010": Difference(
         "argparse-numbers", stderr="kafka-cluster: error: argument --id/-i: could not convert 'x' to a number"
@@ -35,7 +35,7 @@ _CLUSTER_NOT_HERE = {
     "002": "the embedded broker has no listener for controllers",
     "006": "the embedded broker has no listener for controllers",
 }
-_API_DIFFERENCES = {
+API_DIFFERENCES = {
     "003": Difference("help", own_words=True),
     "004": Difference("unreachable", own_words=True),
     "008": Difference("nothing-ignored", status=ExitStatus.USAGE, own_words=True),
@@ -94,7 +94,7 @@ def test_cluster_and_broker_api_versions_behave_as_recorded(
         "cluster",
         bootstrap,
         tmp_path,
-        _CLUSTER_DIFFERENCES,
+        CLUSTER_DIFFERENCES,
         not_here=_CLUSTER_NOT_HERE,
         adapt=_expect_cluster(port),
     )
@@ -102,7 +102,7 @@ def test_cluster_and_broker_api_versions_behave_as_recorded(
         "broker-api-versions",
         bootstrap,
         tmp_path,
-        _API_DIFFERENCES,
+        API_DIFFERENCES,
         not_here=("002",),  # by way of broker 2
         adapt=_expect_versions(bootstrap),
     )
@@ -143,5 +143,5 @@ def test_apache_kafka_through_its_controller_and_its_versions(new_kafka: Callabl
 
 
 def test_every_difference_is_documented() -> None:
-    keys = {difference.key for difference in (_CLUSTER_DIFFERENCES | _API_DIFFERENCES).values()}
+    keys = {difference.key for difference in (CLUSTER_DIFFERENCES | API_DIFFERENCES).values()}
     assert keys <= transcripts.documented_keys()

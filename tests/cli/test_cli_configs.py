@@ -51,7 +51,7 @@ _ALL_USAGE = (
     "104",
 )
 _BOTH_MECHANISMS = "SCRAM-SHA-256=iterations=8192, SCRAM-SHA-512=iterations=4096"
-_DIFFERENCES = {number: _USAGE for number in _ALL_USAGE} | {
+DIFFERENCES = {number: _USAGE for number in _ALL_USAGE} | {
     "006": Difference(
         "configs-missing",
         status=ExitStatus.FAILED,
@@ -90,11 +90,11 @@ _DIFFERENCES = {number: _USAGE for number in _ALL_USAGE} | {
 _REASON = re.compile(r"(?:java\.util\.concurrent\.ExecutionException: )?(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
 
 
-def _expect(case: Case, wanted: Expected) -> Expected:
+def expect(case: Case, wanted: Expected) -> Expected:
     lines = case.stderr.splitlines()
     if lines and lines[0].startswith("Error while executing config command"):
         reason = _REASON.sub("", lines[1])
-        if case.number not in _DIFFERENCES:
+        if case.number not in DIFFERENCES:
             wanted = wanted._replace(error=reason.replace(*_ADAPTED.get(case.number, ("", ""))))
     return wanted._replace(stdout=wanted.stdout.replace("Dynamic configs for broker 2 are:\n", ""))
 
@@ -127,12 +127,12 @@ def test_configs_behaves_as_recorded(start_broker: Callable[..., str], tmp_path:
         return run_kt("configs", *_words(case, bootstrap), cwd=tmp_path)
 
     cases = [case for case in transcripts.load("configs") if case.number not in _NOT_HERE]
-    failures = transcripts.replay(cases, run, _DIFFERENCES, _expect)
+    failures = transcripts.replay(cases, run, DIFFERENCES, expect)
     assert not failures, "\n".join(failures)
 
 
 def test_every_difference_is_documented() -> None:
-    assert {difference.key for difference in _DIFFERENCES.values()} <= transcripts.documented_keys()
+    assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()
 
 
 def test_json(start_broker: Callable[..., str]) -> None:

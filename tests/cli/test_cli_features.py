@@ -20,7 +20,7 @@ from kafkatools.exit_status import ExitStatus
 
 _HELP = Difference("help", status=ExitStatus.OK, own_words=True)
 _USAGE = Difference("usage", status=ExitStatus.USAGE)
-_DIFFERENCES = dict.fromkeys(("009", "013", "018", "019", "021", "022", "024", "030"), _USAGE) | {
+DIFFERENCES = dict.fromkeys(("009", "013", "018", "019", "021", "022", "024", "030"), _USAGE) | {
     "011": Difference("features-failures"),
     "012": Difference("features-failures"),
     "016": Difference("features-failures"),
@@ -38,7 +38,7 @@ _NOT_HERE = {
 _MOVED = re.compile(r"^(?:Could not| `metadata`) .*\n", re.MULTILINE)
 
 
-def _expect(case: Case, wanted: Expected) -> Expected:
+def expect(case: Case, wanted: Expected) -> Expected:
     moved = _MOVED.findall(wanted.stdout)
     stdout = re.sub(r"Epoch: \d+", "Epoch: N", _MOVED.sub("", wanted.stdout))
     return wanted._replace(stdout=stdout, error=moved[0].rstrip("\n") if moved else wanted.error)
@@ -54,7 +54,7 @@ def test_features_behaves_as_recorded(start_broker: Callable[..., str], tmp_path
         return ran._replace(stdout=re.sub(rb"Epoch: \d+", b"Epoch: N", ran.stdout))
 
     cases = [case for case in transcripts.load("features") if case.number not in _NOT_HERE]
-    failures = transcripts.replay(cases, run, _DIFFERENCES, _expect)
+    failures = transcripts.replay(cases, run, DIFFERENCES, expect)
     assert not failures, "\n".join(failures)
 
     server = ("features", "--bootstrap-server", bootstrap)
@@ -68,4 +68,4 @@ def test_features_behaves_as_recorded(start_broker: Callable[..., str], tmp_path
 
 
 def test_every_difference_is_documented() -> None:
-    assert {difference.key for difference in _DIFFERENCES.values()} <= transcripts.documented_keys()
+    assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()

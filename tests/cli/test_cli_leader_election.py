@@ -33,7 +33,7 @@ _NEEDS_THREE = {
 }
 _USAGE = Difference("usage", status=ExitStatus.USAGE)
 _FAILED = Difference("election-failures")
-_DIFFERENCES = dict.fromkeys(("024", "028", "029", "030", "031"), _USAGE) | {
+DIFFERENCES = dict.fromkeys(("024", "028", "029", "030", "031"), _USAGE) | {
     "006": _FAILED,
     "007": _FAILED,
     "008": Difference("election-json"),
@@ -49,7 +49,7 @@ _DIFFERENCES = dict.fromkeys(("024", "028", "029", "030", "031"), _USAGE) | {
 _ERROR_LINE = re.compile(r"^(Error completing .*?: \S+: )(?:[a-z]\w*\.)+[A-Z]\w*: (.*)\n", re.MULTILINE)
 
 
-def _expect(case: Case, wanted: Expected) -> Expected:
+def expect(case: Case, wanted: Expected) -> Expected:
     error = _ERROR_LINE.search(wanted.stdout)
     if error is None:
         return wanted
@@ -61,7 +61,7 @@ def test_leader_election_behaves_as_recorded(start_broker: Callable[..., str], t
     bootstrap = start_broker()
     admin_tools.send(bootstrap, "orders", 3, [])
     failures = admin_tools.failures(
-        "leader-election", bootstrap, tmp_path, _DIFFERENCES, not_here=_NEEDS_THREE, adapt=_expect
+        "leader-election", bootstrap, tmp_path, DIFFERENCES, not_here=_NEEDS_THREE, adapt=expect
     )
     assert not failures, "\n".join(failures)
 
@@ -85,4 +85,4 @@ def test_leader_election_behaves_as_recorded(start_broker: Callable[..., str], t
 
 
 def test_every_difference_is_documented() -> None:
-    assert {difference.key for difference in _DIFFERENCES.values()} <= transcripts.documented_keys()
+    assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()

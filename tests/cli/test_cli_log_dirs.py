@@ -21,7 +21,7 @@ from kafkatools.exit_status import ExitStatus
 
 _USAGE = Difference("usage", status=ExitStatus.USAGE)
 _IGNORED = Difference("nothing-ignored", status=ExitStatus.USAGE, own_words=True)
-_DIFFERENCES = {
+DIFFERENCES = {
     "004": Difference(
         "log-dirs-missing", status=ExitStatus.FAILED, stderr="Topic 'ghost' is in none of these directories"
     ),
@@ -62,7 +62,7 @@ def test_log_dirs_behaves_as_recorded(start_broker: Callable[..., str], tmp_path
         stdout = wanted.stdout.replace("brokers 1,2,3", "brokers 1")
         return wanted._replace(stdout=re.sub(r"^\{.*", lambda match: _merged(match[0], log_dir), stdout, flags=re.M))
 
-    failures = admin_tools.failures("log-dirs", bootstrap, tmp_path, _DIFFERENCES, not_here=_NOT_HERE, adapt=expect)
+    failures = admin_tools.failures("log-dirs", bootstrap, tmp_path, DIFFERENCES, not_here=_NOT_HERE, adapt=expect)
     assert not failures, "\n".join(failures)
 
     words = ("log-dirs", "--describe", "--bootstrap-server", bootstrap)
@@ -78,4 +78,4 @@ def test_log_dirs_behaves_as_recorded(start_broker: Callable[..., str], tmp_path
 
 
 def test_every_difference_is_documented() -> None:
-    assert {difference.key for difference in _DIFFERENCES.values()} <= transcripts.documented_keys()
+    assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()

@@ -20,7 +20,7 @@ from kafkatools.exit_status import ExitStatus
 
 _HELP = Difference("help", status=ExitStatus.OK, own_words=True)
 _USAGE = Difference("usage", status=ExitStatus.USAGE)
-_DIFFERENCES = {
+DIFFERENCES = {
     "002": _USAGE,
     "003": Difference("quorum-hr", status=ExitStatus.USAGE, own_words=True),
     "006": Difference("quorum-hr", own_words=True),
@@ -39,7 +39,7 @@ _NOT_HERE = {
 }
 
 
-def _masked(text: str) -> str:
+def masked(text: str) -> str:
     """Numbers that depend on the moment as N, with the padding that the table's columns then have."""
     text = re.sub(r"^((?:LeaderEpoch|HighWatermark): +)\d+$", r"\1N", text, flags=re.MULTILINE)
     text = re.sub(r"(?<=\t)\d+( ms ago)? +(?=\t)|(?<=\t)\d+(?=\t)", "N", text)
@@ -53,7 +53,7 @@ def _expect(bootstrap: str) -> Callable[[Case, Expected], Expected]:
         stdout = re.sub(r"^.*Observer\t\n", "", stdout, flags=re.MULTILINE).replace("Status  \t", "Status\t")
         stdout = stdout.replace("Leader  \t", "Leader\t")
         error = None if wanted.error is None else wanted.error.replace("-- bootstrap", "--bootstrap")
-        return wanted._replace(stdout=_masked(stdout), error=error)
+        return wanted._replace(stdout=masked(stdout), error=error)
 
     return expect
 
@@ -65,10 +65,10 @@ def test_metadata_quorum_behaves_as_recorded(start_broker: Callable[..., str], t
     def run(case: Case) -> Ran:
         transcripts.write_files(case, tmp_path)
         ran = run_kt("metadata-quorum", *admin_tools.words(case, bootstrap), cwd=tmp_path)
-        return ran._replace(stdout=_masked(ran.out).encode())
+        return ran._replace(stdout=masked(ran.out).encode())
 
     cases = [case for case in transcripts.load("metadata-quorum") if case.number not in _NOT_HERE]
-    failures = transcripts.replay(cases, run, _DIFFERENCES, _expect(bootstrap))
+    failures = transcripts.replay(cases, run, DIFFERENCES, _expect(bootstrap))
     assert not failures, "\n".join(failures)
 
     describe = ("metadata-quorum", "--bootstrap-server", bootstrap, "describe", "--json")
@@ -103,4 +103,4 @@ def test_add_controller_describes_the_controller_of_a_properties_file(tmp_path: 
 
 
 def test_every_difference_is_documented() -> None:
-    assert {difference.key for difference in _DIFFERENCES.values()} <= transcripts.documented_keys()
+    assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()

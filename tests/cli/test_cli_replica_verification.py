@@ -19,12 +19,13 @@ from transcripts import Case, Difference
 from kafkatools.exit_status import ExitStatus
 
 _HELP = Difference("help", status=ExitStatus.OK, own_words=True)
-_DIFFERENCES = {
+DIFFERENCES = {
     "001": Difference("log-lines", status=ExitStatus.INTERRUPTED),
     "002": _HELP._replace(status=ExitStatus.USAGE),
     "004": Difference(
         "log-lines",
-        stderr="No topics found. [topics-include] if specified, is either filtering out all topics or there is no topic.",
+        stderr="No topics found. [topics-include] if specified, is either filtering out all topics or "
+        "there is no topic.",
     ),
     "005": Difference("usage", status=ExitStatus.USAGE),
     "006": Difference("unreachable", status=ExitStatus.FAILED, own_words=True),
@@ -33,7 +34,7 @@ _DIFFERENCES = {
 _TIME = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}: ", re.MULTILINE)
 
 
-def _until_two_reports(case: Case, bootstrap: str, home: pathlib.Path) -> Ran:
+def until_two_reports(case: Case, bootstrap: str, home: pathlib.Path) -> Ran:
     """Runs the case in a process of its own, and stops it as the recorder did."""
     words = [*admin_tools.words(case, bootstrap), "--max-wait-ms", "20"]
     interval = words.index("--report-interval-ms") + 1
@@ -47,7 +48,7 @@ def _until_two_reports(case: Case, bootstrap: str, home: pathlib.Path) -> Ran:
     return Ran(ExitStatus(process.returncode), b"".join(lines), err)
 
 
-def _masked(text: str) -> str:
+def masked(text: str) -> str:
     return _TIME.sub("NOW: ", text)
 
 
@@ -59,16 +60,16 @@ def test_replica_verification_behaves_as_recorded(start_broker: Callable[..., st
 
     def run(case: Case) -> Ran:
         if case.number == "001":
-            ran = _until_two_reports(case, bootstrap, tmp_path)
+            ran = until_two_reports(case, bootstrap, tmp_path)
         else:
             ran = run_kt("replica-verification", *admin_tools.words(case, bootstrap), cwd=tmp_path)
-        return ran._replace(stdout=_masked(ran.out).encode())
+        return ran._replace(stdout=masked(ran.out).encode())
 
     failures = transcripts.replay(
         transcripts.load("replica-verification"),
         run,
-        _DIFFERENCES,
-        lambda case, wanted: wanted._replace(stdout=_masked(wanted.stdout)),
+        DIFFERENCES,
+        lambda case, wanted: wanted._replace(stdout=masked(wanted.stdout)),
     )
     assert not failures, "\n".join(failures)
 
@@ -82,4 +83,4 @@ def test_replica_verification_behaves_as_recorded(start_broker: Callable[..., st
 
 
 def test_every_difference_is_documented() -> None:
-    assert {difference.key for difference in _DIFFERENCES.values()} <= transcripts.documented_keys()
+    assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()

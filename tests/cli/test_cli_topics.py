@@ -38,7 +38,7 @@ _ONE_BROKER = {
     "080": {"1:2,2:3,3:1,2:1": "1,1,1,1"},
     "081": {"2:1": "1"},
 }
-_DIFFERENCES = {
+DIFFERENCES = {
     "001": Difference("empty-list", stdout=""),
     "041": Difference("empty-list", stdout=""),
     "082": Difference("matches-listed", stderr="'e.*' matches 1 topic: eps."),
@@ -62,7 +62,7 @@ _DIFFERENCES = {
 _OFFSETS = ("compression.type=producer", "cleanup.policy=compact", "segment.bytes=104857600")
 
 
-def _prepare(case: Case, kt: Callable[..., Ran]) -> None:
+def prepare(case: Case, kt: Callable[..., Ran]) -> None:
     """What the recorder did between the cases, without recording it."""
     if case.number == "064":
         configs = [word for text in _OFFSETS for word in ("--config", text)]
@@ -81,7 +81,7 @@ class _Replay:
         self.ids: dict[str, str] = {}
 
     def run(self, case: Case) -> Ran:
-        _prepare(case, lambda *args: run_kt("topics", "--bootstrap-server", self.bootstrap, *args))
+        prepare(case, lambda *args: run_kt("topics", "--bootstrap-server", self.bootstrap, *args))
         adapted = case._replace(args=tuple(self._adapted(case, word) for word in case.args))
         ran = admin_tools.run_case("topics", adapted, self.bootstrap, self.directory)
         pattern = r"^Topic: (\S+)\tTopicId: ([\w-]{22})"
@@ -104,7 +104,7 @@ def _on_one_broker(case: Case, wanted: Expected) -> Expected:
 def _failures(bootstrap: str, directory: pathlib.Path) -> list[str]:
     replay = _Replay(bootstrap, directory)
     cases = [case for case in transcripts.load("topics") if case.number not in _NEEDS_THREE]
-    return transcripts.replay(cases, replay.run, _DIFFERENCES, _on_one_broker)
+    return transcripts.replay(cases, replay.run, DIFFERENCES, _on_one_broker)
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_topics_behaves_as_recorded_on_apache_kafka(
 
 
 def test_every_difference_is_documented() -> None:
-    assert {difference.key for difference in _DIFFERENCES.values()} <= transcripts.documented_keys()
+    assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()
 
 
 @pytest.fixture

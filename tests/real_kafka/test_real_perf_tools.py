@@ -1,4 +1,4 @@
-"""The performance and verifiable tools against Apache Kafka: either side's verifiable client reads the other's records."""
+"""The performance and verifiable tools against Apache Kafka: each side's verifiable client reads the other's."""
 
 from __future__ import annotations
 

@@ -90,11 +90,11 @@ def _name_matches(console: Console, pattern: Pattern, found: Sequence[Acl]) -> N
     from kafkatools.output import visible
 
     if not found:
-        console.error(f"There is no such ACL for resource filter `{visible(str(pattern))}`.")
+        console.note(f"There is no such ACL for resource filter `{visible(str(pattern))}`.")
         return
-    console.error(f"{len(found)} of the ACLs for resource filter `{visible(str(pattern))}` will be removed:")
+    console.note(f"{len(found)} of the ACLs for resource filter `{visible(str(pattern))}` will be removed:")
     for acl in found:
-        console.error(f"\t{visible(f'{_pattern(acl)} {_entry(acl)}')}")
+        console.note(f"\t{visible(f'{_pattern(acl)} {_entry(acl)}')}")
 
 
 def _agrees(console: Console, args: Args, pattern: Pattern, entries: Sequence[Entry]) -> bool:
@@ -104,7 +104,7 @@ def _agrees(console: Console, args: Args, pattern: Pattern, entries: Sequence[En
         lines = "\n".join(f"\t{entry}" for entry in entries)
         question = f"Are you sure you want to remove ACLs: \n {lines}\n from resource filter `{pattern}`? (y/n)"
     if args.json:
-        console.error(question)
+        console.note(question)
     else:
         console.print(question)
         console.flush()

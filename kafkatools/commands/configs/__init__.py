@@ -2,14 +2,14 @@
 
 Topics, brokers and their defaults, levels of broker loggers, quotas of users, clients and addresses, SCRAM credentials,
 groups and client metrics subscriptions. Which entities are meant is `entities.py`'s, the actions are `describe.py`'s
-and `alter.py`'s.
+and `alter.py`'s; what a change really does, and its way back, is `changes.py`'s and `change_files.py`'s.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.configs.entities import ENTITY_TYPES, entities_of
+from kafkatools.commands.configs.entities import DEFAULT_FLAGS, ENTITY_FLAGS, ENTITY_TYPES, entities_of
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, ExactlyOne, Option, Refusal, command_config
 from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Carries out the one action given."""
+    if args.from_file is not None:
+        from kafkatools.commands.configs.change_files import read_file
+        from kafkatools.commands.configs.changes import carry_out
+
+        wanted = read_file(args.from_file)
+        with connect_admin(console, args) as admin:
+            return carry_out(console, args, admin, wanted)
     entities = entities_of(args)
     with connect_admin(console, args) as admin:
         if args.describe:
@@ -34,6 +41,12 @@ def run(console: Console, args: Args) -> ExitStatus:
 OPTIONS = (
     Option("--describe", "Show settings."),
     Option("--alter", "Change settings."),
+    Option(
+        "--from-file",
+        "Bring settings to what a file says, as --undo-file writes it.",
+        value="FILE",
+        ours=True,
+    ),
     BOOTSTRAP_SERVER,
     BOOTSTRAP_CONTROLLER,
     Option(
@@ -68,7 +81,19 @@ OPTIONS = (
     ),
     Option("--add-config-file", "A properties file with what to set.", value="FILE"),
     Option("--delete-config", "What to remove, so that the default holds again.", value="NAME,..."),
+    Option("--dry-run", "Say which settings would really change, and change nothing.", ours=True),
+    Option(
+        "--undo-file",
+        "Write what takes the changes back to this file first; --from-file reads it. Not for SCRAM credentials.",
+        value="FILE",
+        ours=True,
+    ),
     command_config(),
+)
+
+_OF_THE_COMMAND_LINE = (
+    *("entity-type", "entity-name", "entity-default", *ENTITY_FLAGS, *DEFAULT_FLAGS),
+    *("all", "add-config", "add-config-file", "delete-config"),
 )
 
 COMMAND = Command(
@@ -77,16 +102,21 @@ COMMAND = Command(
     OPTIONS,
     run,
     rules=(
-        ExactlyOne(("describe", "alter"), "Command must include exactly one action: --describe, --alter"),
+        ExactlyOne(("describe", "alter", "from-file"), "Command must include exactly one action: --describe, --alter"),
         Refusal("describe", ("alter", "add-config", "delete-config", "add-config-file")),
         Refusal("alter", ("all",)),
+        Refusal("from-file", _OF_THE_COMMAND_LINE),
+        Refusal("describe", ("undo-file", "dry-run")),
+        Refusal("dry-run", ("undo-file",)),
     ),
     missing_bootstrap="Either --bootstrap-server or --bootstrap-controller must be specified.",
     examples=(
         "kt configs --describe --topic orders",
         "kt configs --alter --topic orders --add-config retention.ms=3600000,cleanup.policy=[compact,delete]",
         "kt configs --alter --broker-defaults --add-config log.retention.ms=86400000",
+        "kt configs --alter --topic orders --delete-config retention.ms --undo-file before.jsonl",
+        "kt configs --from-file before.jsonl",
         "kt configs --alter --user alice --client app1 --add-config producer_byte_rate=1048576",
     ),
-    destructive=("alter",),
+    destructive=("alter", "from-file"),
 )

@@ -22,6 +22,7 @@ from kafkatools.commands.configs.entities import (
     USERS,
     Entities,
     check_topic_name,
+    quota_kind,
     singular,
 )
 from kafkatools.exit_status import ExitStatus
@@ -62,7 +63,7 @@ def resource_type(kind: str) -> int:
     }[kind]
 
 
-def _own_source(kind: str, name: str) -> int | None:
+def own_source(kind: str, name: str) -> int | None:
     """Where an entity's own settings come from; None: everything that the broker says."""
     from kafkatools.core.admin import configs
 
@@ -98,7 +99,7 @@ def _describe_resources(console: Console, args: Args, admin: AdminClient, entiti
             console.error(f"{singular(kind)} {each}: {result.error}" if name is None else str(result.error))
             status = ExitStatus.FAILED
             continue
-        source = None if args.all else _own_source(kind, each)
+        source = None if args.all else own_source(kind, each)
         entries = sorted(
             (entry for entry in result.entries if source is None or entry.source == source),
             key=lambda entry: entry.name,
@@ -187,11 +188,6 @@ def _print_json(console: Console, row: Mapping[str, Any]) -> None:
     console.print(json_line(row))
 
 
-def quota_kind(entity_type: str) -> str:
-    """`users` -> `user`, as the quota APIs call it."""
-    return {USERS: "user", CLIENTS: "client-id", IPS: "ip"}[entity_type]
-
-
 def quota_filter(entities: Entities) -> list[QuotaComponent]:
     """The filter that takes exactly the entities of a command line."""
     from kafkatools.core.admin.quotas import QuotaComponent
@@ -211,7 +207,7 @@ def _describe_quotas(console: Console, args: Args, admin: AdminClient, entities:
             continue
         order = java_map_order(values, max(1, len(values)))
         shown = ", ".join(f"{key}={java_double(values[key])}" for key in order)
-        console.print(f"Quota configs for {_entity_words(entity)} are {shown}")
+        console.print(f"Quota configs for {entity_words(entity)} are {shown}")
 
 
 def _entity_hash(entity: Entity) -> int:
@@ -220,7 +216,8 @@ def _entity_hash(entity: Entity) -> int:
     return (31 + of_map) & 0xFFFFFFFF
 
 
-def _entity_words(entity: Entity) -> str:
+def entity_words(entity: Entity) -> str:
+    """`user-principal 'alice', the default client-id`."""
     names = dict(entity)
     return ", ".join(
         f"the default {words}" if names[kind] is None else f"{words} '{names[kind]}'"

@@ -37,7 +37,7 @@ ENTITY_FLAGS = {
 """Short forms with a name, in the order in which Kafka takes them."""
 
 DEFAULT_FLAGS = {"client-defaults": CLIENTS, "user-defaults": USERS, "broker-defaults": BROKERS, "ip-defaults": IPS}
-_WITH_DEFAULTS = (USERS, CLIENTS, BROKERS, IPS)
+WITH_DEFAULTS = (USERS, CLIENTS, BROKERS, IPS)
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _MAX_TOPIC_NAME = 249
 
@@ -62,6 +62,34 @@ class Entities(NamedTuple):
 def singular(entity_type: str) -> str:
     """`topics` -> `topic`, `client-metrics` -> `client-metric`, as Kafka's messages say it."""
     return entity_type[:-1]
+
+
+def quota_kind(entity_type: str) -> str:
+    """`users` -> `user`, as the quota APIs call it."""
+    return {USERS: "user", CLIENTS: "client-id", IPS: "ip"}[entity_type]
+
+
+def quota_entity(entities: Entities) -> tuple[tuple[str, str | None], ...]:
+    """The entity of the quota APIs."""
+    pairs = zip(entities.types, entities.names, strict=True)
+    return tuple((quota_kind(kind), name or None) for kind, name in pairs)
+
+
+def word_of(entity_type: str) -> str:
+    """A type as the key of an entity in JSON: `topic`, `client-id`."""
+    return quota_kind(entity_type) if entity_type in (USERS, CLIENTS, IPS) else singular(entity_type)
+
+
+def entity_types_by_word() -> dict[str, str]:
+    """The types by those keys; a user goes before a client."""
+    return {
+        word_of(kind): kind for kind in (TOPICS, USERS, CLIENTS, IPS, BROKERS, BROKER_LOGGERS, CLIENT_METRICS, GROUPS)
+    }
+
+
+def row_of(entities: Entities) -> dict[str, str | None]:
+    """The entity in JSON: `{"user": "alice", "client-id": null}`, null for the default one."""
+    return {word_of(kind): name or None for kind, name in zip(entities.types, entities.names, strict=True)}
 
 
 def entities_of(args: Args) -> Entities:
@@ -137,7 +165,7 @@ def _check_address(kind: str, name: str) -> None:
 
 def _check_describe(args: Args, entities: Entities) -> None:
     kinds = ",".join(entities.types)
-    if args.entity_default and not any(kind in _WITH_DEFAULTS for kind in entities.types):
+    if args.entity_default and not any(kind in WITH_DEFAULTS for kind in entities.types):
         raise UsageError(f"--entity-default must not be specified with --describe of {kinds}")
     if BROKER_LOGGERS in entities.types and not any(entities.names):
         raise UsageError(f"An entity name must be specified with --describe of {kinds}")
@@ -145,7 +173,7 @@ def _check_describe(args: Args, entities: Entities) -> None:
 
 def _check_alter(args: Args, entities: Entities) -> None:
     kinds = ",".join(entities.types)
-    if any(kind in _WITH_DEFAULTS for kind in entities.types):
+    if any(kind in WITH_DEFAULTS for kind in entities.types):
         if not entities.names:
             raise UsageError(
                 "An entity-name or default entity must be specified with --alter of users, clients, brokers or ips"

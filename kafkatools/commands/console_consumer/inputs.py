@@ -57,7 +57,7 @@ def tell_deprecated(console: Console, args: Args, options: Iterable[Option]) -> 
     """A line for each deprecated option that is given."""
     for option in options:
         if option.replacement and args.given(option.name):
-            console.error(_DEPRECATED.format(option.long, option.replacement))
+            console.note(_DEPRECATED.format(option.long, option.replacement))
 
 
 def _start_offset(args: Args) -> str | int:

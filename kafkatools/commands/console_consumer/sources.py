@@ -175,4 +175,4 @@ class GroupTopics(RebalanceListener):
 def _tell_missing(console: Console, wanted: Wanted, to_end: bool) -> None:
     if to_end:
         raise CommandError(f"{wanted.name} does not exist")
-    console.error(f"{wanted.name} does not exist yet: waiting for it")
+    console.note(f"{wanted.name} does not exist yet: waiting for it")

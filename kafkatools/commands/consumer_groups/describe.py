@@ -93,9 +93,9 @@ def say_state(session: Session, description: GroupDescription) -> None:
     """What Kafka's tool says of a group's state in front of its table (shouldPrintMemberState)."""
     name = description.group_id
     if description.state == "Empty":
-        session.console.error(f"Consumer group '{name}' has no active members.")
+        session.console.note(f"Consumer group '{name}' has no active members.")
     elif description.state in _REBALANCING:
-        session.console.error(f"Warning: Consumer group '{name}' is rebalancing.")
+        session.console.note(f"Warning: Consumer group '{name}' is rebalancing.")
     elif description.state == "Dead":
         session.console.error(f"Error: Consumer group '{name}' does not exist.")
 

@@ -99,7 +99,7 @@ def prepare_reset(console: Console, args: Args) -> Callable[[Session], ExitStatu
 
         plan = read_plan(args.from_file, None if args.all_groups else args.group)
     if not args.dry_run and not args.execute:
-        console.error(_DRY_RUN)
+        console.note(_DRY_RUN)
     return lambda session: _reset(session, Reset(scope, plan, timestamp))
 
 

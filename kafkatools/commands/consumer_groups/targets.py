@@ -59,7 +59,7 @@ class Targets:
             self._by_time = self._log_offsets(partitions, max(0, self._reset.timestamp))
             late = [key for key, offset in self._by_time.items() if offset < 0]
             for topic, partition in late:
-                self._session.console.error(
+                self._session.console.note(
                     f"Warn: Partition {partition} from topic {topic} has no record that late. "
                     "Falling back to latest known offset."
                 )
@@ -171,7 +171,7 @@ class Targets:
             return offset
         extreme, limit = ("higher than latest", end) if offset > end else ("lower than earliest", start)
         where = f"topic partition {key[0]}-{key[1]}"
-        self._session.console.error(
+        self._session.console.note(
             f"New offset ({offset}) is {extreme} offset for {where}. Value will be set to {limit}"
         )
         return limit

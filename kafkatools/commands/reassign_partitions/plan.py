@@ -58,7 +58,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     _write_files(args, plan)
     _show(console, args, plan)
     for (topic, partition), reason in plan.left_out.items():
-        console.error(f"{topic}-{partition} is left as it is: {reason}")
+        console.error(f"{topic}-{partition} is left as it is: {reason}", topic=topic, partition=partition)
     return ExitStatus.FAILED if plan.left_out else ExitStatus.OK
 
 

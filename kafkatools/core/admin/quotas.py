@@ -70,7 +70,9 @@ def _entity(entry: Any) -> Entity:
     return tuple((part.entity_type, part.entity_name) for part in entry.entity)
 
 
-def alter_client_quotas(admin: AdminClient, entity: Entity, changes: Mapping[str, float | None]) -> None:
+def alter_client_quotas(
+    admin: AdminClient, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool = False
+) -> None:
     """Set quotas of an entity, or remove those with None: all or nothing. Raises KafkaError."""
     entry = {
         "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
@@ -81,7 +83,7 @@ def alter_client_quotas(admin: AdminClient, entity: Entity, changes: Mapping[str
     }
 
     def once(items: list[Entity], deadline_ms: int) -> dict[Entity, KafkaError | bool]:
-        fields = {"entries": [entry], "validate_only": False}
+        fields = {"entries": [entry], "validate_only": validate_only}
         response = admin.ask_controller(ApiKey.ALTER_CLIENT_QUOTAS, fields, deadline_ms)
         return {items[0]: next((problem for each in response.entries if (problem := _error(each))), True)}
 

@@ -66,7 +66,9 @@ def test_drain_replaces_in_place_and_leaves_the_others_alone() -> None:
 
 def test_drain_without_enough_brokers_is_refused() -> None:
     state = cluster([1, 2], {"orders": [[1, 2]]})
-    with pytest.raises(PlanRefused, match="orders-0 needs 2 replicas, but every broker that may get one has one already"):
+    with pytest.raises(
+        PlanRefused, match="orders-0 needs 2 replicas, but every broker that may get one has one already"
+    ):
         plan_drain(state, [2])
 
 

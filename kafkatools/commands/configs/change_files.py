@@ -1,0 +1,113 @@
+"""Files of changes of kt configs, as --undo-file writes them and --from-file reads them: lines of JSON,
+`{"entity": {"topic": "orders"}, "set": {"retention.ms": "60000"}, "delete": ["cleanup.policy"]}`.
+
+Entities are named as in the JSON of `--describe`. Every mistake is named with its line, before anything is contacted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafkatools.commands.configs.alter import IP_QUOTAS, USER_QUOTAS
+from kafkatools.commands.configs.changes import QUOTA_KINDS, Value, Wanted, words_of
+from kafkatools.commands.configs.entities import (
+    BROKER_LOGGERS,
+    BROKERS,
+    IPS,
+    TOPICS,
+    WITH_DEFAULTS,
+    Entities,
+    check_topic_name,
+    entity_types_by_word,
+)
+from kafkatools.exit_status import CommandError, UsageError
+from kafkatools.options import java_int
+
+_KEYS = ("entity", "set", "delete")
+
+
+def read_file(path: str) -> list[tuple[Entities, Wanted]]:
+    """What a file asks for, entity by entity. Raises CommandError."""
+    import json
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except UnicodeDecodeError:
+        raise CommandError(f"{path} is not UTF-8 text") from None
+    found: dict[Entities, Wanted] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            entities, wanted = _change(json.loads(line))
+            if entities in found:
+                raise ValueError(f"{words_of(entities)} stands in a line before this one")
+        except (ValueError, UsageError) as problem:
+            text = f"column {problem.colno}: {problem.msg}" if isinstance(problem, json.JSONDecodeError) else problem
+            raise CommandError(f"{path}, line {number}: {text}") from None
+        found[entities] = wanted
+    return list(found.items())
+
+
+def _change(given: Any) -> tuple[Entities, Wanted]:
+    """One line. Raises ValueError or UsageError."""
+    if not isinstance(given, dict):
+        raise ValueError("an object is wanted")
+    missing = [key for key in _KEYS if key not in given]
+    if missing:
+        raise ValueError(f"there is no {', '.join(missing)}")
+    unknown = [key for key in given if key not in _KEYS]
+    if unknown:
+        raise ValueError(f"a change has no {', '.join(unknown)}")
+    entities = _entities(given["entity"])
+    deleted, values = given["delete"], given["set"]
+    if not isinstance(deleted, list) or not all(isinstance(name, str) and name for name in deleted):
+        raise ValueError("delete is no list of names")
+    if not isinstance(values, dict):
+        raise ValueError("set is no object")
+    both = [name for name in deleted if name in values]
+    if both:
+        raise ValueError(f"{both[0]} stands in set and in delete")
+    if entities.kind in QUOTA_KINDS:
+        quotas = IP_QUOTAS if entities.kind == IPS else USER_QUOTAS
+        others = [name for name in (*values, *deleted) if name not in quotas]
+        if others:
+            raise ValueError(f"{others[0]} is none of {', '.join(quotas)}")
+    wanted: list[tuple[str, Value | None]] = [(name, None) for name in dict.fromkeys(deleted)]
+    return entities, [*wanted, *((name, _value(entities, name, value)) for name, value in values.items())]
+
+
+def _value(entities: Entities, name: str, value: Any) -> Value:
+    if entities.kind not in QUOTA_KINDS:
+        if not isinstance(value, str):
+            raise ValueError(f"the value of {name} is no text")
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"the value of {name} is no number")
+    return float(value)
+
+
+def _entities(given: Any) -> Entities:
+    types = entity_types_by_word()
+    if not isinstance(given, Mapping) or not given:
+        raise ValueError("entity is no object of kinds and names")
+    unknown = [word for word in given if word not in types]
+    if unknown:
+        raise ValueError(f"there is no kind {unknown[0]}, only {', '.join(types)}")
+    if len(given) > 1 and set(given) != {"user", "client-id"}:
+        raise ValueError("only a user and a client-id go together")
+    words = [word for word in types if word in given]
+    for word in words:
+        name = given[word]
+        if name is None and types[word] in WITH_DEFAULTS:
+            continue
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"the name of the {word} is no text")
+    entities = Entities(tuple(types[word] for word in words), tuple(given[word] or "" for word in words))
+    if entities.kind == TOPICS:
+        check_topic_name(entities.names[0])
+    if entities.kind in (BROKERS, BROKER_LOGGERS) and entities.names[0]:
+        java_int(entities.names[0])
+    return entities
