@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from support import apache_kafka, kafkajs  # noqa: E402
+from support import three_nodes as three_brokers  # noqa: E402
 from support.requirements import require  # noqa: E402
 
 Tool = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -70,3 +71,24 @@ def new_kafka(kafka_jars: str, tmp_path: pathlib.Path) -> Iterator[Callable[...,
     yield make
     for cluster in made:
         cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def three_nodes(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[three_brokers.ThreeNodes]:
+    """Three brokers of Apache Kafka for the whole run, with what other tests left there: use names of your own."""
+    assert kafka_jars
+    made = three_brokers.ThreeNodes(tmp_path_factory.mktemp("three-nodes"))
+    try:
+        made.start()
+        made.wait_until_complete()
+        yield made
+    finally:
+        for node in list(made.processes):  # nothing is read from them any more, and three that stop wait for each other
+            made.kill(node)
+
+
+@pytest.fixture
+def empty_three_nodes(three_nodes: three_brokers.ThreeNodes) -> three_brokers.ThreeNodes:
+    """The same three brokers without any topic."""
+    three_nodes.empty()
+    return three_nodes
