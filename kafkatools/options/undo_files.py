@@ -1,12 +1,18 @@
-"""Files that hold the inverse of a change, written before it: whole and on the disk under their name, or not there."""
+"""Files that hold the inverse of a change, written before it: whole and on the disk under their name, or not there.
+
+Most are lines of JSON, and `read_changes` reads them back.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
-from kafkatools.exit_status import CommandError
+from kafkatools.exit_status import CommandError, UsageError
+
+T = TypeVar("T")
 
 
 def write_undo_file(path: str, lines: Iterable[str]) -> None:
@@ -30,7 +36,7 @@ def write_new_file(path: str, lines: Iterable[str]) -> None:
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
-        os.rename(temporary, path)
+        _name(temporary, path)
     except BaseException:
         if os.path.lexists(temporary):
             os.unlink(temporary)
@@ -40,3 +46,36 @@ def write_new_file(path: str, lines: Iterable[str]) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def _name(temporary: str, path: str) -> None:
+    """Gives the file its name, unless another one took it meanwhile. Raises OSError."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        os.rename(temporary, path)
+    else:
+        os.unlink(temporary)
+
+
+def read_changes(path: str, read: Callable[[Any], T]) -> list[T]:
+    """What `read` makes of each line of JSON, empty lines left out; its ValueError or UsageError is a mistake in the
+    line. Raises CommandError that names the line, OSError."""
+    import json
+
+    found = []
+    try:
+        with open(path, encoding="utf-8-sig") as file:  # lines end with a newline, and with nothing else of Unicode's
+            for number, line in enumerate(file, 1):
+                try:
+                    if line.strip():
+                        found.append(read(json.loads(line)))
+                except json.JSONDecodeError as problem:
+                    raise CommandError(f"{path}, line {number}: column {problem.colno}: {problem.msg}") from None
+                except (ValueError, UsageError) as problem:
+                    raise CommandError(f"{path}, line {number}: {problem}") from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{path} is not UTF-8 text") from None
+    return found

@@ -183,6 +183,8 @@ def test_what_fails_of_a_file_is_named_and_the_rest_is_done(kt: Kt, tmp_path: pa
         ('{"entity": {"ip": null}, "set": {"connection_creation_rate": true}, "delete": []}', "line 1: the value of c"),
         ('{"entity": {"topic": "t"}, "set": {"a": "1"}, "delete": ["a"]}', "line 1: a stands in set and in delete"),
         ('{"entity": {"group": "g"}, "set": {}, "delete": []}\n' * 2, "line 2: group g stands in a line before"),
+        ('{"entity": {"broker": "one"}, "set": {}, "delete": []}', "line 1: a broker is named by its number, not one"),
+        ('{"entity": {"user": "u"}, "set": {"producer_byte_rate": NaN}, "delete": []}', "line 1: the value of produ"),
     ],
 )  # fmt: skip
 def test_mistakes_of_a_file_are_named_with_their_line(tmp_path: pathlib.Path, text: str, complaint: str) -> None:
@@ -190,6 +192,21 @@ def test_mistakes_of_a_file_are_named_with_their_line(tmp_path: pathlib.Path, te
     ran = run_kt("configs", *_NOWHERE, "--from-file", "f.jsonl", cwd=tmp_path)
     assert ran.status == ExitStatus.FAILED
     assert ran.err.startswith(f"f.jsonl, {complaint}")
+
+
+@pytest.mark.slow
+def test_a_name_may_hold_what_other_programs_take_for_the_end_of_a_line(kt: Kt) -> None:
+    user = ("--user", "a\u2028b\x85c")
+    kt("--alter", *user, "--add-config", "producer_byte_rate=5", "--undo-file", "u.jsonl")
+    assert kt("--from-file", "u.jsonl").out.endswith("1 to change, 0 as they should be\n")
+    assert kt("--describe", *user).out == ""
+
+
+def test_brokers_that_cannot_be_reached_are_no_fault_of_an_entity(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "f.jsonl").write_text('{"entity": {"topic": "t"}, "set": {}, "delete": []}\n')
+    ran = run_kt("configs", *_NOWHERE, "--from-file", "f.jsonl", cwd=tmp_path)
+    assert (ran.status, ran.out) == (ExitStatus.FAILED, "")
+    assert ran.err.startswith("Connection to 127.0.0.1:9 failed")
 
 
 @pytest.mark.parametrize(

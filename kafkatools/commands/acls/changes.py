@@ -184,23 +184,9 @@ def _write_undo(args: Args, changes: Iterable[Change]) -> None:
 
 def read_file(path: str) -> list[Change]:
     """The changes of a file. Raises CommandError that names the line of a mistake."""
-    import json
+    from kafkatools.options.undo_files import read_changes
 
-    try:
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except UnicodeDecodeError:
-        raise CommandError(f"{path} is not UTF-8 text") from None
-    changes = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            changes.append(_change(json.loads(line)))
-        except ValueError as problem:
-            text = f"column {problem.colno}: {problem.msg}" if isinstance(problem, json.JSONDecodeError) else problem
-            raise CommandError(f"{path}, line {number}: {text}") from None
-    return changes
+    return read_changes(path, _change)
 
 
 def _change(given: Any) -> Change:

@@ -6,6 +6,7 @@ Entities are named as in the JSON of `--describe`. Every mistake is named with i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,33 +22,23 @@ from kafkatools.commands.configs.entities import (
     check_topic_name,
     entity_types_by_word,
 )
-from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options import java_int
+from kafkatools.options.undo_files import read_changes
 
 _KEYS = ("entity", "set", "delete")
 
 
 def read_file(path: str) -> list[tuple[Entities, Wanted]]:
     """What a file asks for, entity by entity. Raises CommandError."""
-    import json
-
-    try:
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except UnicodeDecodeError:
-        raise CommandError(f"{path} is not UTF-8 text") from None
     found: dict[Entities, Wanted] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            entities, wanted = _change(json.loads(line))
-            if entities in found:
-                raise ValueError(f"{words_of(entities)} stands in a line before this one")
-        except (ValueError, UsageError) as problem:
-            text = f"column {problem.colno}: {problem.msg}" if isinstance(problem, json.JSONDecodeError) else problem
-            raise CommandError(f"{path}, line {number}: {text}") from None
+
+    def take(given: Any) -> None:
+        entities, wanted = _change(given)
+        if entities in found:
+            raise ValueError(f"{words_of(entities)} stands in a line before this one")
         found[entities] = wanted
+
+    read_changes(path, take)
     return list(found.items())
 
 
@@ -84,7 +75,7 @@ def _value(entities: Entities, name: str, value: Any) -> Value:
         if not isinstance(value, str):
             raise ValueError(f"the value of {name} is no text")
         return value
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ValueError(f"the value of {name} is no number")
     return float(value)
 
@@ -109,5 +100,12 @@ def _entities(given: Any) -> Entities:
     if entities.kind == TOPICS:
         check_topic_name(entities.names[0])
     if entities.kind in (BROKERS, BROKER_LOGGERS) and entities.names[0]:
-        java_int(entities.names[0])
+        _ensure_id(entities.names[0])
     return entities
+
+
+def _ensure_id(text: str) -> None:
+    try:
+        java_int(text)
+    except ValueError:
+        raise ValueError(f"a broker is named by its number, not {text}") from None

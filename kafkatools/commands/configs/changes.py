@@ -8,6 +8,7 @@ request that only validates, before an undo file is written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,6 +40,8 @@ QUOTA_KINDS = (USERS, CLIENTS, IPS)
 _HIDDEN = "(hidden)"
 _NOT_SET = "(not set)"
 _TIMEOUT_MS = 30_000
+_WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_FRACTION = re.compile(r"[+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?", re.ASCII)
 
 
 class Setting(NamedTuple):
@@ -127,6 +130,7 @@ def carry_out(
     console: Console, args: Args, admin: AdminClient, wanted: Iterable[tuple[Entities, Wanted]]
 ) -> ExitStatus:
     """Brings entities to what a file says of them; those that fail are named, the others are done."""
+    admin.refresh_cluster()
     plans = [_planned(admin, entities, settings) for entities, settings in wanted]
     count = sum(len(plan.wanted) for plan in plans)
     changing = [plan for plan in plans if plan.differences and plan.error is None]
@@ -169,7 +173,7 @@ def _done(admin: AdminClient, plan: Plan) -> Plan:
 
 
 def _attempt(work: Callable[[], None]) -> Exception | None:
-    """What is wrong with one entity; that brokers cannot be reached ends the command."""
+    """What is wrong with one entity."""
     from kafkatools.core.errors import KafkaError
 
     try:
@@ -310,11 +314,10 @@ def _parts(value: Value) -> list[float | str]:
 
 
 def _part(text: str) -> float | int | str:
-    for read in (int, float):
-        try:
-            return read(text)
-        except ValueError:
-            continue
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    if _FRACTION.fullmatch(text):
+        return float(text)
     return text.lower() if text.lower() in ("true", "false") else text
 
 
