@@ -260,6 +260,8 @@ class ReplicaManager:
                 result.aborted = () if isolation_level == READ_COMMITTED else None
                 return result
             found = partition.read(wanted.fetch_offset, limit, isolation_level, min_one_message=min_one)
+            if found.first_entry_incomplete:
+                return result  # a reader would take a part of a batch for one too large to ever be read
             if found.size_bytes:
                 result.records = found
             if isolation_level == READ_COMMITTED:

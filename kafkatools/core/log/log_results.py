@@ -34,13 +34,15 @@ class LogAppendInfo(NamedTuple):
 
 
 class LogSlice(NamedTuple):
-    """A stretch of a segment's file to be sent. `file.fileno()` is asked for at the moment of sending."""
+    """A stretch of a segment's file to be sent. `file.fileno()` is asked for at the moment of sending.
+    `first_entry_incomplete` (as in FetchDataInfo): the limit cut the first batch."""
 
     file: LogFile
     position: int
     size_bytes: int
     base_offset: int
     segment: LogSegment
+    first_entry_incomplete: bool = False
 
     def read(self) -> bytes:
         """The bytes."""

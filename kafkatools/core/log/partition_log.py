@@ -532,9 +532,10 @@ class PartitionLog:
         if limit < self.log_end_offset:
             bound = segment.translate_offset(limit, found.position)
             end = end if bound is None else bound.position
-        size = max(max_bytes, found.header.length + LOG_OVERHEAD) if min_one_message else max_bytes
-        size = max(0, min(size, end - found.position))
-        return LogSlice(segment.log, found.position, size, found.header.base_offset, segment)
+        first = found.header.length + LOG_OVERHEAD
+        limited = max(max_bytes, first) if min_one_message else max_bytes
+        size = max(0, min(limited, end - found.position))
+        return LogSlice(segment.log, found.position, size, found.header.base_offset, segment, 0 < limited < first)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record at or after a timestamp, None when there is none (ListOffsets)."""

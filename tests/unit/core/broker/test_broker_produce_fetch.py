@@ -173,6 +173,18 @@ def test_limits_always_give_one_batch_and_no_more_than_asked(client: BrokerClien
     assert max(sizes) <= 6000
 
 
+def test_a_part_of_a_first_batch_is_never_sent(client: BrokerClient) -> None:
+    """A client takes it for a record that is larger than anything it may fetch (ReplicaManager.readFromLog)."""
+    create(client, partitions=2)
+    for index in (0, 1):
+        client.produce("t", batch([b"v" * 5000]), partition=index)
+    (topic,) = fetch(client, 12, wanted(12, "t", None, 0, 0, max_bytes=100), isolation_level=1).responses
+    first, second = topic.partitions
+    assert (values(first.records), first.aborted_transactions) == ([b"v" * 5000], ())
+    assert (second.records, second.error_code, second.high_watermark) == (b"", 0, 1)
+    assert second.aborted_transactions is None
+
+
 @pytest.mark.parametrize("offset", [-5, 1, 99])
 def test_offsets_outside_of_the_log(client: BrokerClient, offset: int) -> None:
     create(client)

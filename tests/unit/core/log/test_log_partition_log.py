@@ -92,7 +92,9 @@ def test_max_bytes_cuts_and_the_first_batch_comes_whole_when_asked(open_log: Ope
     size = log.size_bytes // 3
     assert log.read(0, 10).size_bytes > 10
     assert offsets(log, 0, max_bytes=10) == [0]
-    assert log.read(0, 10, min_one_message=False).size_bytes == 10
+    cut = log.read(0, 10, min_one_message=False)
+    assert (cut.size_bytes, cut.first_entry_incomplete) == (10, True)
+    assert [log.read(0, limit, min_one_message=False).first_entry_incomplete for limit in (0, size)] == [False, False]
     assert log.read(0, 2 * size + 5).size_bytes == 2 * size + 5
 
 
