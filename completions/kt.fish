@@ -54,6 +54,7 @@ complete -c kt -n '__kt_at topics' -l under-min-isr-partitions -d 'With --descri
 complete -c kt -n '__kt_at topics' -l at-min-isr-partitions -d 'With --describe: only partitions with just enough copies in sync.'
 complete -c kt -n '__kt_at topics' -l partition-size-limit-per-response -d 'With --describe: how many partitions to ask for at a time.' -x
 complete -c kt -n '__kt_at topics' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__kt_at topics' -l dry-run -d 'With --create, --alter, --delete: say what would happen, and change nothing.'
 complete -c kt -n '__kt_at topics' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at topics' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at topics' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
@@ -226,6 +227,7 @@ complete -c kt -n "__kt_at ''" -a delete-records -d 'Delete the records of parti
 complete -c kt -n '__kt_at delete-records' -l offset-json-file -d 'Partitions and the first offset to keep, -1 for the end: {"partitions": [{"topic": "orders", "partition": 0, "offset": 5}], "version": 1}.' -r -F
 complete -c kt -n '__kt_at delete-records' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
 complete -c kt -n '__kt_at delete-records' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__kt_at delete-records' -l dry-run -d 'Say where partitions begin and would begin, and what brokers would refuse; delete nothing.'
 complete -c kt -n '__kt_at delete-records' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at delete-records' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at delete-records' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
@@ -296,6 +298,7 @@ complete -c kt -n '__kt_at leader-election' -l partition -d 'The partition of --
 complete -c kt -n '__kt_at leader-election' -l all-topic-partitions -d 'All partitions of all topics.'
 complete -c kt -n '__kt_at leader-election' -l path-to-json-file -d 'A file with partitions: {"partitions": [{"topic": "orders", "partition": 0}]}.' -r -F
 complete -c kt -n '__kt_at leader-election' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__kt_at leader-election' -l dry-run -d 'Say which partitions would get which leader, and elect nobody.'
 complete -c kt -n '__kt_at leader-election' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at leader-election' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at leader-election' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'

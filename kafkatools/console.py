@@ -10,13 +10,15 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kafkatools.exit_status import UsageError
 
 if TYPE_CHECKING:
     from kafkatools.core.clock import Clock
+    from kafkatools.progress import Progress
 
 _BUFFER_BYTES = 1 << 18
 _DEFAULT_WIDTH = 100
@@ -44,6 +46,7 @@ class Console:
         self.is_json = False
         self._clock = clock
         self._is_process = False
+        self._progress: Progress | None = None
 
     @classmethod
     def of_process(cls) -> Console:
@@ -128,7 +131,14 @@ class Console:
         self._tell(line)
 
     def _tell(self, line: str) -> None:
-        self.flush()
+        if self._progress is not None:
+            with self._progress.hidden():
+                self._write_error(line)
+        else:
+            self._write_error(line)
+
+    def _write_error(self, line: str) -> None:
+        self.stdout.flush()
         try:
             self.stderr.write(_encode(line) + b"\n")
             self.stderr.flush()
@@ -137,7 +147,35 @@ class Console:
 
     def flush(self) -> None:
         """Hands on what stdout holds; BrokenPipeError when nobody reads it."""
-        self.stdout.flush()
+        if self._progress is not None:
+            with self._progress.hidden():
+                self.stdout.flush()
+        else:
+            self.stdout.flush()
+
+    @contextmanager
+    def progress(
+        self, label: str, total: int | None = None, *, is_bytes: bool = False, prints: bool = False
+    ) -> Iterator[Progress]:
+        """How far long work is, for the work to set: a line on the terminal of stderr, not with --json.
+
+        `prints`: the work prints all the time, so that there is no line where stdout is a terminal, too.
+        """
+        from kafkatools.progress import Progress, TerminalProgress
+
+        is_seen = self.is_error_terminal and self.environ.get("TERM") != "dumb" and not (prints and self.is_terminal)
+        if not is_seen or self.is_json or self._progress is not None:
+            yield Progress(label, total)
+            return
+        colour = not self.environ.get("NO_COLOR")
+        drawn = TerminalProgress(self.stderr, self.width, label, total, is_bytes=is_bytes, has_colour=colour)
+        self._progress = drawn
+        drawn.start()
+        try:
+            yield drawn
+        finally:
+            drawn.stop()
+            self._progress = None
 
     def ensure_reader(self) -> None:
         """BrokenPipeError when stdout is a pipe that nobody reads any more: known without a write."""
@@ -156,6 +194,15 @@ class Console:
         if self._is_process:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         self.stdout = io.BytesIO()
+
+    def input_progress(self, label: str) -> AbstractContextManager[Progress]:
+        """How much of stdin is read, where that is a file."""
+        left = _bytes_left(self.stdin)
+        if left is None:
+            from kafkatools.progress import Progress
+
+            return nullcontext(Progress(label))
+        return self.progress(label, left, is_bytes=True)
 
     @property
     def home(self) -> str:
@@ -184,6 +231,17 @@ class Console:
         from kafkatools.core.broker.sandbox import ensure_started
 
         return ensure_started(self.home, self.note).bootstrap
+
+
+def _bytes_left(stream: BinaryIO) -> int | None:
+    """What is still to be read of a file; None for a stream whose end nobody knows."""
+    import stat
+
+    try:
+        found = os.fstat(stream.fileno())
+        return max(0, found.st_size - stream.tell()) if stat.S_ISREG(found.st_mode) else None
+    except (OSError, ValueError):
+        return None
 
 
 def _buffered(descriptor: int) -> BinaryIO:

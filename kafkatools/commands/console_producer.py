@@ -311,26 +311,28 @@ class ConsoleProducer:
         read = self._input()
         send = self._sending(producer)
         count = 1
-        while count and self._stopped is None:
-            if self._has_prompt:
-                self._console.write(b">")
-                self._console.flush()
-            count = read(self._reader.room())
-            self._reader.filled(count)
-            try:
-                send()
-            except MalformedLine as error:
-                self._stopped = error
-            except KafkaError as error:
-                if self._transactions is None:
-                    raise
-                self._stopped = error
-            self._tell_oversized()
-            self._tell_failures()
-            if self._tally.unplaced is not None:
-                self._stopped = self._tally.unplaced
-            elif self._transactions is not None and self._stopped is None:
-                self._stopped = self._tally.first_failure
+        with self._console.input_progress("Sending") as progress:
+            while count and self._stopped is None:
+                if self._has_prompt:
+                    self._console.write(b">")
+                    self._console.flush()
+                count = read(self._reader.room())
+                self._reader.filled(count)
+                progress.advance(count)
+                try:
+                    send()
+                except MalformedLine as error:
+                    self._stopped = error
+                except KafkaError as error:
+                    if self._transactions is None:
+                        raise
+                    self._stopped = error
+                self._tell_oversized()
+                self._tell_failures()
+                if self._tally.unplaced is not None:
+                    self._stopped = self._tally.unplaced
+                elif self._transactions is not None and self._stopped is None:
+                    self._stopped = self._tally.first_failure
         if self._has_prompt:
             self._console.write(b"\n")
 

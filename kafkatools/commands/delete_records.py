@@ -1,12 +1,13 @@
 """kt delete-records: deletes records up to an offset (kafka-delete-records.sh, DeleteRecordsCommand).
 
 A partition that failed is named on stderr, the others are done, and the exit status is 1. A topic or partition that
-does not exist is said at once.
+does not exist is said at once. --dry-run asks where the partitions begin and end, and refuses what a broker would.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import ALWAYS, BOOTSTRAP_SERVER, Args, Command, Option, client_settings, command_config
@@ -22,8 +23,13 @@ from kafkatools.options.json_files import (
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.topics import DeletedRecords
+    from kafkatools.core.errors import KafkaError
 
+TopicPartition = tuple[str, int]
 _NOT_JSON = "The input string is not a valid JSON"
+_AT_A_TIME = 1000
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -31,13 +37,14 @@ def run(console: Console, args: Args) -> ExitStatus:
     settings = client_settings(args)
     offsets = _offsets(args.offset_json_file)
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.topics import delete_records
 
     with AdminClient(console.connect(args), settings, console.clock) as admin:
+        if args.dry_run:
+            return _show_deletions(console, args, _deletions(admin, offsets) if offsets else {})
         if not args.json:
             console.print("Executing records delete operation")
             console.flush()
-        results = delete_records(admin, offsets) if offsets else {}
+        results = _delete(console, admin, offsets)
     if not args.json:
         console.print("Records delete operation completed:")
     status = ExitStatus.OK
@@ -54,13 +61,98 @@ def run(console: Console, args: Args) -> ExitStatus:
     return status
 
 
-def _print_json(console: Console, topic: str, partition: int, low_watermark: int, error: Exception | None) -> None:
+def _delete(
+    console: Console, admin: AdminClient, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, DeletedRecords]:
+    from kafkatools.core.admin.topics import delete_records
+
+    wanted = list(offsets.items())
+    results: dict[TopicPartition, DeletedRecords] = {}
+    with console.progress("Deleting records of partitions", len(wanted)) as progress:
+        for at in range(0, len(wanted), _AT_A_TIME):
+            found = delete_records(admin, dict(wanted[at : at + _AT_A_TIME]))
+            results |= found
+            progress.advance(len(found))
+    return results
+
+
+# -- dry run --
+
+
+class _Deletion(NamedTuple):
+    """Where a partition begins, and would begin then."""
+
+    low: int
+    new_low: int
+
+
+def _deletions(
+    admin: AdminClient, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, _Deletion | KafkaError]:
+    """What would become of each partition, by the rules of a broker (Partition.deleteRecordsOnLeader)."""
+    from kafkatools.core.admin.offsets import EARLIEST, LATEST, list_offsets
+    from kafkatools.core.errors import OffsetOutOfRange, PolicyViolation
+
+    low = list_offsets(admin, dict.fromkeys(offsets, EARLIEST))
+    high = list_offsets(admin, dict.fromkeys(offsets, LATEST))
+    kept = _never_deleted_from(admin, {topic for topic, _ in offsets})
+    found: dict[TopicPartition, _Deletion | KafkaError] = {}
+    for key, offset in offsets.items():
+        error = low[key].error or high[key].error
+        end = high[key].offset
+        if error is not None:
+            found[key] = error
+        elif key[0] in kept:
+            found[key] = PolicyViolation()
+        elif not -1 <= offset <= end:
+            found[key] = OffsetOutOfRange()
+        else:
+            found[key] = _Deletion(low[key].offset, max(low[key].offset, end if offset < 0 else offset))
+    return found
+
+
+def _never_deleted_from(admin: AdminClient, topics: set[str]) -> set[str]:
+    """Topics whose cleanup.policy has no delete in it, as far as this client may know."""
+    from kafkatools.core.admin.configs import TOPIC, describe_configs
+
+    found = describe_configs(admin, [(TOPIC, name) for name in sorted(topics)], names=["cleanup.policy"])
+    policies = {name: entry.value for (_, name), one in found.items() for entry in one.entries}
+    return {name for name, value in policies.items() if value and "delete" not in value}
+
+
+def _show_deletions(console: Console, args: Args, found: Mapping[TopicPartition, _Deletion | KafkaError]) -> ExitStatus:
+    """What would change; partitions that begin there already are left out."""
+    status = ExitStatus.OK
+    shown = 0
+    for (topic, partition), one in found.items():
+        if not isinstance(one, _Deletion):
+            status = ExitStatus.FAILED
+            if not args.json:
+                console.error(f"partition: {topic}-{partition}\terror: {one}")
+            else:
+                _print_json(console, topic, partition, 0, one)
+        elif one.new_low > one.low:
+            shown += 1
+            if not args.json:
+                count = f"{one.new_low - one.low} offsets"
+                console.print(f"partition: {topic}-{partition}\tlow_watermark: {one.low} -> {one.new_low}\t{count}")
+            else:
+                _print_json(console, topic, partition, one.low, None, new_low_watermark=one.new_low)
+    if not shown and not args.json and status == ExitStatus.OK:
+        console.note("Nothing would change.")
+    return status
+
+
+def _print_json(
+    console: Console, topic: str, partition: int, low_watermark: int, error: Exception | None, **more: int
+) -> None:
     from kafkatools.output import json_line
 
     row = {
         "topic": topic,
         "partition": partition,
         "low_watermark": None if error is not None else low_watermark,
+        **more,
         "error": None if error is None else str(error),
     }
     console.print(json_line(row))
@@ -100,8 +192,16 @@ COMMAND = Command(
         ),
         BOOTSTRAP_SERVER,
         command_config(),
+        Option(
+            "--dry-run",
+            "Say where partitions begin and would begin, and what brokers would refuse; delete nothing.",
+            ours=True,
+        ),
     ),
     run=run,
-    examples=("kt delete-records --offset-json-file old.json",),
+    examples=(
+        "kt delete-records --offset-json-file old.json --dry-run",
+        "kt delete-records --offset-json-file old.json",
+    ),
     destructive=ALWAYS,
 )

@@ -12,7 +12,7 @@ from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Command, Option, java_int
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from kafkatools.console import Console
     from kafkatools.core.log.dump.damage import Finding
@@ -187,10 +187,8 @@ class _Run:
         from kafkatools.core.log.dump.file_dump import StoppedAtDamage
 
         try:
-            for path in paths:
-                self._one(path)
-                if self._has_failed and self._stops:
-                    return ExitStatus.FAILED
+            if not self._all(list(paths)):
+                return ExitStatus.FAILED
         except StoppedAtDamage:
             return ExitStatus.FINDINGS
         summary = self._dump.summary
@@ -200,6 +198,18 @@ class _Run:
         if self._has_failed:
             return ExitStatus.FAILED
         return ExitStatus.FINDINGS if self._has_findings or summary.has_damage else ExitStatus.OK
+
+    def _all(self, paths: Sequence[str]) -> bool:
+        """Every file; False when it has to end at one."""
+        sizes = [os.path.getsize(path) if os.path.isfile(path) else 0 for path in paths]
+        with self._console.progress("Reading", sum(sizes), is_bytes=True, prints=True) as progress:
+            progress.measure = lambda: self._dump.position
+            for path, size in zip(paths, sizes, strict=True):
+                self._one(path)
+                progress.advance(size)
+                if self._has_failed and self._stops:
+                    return False
+        return True
 
     def _one(self, path: str) -> None:
         from kafkatools.core.log.dump.damage import Damage

@@ -73,7 +73,8 @@ def _print_offsets(console: Console, args: Args, admin: AdminClient, wanted: dic
     from kafkatools.output import json_line
 
     status = ExitStatus.OK
-    results = list_offsets(admin, wanted)
+    with console.progress(f"Asking for {len(wanted)} offsets"):
+        results = list_offsets(admin, wanted)
     for topic, partition in wanted:
         result = results[topic, partition]
         if result.error is not None:

@@ -1,6 +1,7 @@
 """kt leader-election: preferred and unclean elections of leaders (kafka-leader-election.sh, LeaderElectionCommand).
 
 Partitions whose election failed are lines on stderr, with their number as the last one; the exit status is then 1.
+--dry-run works out of the metadata what the controller would do (PartitionChangeBuilder).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from kafkatools.options.patterns import java_map_order, partition_hash
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.topics import PartitionDescription
     from kafkatools.core.errors import KafkaError
 
 TopicPartition = tuple[str, int]
@@ -77,6 +80,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core.admin.elections import elect_leaders
 
     with AdminClient(servers, settings, console.clock) as admin:
+        if args.dry_run:
+            return _dry_run(console, args, admin, partitions)
         results = elect_leaders(admin, _TYPES.index(args.election_type), partitions)
     return _report(console, args, results)
 
@@ -159,6 +164,87 @@ def _print_json(
         console.print(json_line(row))
 
 
+# -- dry run --
+
+
+class Election(NamedTuple):
+    """What an election would do: the leader before and after (-1: none), `outcome` as in JSON, or why it fails."""
+
+    outcome: str
+    leader: int
+    new_leader: int
+    error: str | None = None
+
+
+def foreseen(partition: PartitionDescription, live: Collection[int], *, is_unclean: bool) -> Election:
+    """What the controller would do with a partition (ReplicationControlManager.electLeader, PartitionChangeBuilder).
+
+    Preferred: the first replica, when it is in sync. Unclean: only without a leader; one that is in sync or eligible,
+    else the first that lives. A controller also asks whether brokers are fenced or shutting down: those do not live.
+    """
+    from kafkatools.core.errors import EligibleLeadersNotAvailable, PreferredLeaderNotAvailable
+
+    before = partition.leader
+    first = partition.replicas[0]
+    if before == first or (is_unclean and before >= 0):
+        return Election("not_needed", before, before)
+    if not is_unclean:
+        if first in live and first in partition.isr:
+            return Election("planned", before, first)
+        return Election("failed", before, before, str(PreferredLeaderNotAvailable()))
+    alive = [broker for broker in partition.replicas if broker in live]
+    safe = [broker for broker in alive if broker in partition.isr or broker in (partition.elr or ())]
+    if not alive:
+        return Election("failed", before, before, str(EligibleLeadersNotAvailable()))
+    return Election("planned", before, (safe or alive)[0])
+
+
+def _dry_run(console: Console, args: Args, admin: AdminClient, partitions: list[TopicPartition] | None) -> ExitStatus:
+    from kafkatools.core.admin.cluster import describe_cluster
+    from kafkatools.core.admin.topics import describe_topics, list_topics
+    from kafkatools.core.errors import UnknownTopicOrPartition
+
+    live = {node.id for node in describe_cluster(admin).nodes}
+    names = sorted(
+        {topic for topic, _ in partitions} if partitions is not None else {topic.name for topic in list_topics(admin)}
+    )
+    described = describe_topics(admin, names=names) if names else {}
+    known = {(name, part.partition): part for name, topic in described.items() for part in topic.partitions}
+    is_unclean = args.election_type == "UNCLEAN"
+    found: dict[TopicPartition, Election] = {}
+    for key in sorted(known) if partitions is None else partitions:
+        if key in known:
+            found[key] = foreseen(known[key], live, is_unclean=is_unclean)
+        else:
+            topic = described[key[0]]
+            found[key] = Election("failed", -1, -1, str(topic.error or UnknownTopicOrPartition()))
+    if partitions is None:
+        found = {key: one for key, one in found.items() if one.outcome != "not_needed"}
+    return _show_foreseen(console, args, found)
+
+
+def _show_foreseen(console: Console, args: Args, found: Mapping[TopicPartition, Election]) -> ExitStatus:
+    from kafkatools.output import json_line
+
+    for (topic, partition), one in found.items():
+        if args.json:
+            place = {"topic": topic, "partition": partition, "election_type": args.election_type}
+            leaders = {"leader": _broker(one.leader), "new_leader": _broker(one.new_leader)}
+            console.print(json_line({**place, "outcome": one.outcome, "error": one.error, **leaders}))
+        elif one.outcome == "planned":
+            before = "none" if one.leader < 0 else one.leader
+            console.print(f"{topic}-{partition} would get another leader: {before} -> {one.new_leader}")
+        elif one.outcome == "failed":
+            console.error(f"{topic}-{partition}: {one.error}")
+    if not args.json and all(one.outcome == "not_needed" for one in found.values()):
+        console.note("Nothing would change.")
+    return ExitStatus.FAILED if any(one.outcome == "failed" for one in found.values()) else ExitStatus.OK
+
+
+def _broker(number: int) -> int | None:
+    return None if number < 0 else number
+
+
 COMMAND = Command(
     "leader-election",
     "Elect leaders of partitions: the preferred ones, or any that is alive.",
@@ -180,6 +266,7 @@ COMMAND = Command(
             value="FILE",
         ),
         command_config(),
+        Option("--dry-run", "Say which partitions would get which leader, and elect nobody.", ours=True),
         Option("--admin.config", "Properties file with settings.", value="FILE", replacement="--command-config"),
     ),
     run=run,

@@ -36,7 +36,8 @@ def run(console: Console, args: Args) -> ExitStatus:
             console.flush()
         from kafkatools.core.admin.log_dirs import describe_log_dirs
 
-        found = describe_log_dirs(admin, brokers)
+        with console.progress(f"Asking {len(brokers)} brokers"):
+            found = describe_log_dirs(admin, brokers)
     dirs = {broker: told for broker, told in found.items() if not isinstance(told, KafkaError)}
     for broker, told in found.items():
         if isinstance(told, KafkaError):

@@ -120,7 +120,11 @@ class _Run:
     def until_the_end(self) -> ExitStatus:
         """Round after round; the exit status."""
         try:
-            return self._rounds()
+            if not self._args.exit_at_end:
+                return self._rounds()
+            with self._console.progress("Comparing partitions", self._count, prints=True) as progress:
+                progress.measure = self._done
+                return self._rounds()
         except KeyboardInterrupt:
             if not self._has_findings:
                 raise
@@ -153,7 +157,7 @@ class _Run:
 
     def _end(self) -> ExitStatus:
         """The last line of --exit-at-end."""
-        done = sum(self._verifier.is_done(key) for key in self._verifier.offsets)
+        done = self._done()
         left = self._verifier.remaining()
         if self._args.json:
             self._print_json({"event": "end", "partitions": self._count, "complete": done})
@@ -165,6 +169,10 @@ class _Run:
         if self._has_findings:
             return ExitStatus.FINDINGS
         return ExitStatus.FAILED if left else ExitStatus.OK
+
+    def _done(self) -> int:
+        """How many partitions were compared to their end."""
+        return sum(self._verifier.is_done(key) for key in self._verifier.offsets)
 
     def _moment(self) -> str:
         """Now, as Java's SimpleDateFormat writes it."""

@@ -30,7 +30,7 @@ from kafkatools.options import (
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.topics import PartitionDescription, TopicDescription
+    from kafkatools.core.admin.topics import CreatedTopic, PartitionDescription, TopicDescription
 
 _ACTIONS = ("create", "list", "alter", "describe", "delete")
 _REPORTS = (
@@ -53,6 +53,7 @@ _ALTER_CONFIG = (
 )
 _NOT_KEY_VALUE = 'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
 _MAX_REPLICATION_FACTOR = 32767
+_DELETED_AT_A_TIME = 500
 
 OPTIONS = (
     Option("--create", "Make a topic."),
@@ -93,6 +94,7 @@ OPTIONS = (
         repeatable=True,
         replacement="kafka-configs --alter --delete-config",
     ),
+    Option("--dry-run", "With --create, --alter, --delete: say what would happen, and change nothing.", ours=True),
 )
 
 
@@ -120,6 +122,7 @@ RULES: tuple[Rule, ...] = (
     Refusal("if-exists", ("create", "list")),
     Refusal("if-not-exists", _others("create")),
     Refusal("exclude-internal", _others("describe", "list")),
+    Refusal("dry-run", _others("create", "alter", "delete")),
 )
 
 
@@ -152,15 +155,37 @@ def _create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     if partitions is not None and partitions < 1:
         raise CommandError("The partitions must be greater than 0")
     topic = NewTopic(args.topic, partitions or -1, factor or -1, replicas_assignments=assignment, configs=configs)
-    error = create_topics(admin, [topic])[args.topic].error
+    created = create_topics(admin, [topic], validate_only=args.dry_run)[args.topic]
+    error = created.error
     exists = error is not None and error.name == "TOPIC_ALREADY_EXISTS"
     if error is not None and not (exists and args.if_not_exists):
         raise error
-    if args.json:
+    if args.dry_run:
+        _show_new(console, args, created)
+    elif args.json:
         _print_json(console, {"topic": args.topic, "created": error is None})
     elif error is None:
         console.print(f"Created topic {args.topic}.")
     return ExitStatus.OK
+
+
+def _show_new(console: Console, args: Args, topic: CreatedTopic) -> None:
+    """The topic that --create --dry-run would make; brokers before 2.4 do not tell its size."""
+    counts = [None if count < 0 else count for count in (topic.num_partitions, topic.replication_factor)]
+    partitions, factor = counts if topic.error is None else (None, None)
+    if args.json:
+        size = {"partition_count": partitions, "replication_factor": factor}
+        _print_json(console, {"topic": args.topic, "created": False, **size})
+    elif topic.error is not None:
+        console.note(f"Nothing would change: topic {args.topic} is there.")
+    elif partitions is None:
+        console.print(f"Topic {args.topic} would be created.")
+    else:
+        console.print(f"Topic {args.topic} would be created: {_partitions(partitions)}, replication factor {factor}.")
+
+
+def _partitions(count: int) -> str:
+    return f"{count} partition{'s' * (count != 1)}"
 
 
 def _topic_configs(texts: Sequence[str]) -> dict[str, str]:
@@ -257,8 +282,30 @@ def _delete(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.topics import delete_topics
 
     names = _targets(console, args, admin)
-    results = delete_topics(admin, names) if names else {}
-    return _report(console, args, {name: results[name].error for name in names}, "deleted")
+    if args.dry_run:
+        return _show_deletion(console, args, admin, names)
+    errors: dict[str, Exception | None] = {}
+    with console.progress("Deleting topics", len(names)) as progress:
+        for at in range(0, len(names), _DELETED_AT_A_TIME):
+            results = delete_topics(admin, names[at : at + _DELETED_AT_A_TIME])
+            errors |= {name: result.error for name, result in results.items()}
+            progress.advance(len(results))
+    return _report(console, args, errors, "deleted")
+
+
+def _show_deletion(console: Console, args: Args, admin: AdminClient, names: Sequence[str]) -> ExitStatus:
+    from kafkatools.core.admin.topics import describe_topics
+
+    described = describe_topics(admin, names=names) if names else {}
+    for name in names:
+        topic = described[name]
+        count = len(topic.partitions)
+        if args.json and topic.error is None:
+            _print_json(console, {"topic": name, "deleted": False, "error": None, "partition_count": count})
+        elif topic.error is None:
+            console.print(f"Topic {name} would be deleted: {_partitions(count)}.")
+    failed = {name: topic.error for name, topic in described.items() if topic.error is not None}
+    return _report(console, args, failed, "deleted")
 
 
 def _alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
@@ -270,7 +317,7 @@ def _alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     if not names:
         return ExitStatus.OK
     wanted = []
-    described = describe_topics(admin, names=names) if assignment is not None else {}
+    described = describe_topics(admin, names=names) if assignment is not None or args.dry_run else {}
     for name in names:
         brokers = None
         if assignment is not None:
@@ -279,8 +326,21 @@ def _alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
                 raise topic.error
             brokers = list(assignment.values())[len(topic.partitions) :]
         wanted.append(NewPartitions(name, args.partitions, brokers))
-    results = create_partitions(admin, wanted)
-    return _report(console, args, {name: results[name].error for name in names}, "altered")
+    results = create_partitions(admin, wanted, validate_only=args.dry_run)
+    errors = {name: results[name].error for name in names}
+    if args.dry_run:
+        for name in [name for name in names if errors[name] is None]:
+            _show_growth(console, args, name, len(described[name].partitions))
+        errors = {name: error for name, error in errors.items() if error is not None}
+    return _report(console, args, errors, "altered")
+
+
+def _show_growth(console: Console, args: Args, name: str, count: int) -> None:
+    if args.json:
+        sizes = {"partition_count": count, "new_partition_count": args.partitions}
+        _print_json(console, {"topic": name, "altered": False, "error": None, **sizes})
+    else:
+        console.print(f"Topic {name} would get more partitions: {count} -> {args.partitions}.")
 
 
 def _report(console: Console, args: Args, errors: Mapping[str, Exception | None], done: str) -> ExitStatus:
@@ -498,6 +558,7 @@ COMMAND = Command(
         "kt topics --create --topic orders --partitions 3",
         "kt topics --list",
         "kt topics --describe --topic orders",
+        "kt topics --delete --topic 'test-.*' --dry-run",
         "kt topics --describe --under-replicated-partitions --bootstrap-server broker1:9092",
     ),
     destructive=("delete", "alter"),

@@ -113,13 +113,15 @@ def collect_views(session: Session, wanted: Wanted) -> tuple[list[GroupView], Ex
     from kafkatools.commands.consumer_groups.view import collect
 
     names, is_complete = chosen_groups(session, "")
-    found = collect(session.admin, names)
+    with session.console.progress(f"Asking about {len(names)} groups"):
+        found = collect(session.admin, names)
     status = complain_of_views(session, found)
     views = [view for view in found.groups if view.error is None]
     if wanted.has_times:
         from kafkatools.commands.consumer_groups.lag_times import with_times
 
-        views, has_all_times = with_times(session, views)
+        with session.console.progress(f"Looking for the age of the lag of {len(views)} groups"):
+            views, has_all_times = with_times(session, views)
         is_complete = is_complete and has_all_times
     return views, status if is_complete else ExitStatus.FAILED
 

@@ -4,7 +4,6 @@ with --json one object a line on stdout.
 
 from __future__ import annotations
 
-import io
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -165,11 +164,11 @@ class BarReport:
         from rich.console import Console as RichConsole
         from rich.progress import BarColumn, Progress, TextColumn
 
+        from kafkatools.progress import text_on
+
         self._console = console
         self._speed = Speed()
-        self._file = io.TextIOWrapper(
-            io.BufferedWriter(_Unclosed(console.stderr)), encoding="utf-8", write_through=True
-        )
+        self._file = text_on(console.stderr)
         drawn = RichConsole(file=self._file, force_terminal=True, width=console.width)
         columns = (BarColumn(bar_width=_BAR_WIDTH), TextColumn("{task.description}", markup=False))
         self._bar = Progress(*columns, console=drawn, auto_refresh=False)
@@ -205,21 +204,6 @@ class BarReport:
         """The bar stays as it is."""
         self._bar.stop()
         self._file.flush()
-
-
-class _Unclosed(io.RawIOBase):
-    """The console's stream, which a text layer on it must not close."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._stream.write(bytes(data))
-        self._stream.flush()
-        return len(data)
 
 
 def progress_text(progress: Progress, speed: float | None) -> str:

@@ -85,11 +85,19 @@ class FileDump:
         self._lines = lines
         self._report = report
         self._decoder: Decoder | None = None
+        self._file: SegmentFile | None = None
         self.summary = Summary()
+
+    @property
+    def position(self) -> int:
+        """About how many bytes of the log that is being dumped are done. Any thread may ask."""
+        file = self._file
+        return 0 if file is None else file.window_start
 
     def dump(self, path: str) -> bool:
         """Dump one file; False when it is of no known kind. Raises OSError for a file that cannot be opened."""
         kind = file_kinds.kind_of(path)
+        self._file = None
         self._lines.file(path, kind)
         readers = {
             file_kinds.LOG: self._dump_log,
@@ -121,6 +129,7 @@ class FileDump:
         else:
             self._lines.snapshot(path, file_kinds.snapshot_id_of(path))
         with SegmentFile(path) as file:
+            self._file = file
             end = slice_end(file, 0, self._options.max_bytes, path)
             walk = LogWalk(
                 file,

@@ -46,6 +46,11 @@ class SegmentFile:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    @property
+    def window_start(self) -> int:
+        """Where the bytes begin that are being worked on."""
+        return self._start
+
     def view(self, position: int, size: int) -> memoryview:
         """The bytes [position, position + size), fewer at the end of the file."""
         offset = position - self._start
