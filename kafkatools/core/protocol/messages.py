@@ -14,6 +14,7 @@ from typing import Any
 from kafkatools.core.errors import DecodeError, UnsupportedVersion
 from kafkatools.core.protocol import kio_import
 from kafkatools.core.protocol.api_versions import ApiKey, versions_of
+from kafkatools.core.protocol.entity_bounds import is_sound
 from kafkatools.core.protocol.plans import FieldPlan, plan_of, to_kio
 
 Buffer = bytes | bytearray | memoryview
@@ -66,7 +67,7 @@ def _native_reader(entity_type: Any) -> Any:
 def decode(entity_type: Any, buffer: Buffer, offset: int = 0) -> tuple[Any, int]:
     """The entity at `offset` and its size. Raises DecodeError for bytes that are none."""
     view = memoryview(buffer)
-    if _decoded[entity_type] >= NATIVE_AFTER:
+    if _decoded[entity_type] >= NATIVE_AFTER and is_sound(entity_type, view, offset):
         try:
             entity, size = _native_reader(entity_type)(view if view.readonly else view.toreadonly(), offset)
         except Exception:  # noqa: BLE001, S110  # kio's errors have no common base; the other reader says what is wrong
