@@ -19,11 +19,16 @@ def send(bootstrap: str, topic: str, partitions: int, records: list[tuple[int, i
     """Creates a topic and sends records of (partition, timestamp), one at a time so that each is a batch."""
     create = ("--create", "--topic", topic, "--partitions", str(partitions))
     assert run_kt("topics", "--bootstrap-server", bootstrap, *create).status == ExitStatus.OK
-    lines = "".join(json.dumps({"value": value, "partition": p, "timestamp": t}) + "\n" for p, t in records)
     if records:
-        words = ("console-producer", "--json", "--sync", "--bootstrap-server", bootstrap, "--topic", topic)
-        sent = run_kt(*words, stdin=lines.encode())
-        assert sent.status == ExitStatus.OK, sent.err
+        fill(bootstrap, topic, records, value)
+
+
+def fill(bootstrap: str, topic: str, records: list[tuple[int, int]], value: str = "v") -> None:
+    """Sends records of (partition, timestamp), one at a time so that each is a batch."""
+    lines = "".join(json.dumps({"value": value, "partition": p, "timestamp": t}) + "\n" for p, t in records)
+    words = ("console-producer", "--json", "--sync", "--bootstrap-server", bootstrap, "--topic", topic)
+    sent = run_kt(*words, stdin=lines.encode())
+    assert sent.status == ExitStatus.OK, sent.err
 
 
 def words(case: Case, bootstrap: str) -> list[str]:

@@ -46,10 +46,15 @@ DIFFERENCES = dict.fromkeys(("024", "028", "029", "030", "031"), _USAGE) | {
     "042": Difference("missing-file", stderr="absent.properties: no such properties file"),
     "044": Difference("help", status=ExitStatus.OK, own_words=True),
 }
+_NOTICE = re.compile(r"(Option --\S+ has been deprecated .*)\n")
 _ERROR_LINE = re.compile(r"^(Error completing .*?: \S+: )(?:[a-z]\w*\.)+[A-Z]\w*: (.*)\n", re.MULTILINE)
 
 
 def expect(case: Case, wanted: Expected) -> Expected:
+    """Partitions that failed, and the notice on an old option, are for stderr."""
+    notice = _NOTICE.match(wanted.stdout)
+    if notice is not None:
+        return wanted._replace(stdout=wanted.stdout[notice.end() :], error=notice[1])
     error = _ERROR_LINE.search(wanted.stdout)
     if error is None:
         return wanted

@@ -46,14 +46,20 @@ def masked(text: str) -> str:
     return re.sub(r"(?<=\t)(LogEndOffset|LastFetchTimestamp|LastCaughtUpTimestamp) *(?=\t)", r"\1", text)
 
 
+def expect_error(case: Case, wanted: Expected) -> Expected:
+    """The recorded words were broken at hyphens."""
+    return (
+        wanted if wanted.error is None else wanted._replace(error=wanted.error.replace("-- bootstrap", "--bootstrap"))
+    )
+
+
 def _expect(bootstrap: str) -> Callable[[Case, Expected], Expected]:
     def expect(case: Case, wanted: Expected) -> Expected:
         stdout = re.sub(r"CurrentObservers: .*", "CurrentObservers:       []", wanted.stdout)
         stdout = stdout.replace("CONTROLLER://CONTROLLER", f"CONTROLLER://{bootstrap}")
         stdout = re.sub(r"^.*Observer\t\n", "", stdout, flags=re.MULTILINE).replace("Status  \t", "Status\t")
         stdout = stdout.replace("Leader  \t", "Leader\t")
-        error = None if wanted.error is None else wanted.error.replace("-- bootstrap", "--bootstrap")
-        return wanted._replace(stdout=masked(stdout), error=error)
+        return expect_error(case, wanted)._replace(stdout=masked(stdout))
 
     return expect
 

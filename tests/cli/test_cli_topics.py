@@ -1,7 +1,8 @@
 """kt topics against the recordings of kafka-topics.sh, on one embedded broker.
 
 The recordings were made with three brokers. On one broker every partition has one replica: replica assignments and
-replication factors are adapted in _ONE_BROKER, and what can only be seen with three stands in _NEEDS_THREE.
+replication factors are adapted in _ONE_BROKER, and what can only be seen with three stands in _NEEDS_THREE. All of them
+are replayed on three nodes of Apache Kafka in tests/real_kafka.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from collections.abc import Callable
 import admin_tools
 import pytest
 import transcripts
-from support.apache_kafka import ApacheKafka
 from support.kt import Ran, run_kt
 from transcripts import Case, Difference, Expected
 
@@ -59,6 +59,7 @@ DIFFERENCES = {
     ),
     "107": Difference("help", status=ExitStatus.OK, own_words=True),
 }
+TOPIC_ID = re.compile(r"^Topic: (\S+)\tTopicId: ([\w-]{22})", re.MULTILINE)
 _OFFSETS = ("compression.type=producer", "cleanup.policy=compact", "segment.bytes=104857600")
 
 
@@ -84,9 +85,8 @@ class _Replay:
         prepare(case, lambda *args: run_kt("topics", "--bootstrap-server", self.bootstrap, *args))
         adapted = case._replace(args=tuple(self._adapted(case, word) for word in case.args))
         ran = admin_tools.run_case("topics", adapted, self.bootstrap, self.directory)
-        pattern = r"^Topic: (\S+)\tTopicId: ([\w-]{22})"
-        recorded = dict(re.findall(pattern, case.stdout, re.MULTILINE))
-        for topic, topic_id in re.findall(pattern, ran.out, re.MULTILINE):
+        recorded = dict(TOPIC_ID.findall(case.stdout))
+        for topic, topic_id in TOPIC_ID.findall(ran.out):
             self.ids[recorded.get(topic, "")] = topic_id
         return ran
 
@@ -110,17 +110,6 @@ def _failures(bootstrap: str, directory: pathlib.Path) -> list[str]:
 @pytest.mark.slow
 def test_topics_behaves_as_recorded(start_broker: Callable[..., str], tmp_path: pathlib.Path) -> None:
     failures = _failures(start_broker(), tmp_path)
-    assert not failures, "\n".join(failures)
-
-
-@pytest.mark.real_kafka
-@pytest.mark.slow
-def test_topics_behaves_as_recorded_on_apache_kafka(
-    new_kafka: Callable[..., ApacheKafka], tmp_path: pathlib.Path
-) -> None:
-    cluster = new_kafka()
-    cluster.start()
-    failures = _failures(cluster.bootstrap, tmp_path)
     assert not failures, "\n".join(failures)
 
 

@@ -14,6 +14,13 @@ from support.apache_kafka import ApacheKafka
 from support.waiting import eventually
 
 from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.configs import (
+    CLIENT_METRICS,
+    DELETE,
+    ConfigChange,
+    describe_configs,
+    incremental_alter_configs,
+)
 from kafkatools.core.admin.reassignments import active_reassignments
 from kafkatools.core.admin.topics import NewTopic, create_topics, delete_topics, describe_topics, list_topics
 from kafkatools.core.clock import SystemClock
@@ -37,6 +44,7 @@ class ThreeNodes(ApacheKafka):
 
     def __init__(self, home: pathlib.Path) -> None:
         super().__init__(home, 3, _SETTINGS, controllers=1)
+        self._marks = 0
 
     def address(self, node: int) -> str:
         """host:port of a broker."""
@@ -63,6 +71,18 @@ class ThreeNodes(ApacheKafka):
         """Until the condition holds for what each broker that runs says."""
         with self.clients() as clients:
             eventually(lambda: all(condition(client) for client in clients), START_S)
+
+    def settle(self) -> None:
+        """Until every broker that runs knows what has been decided so far: each reads the controller's log in order, so
+        it is enough to wait for a setting that is written there now."""
+        mark = (CLIENT_METRICS, "settled")
+        self._marks += 1
+        value = str(100 + self._marks)
+        with self.clients() as clients:
+            set_mark = incremental_alter_configs(clients[0], {mark: [ConfigChange("interval.ms", value)]})
+            assert set_mark[mark] is None, set_mark
+            eventually(lambda: all(_mark(client, mark) == value for client in clients), START_S)
+            incremental_alter_configs(clients[0], {mark: [ConfigChange("interval.ms", None, DELETE)]})
 
     def stop_broker(self, node: int) -> None:
         """Stops a broker as the stop script does; the others know it."""
@@ -93,6 +113,11 @@ class ThreeNodes(ApacheKafka):
 def _live(client: AdminClient) -> list[int]:
     client.metadata_of((), client.deadline_ms())
     return client.brokers()
+
+
+def _mark(client: AdminClient, mark: tuple[int, str]) -> str | None:
+    found = describe_configs(client, [mark])[mark]
+    return next((entry.value for entry in found.entries if entry.name == "interval.ms"), None)
 
 
 def replicas(client: AdminClient, topics: dict[str, Sequence[Sequence[int]]]) -> dict[str, list[list[int]]]:
