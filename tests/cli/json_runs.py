@@ -1,0 +1,405 @@
+"""Every command with --json against one embedded broker, and what needs more brokers against brokers that answer from
+a script. What is printed is held against the schemas by test_json_schemas.py.
+
+The runs are in an order in which each finds what it needs. They go through the real main, in this process.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import signal
+import subprocess
+import time
+import uuid
+from typing import Any
+
+from support import recorded_segments
+from support.embedded import embedded_broker
+from support.kt import Ran, run_kt
+from support.live_groups import ConsumerMember, GroupClient, visit_share_group
+from support.raw_transactions import RawProducer
+from support.scripted_broker import ScriptedBroker, partition
+from support.scripted_cluster import ScriptedCluster
+
+from kafkatools.core.broker.run_files import RunFile
+from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.records.builder import BatchBuilder
+
+SETTINGS = {
+    "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super_users": "User:ANONYMOUS",
+    "transaction_partition_verification_enable": "false",
+    "group_initial_rebalance_delay_ms": "0",
+}
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+MEMBER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+class JsonRuns:
+    """Runs commands in a directory of their own and keeps what came of each: (command, arguments, run)."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+        self.bootstrap = ""
+        self.ran: list[tuple[str, tuple[str, ...], Ran]] = []
+
+    def kt(
+        self, command: str, *words: str, stdin: bytes = b"", status: int = 0, servers: bool = True, at: int = 0
+    ) -> Ran:
+        """Runs `kt COMMAND --bootstrap-server ... WORDS --json`; `status` is how it is to end, `at` how
+        many of the words are in front of the address."""
+        place = ("--bootstrap-server", self.bootstrap) if servers else ()
+        environ = {"KT_HOME": str(self.directory / "home")}
+        arguments = (command, *words[:at], *place, *words[at:], "--json")
+        ran = run_kt(*arguments, stdin=stdin, cwd=self.directory, environ=environ)
+        assert ran.status == status, (arguments, ran)
+        self.ran.append((command, arguments, ran))
+        return ran
+
+    def file(self, name: str, value: object) -> str:
+        """Writes a file of JSON, or of text."""
+        text = value if isinstance(value, str) else json.dumps(value)
+        (self.directory / name).write_text(text)
+        return name
+
+    def everything(self) -> None:
+        """All runs."""
+        self._without_a_broker()
+        with embedded_broker(self.directory / "data", **SETTINGS) as self.bootstrap:
+            self._topics_and_records()
+            self._cluster()
+            self._settings()
+            self._groups()
+            self._share_groups()
+            self._transactions()
+            self._measurements()
+            self._endings()
+        self._files()
+        replicas = {"orders": [[1, 2], [2, 1], [1, 2]]}
+        with ScriptedCluster(dict.fromkeys((1, 2, 3)), replicas).running() as cluster:
+            self.bootstrap = cluster.bootstrap
+            self._reassignments(cluster)
+        self._differing_replicas()
+        self._answers()
+        self._processes()
+
+    # -- without a broker --
+
+    def _without_a_broker(self) -> None:
+        self.kt("help-json", servers=False)
+        self.kt("help-json", "topics", servers=False)
+        for shell in ("bash", "zsh", "fish"):
+            self.kt("completion", "--shell", shell, servers=False)
+        self.kt("completion", "--profiles", servers=False)
+        self.kt("sandbox", "status", servers=False, status=1)
+        self.kt("server-stop", servers=False, status=1)
+        properties = self.file(
+            "server.properties",
+            "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@localhost:9093\n"
+            "controller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://:9092,CONTROLLER://:9093\n"
+            f"log.dirs={self.directory}/formatted\n",
+        )
+        self.kt("storage", "random-uuid", servers=False)
+        self.kt("storage", "info", "--config", properties, servers=False, status=1)
+        self.kt("storage", "format", "-c", properties, "-t", CLUSTER_ID, servers=False)
+        self.kt("storage", "format", "-c", properties, "-t", CLUSTER_ID, servers=False, status=1)
+        self.kt("storage", "info", "--config", properties, servers=False)
+        self.kt("storage", "version-mapping", servers=False)
+        self.kt("storage", "feature-dependencies", "--feature", "transaction.version=2", servers=False)
+
+    # -- against one broker --
+
+    def _topics_and_records(self) -> None:
+        kt = self.kt
+        kt("topics", "--create", "--topic", "orders", "--partitions", "3", "--config", "retention.ms=90000000")
+        kt("topics", "--create", "--topic", "orders", "--if-not-exists")
+        kt("topics", "--create", "--topic", "next", "--dry-run")
+        kt("topics", "--alter", "--topic", "orders", "--partitions", "9", "--dry-run")
+        kt("topics", "--delete", "--topic", "orders", "--dry-run")
+        kt("topics", "--create", "--topic", "orders", status=1)
+        kt("topics", "--create", "--topic", "pay")
+        kt("topics", "--alter", "--topic", "pay", "--partitions", "2")
+        kt("topics", "--alter", "--topic", "pay", "--partitions", "2", status=1)
+        records = [
+            {"value": "a", "key": None, "partition": 0, "timestamp": 1_700_000_000_000, "headers": [["h", None]]},
+            {"value": {"b64": "/w=="}, "key": "k", "partition": 0},
+            {"value": None, "key": "k", "partition": 1},
+        ]
+        lines = "".join(json.dumps(record) + "\n" for record in records).encode()
+        kt("console-producer", "--topic", "orders", stdin=lines)
+        kt("console-producer", "--topic", "orders", "--transactional-id", "loader", stdin=lines)
+        kt("console-producer", "--topic", "orders", stdin=b'{"value": "x", "partition": 9}\n', status=1)
+        kt("console-consumer", "--topic", "orders", "--from-beginning", "--exit-at-end", "--group", "shop")
+        kt("console-consumer", "--topic", "ghost", "--exit-at-end", status=1)
+        kt("topics", "--list")
+        kt("topics", "--describe")
+        kt("topics", "--describe", "--topic", "orders", "--topics-with-overrides")
+        kt("topics", "--describe", "--topic", "ghost", status=1)
+        kt("get-offsets")
+        kt("get-offsets", "--time", "99999999999999")
+        kt("get-offsets", "--topic", "ghost", status=1)
+        asked = [{"topic": "orders", "partition": 0, "offset": 1}, {"topic": "ghost", "partition": 0, "offset": 1}]
+        kt("delete-records", "--offset-json-file", self.file("d.json", {"partitions": asked}), "--dry-run", status=1)
+        kt("delete-records", "--offset-json-file", "d.json", status=1)
+        kt("replica-verification", "--exit-at-end", "--report-interval-ms", "-1")
+
+    def _cluster(self) -> None:
+        kt = self.kt
+        kt("cluster", "cluster-id", at=1)
+        kt("cluster", "list-endpoints", at=1)
+        kt("cluster", "unregister", "--id", "7", status=1, at=1)
+        kt("broker-api-versions")
+        kt("metadata-quorum", "describe", "--status")
+        kt("metadata-quorum", "describe", "--replication")
+        controller = self.file(
+            "controller.properties",
+            "process.roles=controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
+            f"controller.quorum.bootstrap.servers=localhost:9093\nlisteners=CONTROLLER://localhost:9093\n"
+            f"log.dirs={self.directory}/formatted\nmetadata.log.dir={self.directory}/formatted\n",
+        )
+        kt("metadata-quorum", "--command-config", controller, "add-controller", "--dry-run")
+        remove = ("remove-controller", "--controller-id", "3", "--controller-directory-id", CLUSTER_ID)
+        kt("metadata-quorum", *remove, "--dry-run")
+        kt("features", "describe")
+        kt("features", "upgrade", "--feature", "kraft.version=9", "--dry-run", status=1)
+        kt("features", "downgrade", "--feature", "transaction.version=1", "--dry-run")
+        kt("features", "disable", "--feature", "share.version", "--dry-run")
+        kt("features", "version-mapping", servers=False)
+        kt("features", "feature-dependencies", "--feature", "transaction.version=2", servers=False)
+        (log_dir,) = [json.loads(line)["log_dir"] for line in kt("log-dirs", "--describe").out.splitlines()]
+        part = {"topic": "orders", "partition": 0, "replicas": [1], "log_dirs": [log_dir]}
+        moves = self.file("moves.json", {"version": 1, "partitions": [part]})
+        kt("reassign-partitions", "--execute", "--reassignment-json-file", moves)
+        kt("reassign-partitions", "--verify", "--reassignment-json-file", moves)
+        kt("log-dirs", "--describe", "--broker-list", "9", status=1)
+        kt("leader-election", "--election-type", "preferred", "--all-topic-partitions")
+        kt("leader-election", "--election-type", "preferred", "--topic", "orders", "--partition", "0")
+        kt("leader-election", "--election-type", "unclean", "--topic", "ghost", "--partition", "0", status=1)
+        kt("leader-election", "--election-type", "preferred", "--topic", "orders", "--partition", "0", "--dry-run")
+        kt("doctor")
+        self.bootstrap, right = "127.0.0.1:1", self.bootstrap
+        kt("doctor", status=3)
+        self.bootstrap = right
+
+    def _settings(self) -> None:
+        kt = self.kt
+        kt("configs", "--alter", "--topic", "orders", "--add-config", "retention.bytes=1000000")
+        kt("configs", "--alter", "--user", "alice", "--add-config", "producer_byte_rate=1024")
+        kt("configs", "--alter", "--user", "alice", "--add-config", "SCRAM-SHA-256=[password=x]")
+        kt("configs", "--alter", "--client-defaults", "--add-config", "request_percentage=50.5")
+        kt("configs", "--describe", "--entity-type", "topics")
+        kt("configs", "--describe", "--topic", "orders", "--all")
+        kt("configs", "--describe", "--entity-type", "brokers", "--entity-default")
+        kt("configs", "--describe", "--entity-type", "users")
+        kt("configs", "--describe", "--entity-type", "clients")
+        kt("configs", "--describe", "--topic", "ghost", status=1)
+        add = ("--add-config", "retention.bytes=5")
+        kt("configs", "--alter", "--topic", "orders", *add, "--dry-run")
+        kt("configs", "--alter", "--topic", "orders", *add, "--undo-file", "undo.jsonl")
+        kt("configs", "--from-file", "undo.jsonl", "--dry-run")
+        kt("configs", "--from-file", "undo.jsonl")
+        lines = [
+            {"entity": {"topic": name}, "set": {"retention.ms": "7"}, "delete": []} for name in ("orders", "ghost")
+        ]
+        some = self.file("some.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        kt("configs", "--from-file", some, status=1)
+        kt("configs", "--alter", "--topic", "ghost", "--add-config", "retention.ms=1", status=1)
+        acl = ("--topic", "orders", "--allow-principal", "User:alice", "--operation", "Read")
+        kt("acls", "--add", *acl)
+        kt("acls", "--add", *acl)
+        kt("acls", "--list")
+        kt("acls", "--remove", *acl, stdin=b"n\n", status=1)
+        kt("acls", "--remove", *acl, "--force")
+
+    def _groups(self) -> None:
+        kt, group = self.kt, ("--group", "shop")
+        with GroupClient(self.bootstrap) as client:
+            client.commit("gone", {("orders", 2): 0})
+        with ConsumerMember(self.bootstrap, "app", "live", MEMBER_ID, ["pay"]) as member:
+            kt("consumer-groups", "--list")
+            kt("consumer-groups", "--describe", "--all-groups", "--lag-time")
+            for what in ("--members", "--state"):
+                kt("consumer-groups", "--describe", "--all-groups", what)
+            kt("consumer-groups", "--describe", *group, "--watch", "1", "--fail-if", "lag>=0", status=3)
+            kt("groups", "--list")
+            kt("consumer-groups", "--delete", "--group", "live", status=1)
+            member.leave()
+        reset = ("--reset-offsets", "--topic", "orders", "--to-earliest")
+        kt("consumer-groups", *group, *reset, "--dry-run")
+        kt("consumer-groups", *group, *reset, "--execute")
+        kt("consumer-groups", *group, "--delete-offsets", "--topic", "orders", "--topic", "ghost", status=1)
+        kt("consumer-groups", "--delete", "--group", "gone", "--group", "nobody", status=1)
+        kt("consumer-groups", "--describe", "--group", "nobody", status=1)
+        kt("consumer-groups", "--validate-regex", "orders.*")
+        kt("consumer-groups", "--validate-regex", "[", status=3)
+
+    def _share_groups(self) -> None:
+        kt, group = self.kt, ("--group", "shares")
+        visit_share_group(self.bootstrap, "shares", MEMBER_ID, "orders")
+        kt("share-groups", "--list")
+        for what in ("--offsets", "--members", "--state"):
+            kt("share-groups", "--describe", *group, what)
+        reset = ("--reset-offsets", "--topic", "orders", "--to-earliest")
+        kt("share-groups", *group, *reset, "--dry-run")
+        kt("share-groups", *group, *reset, "--execute", "--undo-file", "shares.csv")
+        kt("share-groups", "--describe", *group)
+        kt("share-groups", *group, "--delete-offsets", "--topic", "orders")
+        kt("share-groups", "--describe", "--group", "nobody", status=1)
+        kt("share-groups", "--delete", *group)
+
+    def _transactions(self) -> None:
+        kt, now_ms = self.kt, time.time_ns() // 1_000_000
+        with RawProducer(self.bootstrap, "known") as known, RawProducer(self.bootstrap, "lost") as lost:
+            known.send("pay", 0, [now_ms])
+            lost.send_without_coordinator("pay", 1, [now_ms - 3_600_000])
+            kt("transactions", "list")
+            kt("transactions", "describe", "--transactional-id", "known")
+            kt("transactions", "describe", "--transactional-id", "lost")
+            kt("transactions", "describe", "--transactional-id", "nobody", status=1)
+            kt("transactions", "describe-producers", "--topic", "pay", "--partition", "0")
+            kt("transactions", "find-hanging", "--topic", "pay", status=3)
+            kt("transactions", "abort", "--topic", "pay", "--partition", "1", "--start-offset", "0")
+            kt("transactions", "forceTerminateTransaction", "--transactionalId", "known")
+        shown = ("--from-beginning", "--exit-at-end", "--formatter")
+        kt("console-consumer", "--topic", "__transaction_state", *shown, "transaction-log")
+        kt("console-consumer", "--topic", "__consumer_offsets", *shown, "offsets")
+
+    def _measurements(self) -> None:
+        kt = self.kt
+        size = ("--record-size", "10", "--throughput", "-1", "--print-metrics", "--reporting-interval", "1")
+        kt("producer-perf-test", "--topic", "pay", "--num-records", "3000", "--warmup-records", "10", *size)
+        detailed = ("--show-detailed-stats", "--reporting-interval", "1", "--print-metrics", "--timeout", "2000")
+        kt("consumer-perf-test", "--topic", "pay", "--num-records", "3000", *detailed)
+        kt("e2e-latency", "--topic", "pay", "--num-records", "2", "--producer-acks", "1", "--record-size", "5")
+        kt("verifiable-producer", "--topic", "pay", "--max-messages", "2")
+        kt("topics", "--create", "--topic", "tiny", "--config", "max.message.bytes=1")
+        kt("verifiable-producer", "--topic", "tiny", "--max-messages", "1", status=1)
+        kt("verifiable-consumer", "--topic", "pay", "--group-id", "verified", "--max-messages", "2", "--verbose")
+
+    def _endings(self) -> None:
+        self.kt("topics", "--delete", "--topic", "pay")
+        self.kt("topics", "--delete", "--topic", "ghost", status=1)
+        self.kt("completion", "--topics")
+
+    # -- files --
+
+    def _files(self) -> None:
+        self._dump("plain-java", "00000000000000000000.log", "--print-data-log")
+        self._dump("message-set-v1-gzip", "00000000000000000000.log", "--deep-iteration")
+        self._dump("message-set-v0-none", "00000000000000000000.log", "--print-data-log")
+        self._dump("txn-java", "00000000000000000033.snapshot,00000000000000000000.txnindex")
+        self._dump("txn-java", "00000000000000000000.log", "--deep-iteration")
+        self._dump("plain-java", "00000000000000000000.index,00000000000000000000.timeindex")
+        self._dump("plain-java", "00000000000000000000.index", "--index-sanity-check")
+        self._dump("damaged-index-empty", "00000000000000000152.index")
+        self._dump("damaged-index-wrong-offset", "00000000000000000152.index", status=3)
+        self._dump("damaged-text-tail", "00000000000000000000.log", status=3)
+        self._dump("cluster-metadata", "00000000000000000000.log", "--cluster-metadata-decoder")
+        self._dump("plain-java", "00000000000000000009.log", status=1)
+        (checkpoint,) = (self.directory / "data").glob("bootstrap.checkpoint")
+        self.kt("dump-log", "--files", str(checkpoint), "--cluster-metadata-decoder", servers=False)
+
+    def _dump(self, recording: str, names: str, *words: str, status: int = 0) -> None:
+        place = recorded_segments.log_directory(recording)
+        files = ",".join(str(place / name) for name in names.split(","))
+        self.kt("dump-log", "--files", files, *words, servers=False, status=status)
+
+    # -- against several brokers, which answer from a script --
+
+    def _reassignments(self, cluster: ScriptedCluster) -> None:
+        def kt(*words: str, status: int = 0, at: int = 0) -> None:
+            self.kt("reassign-partitions", *words, status=status, at=at)
+
+        plan = ("--reassignment-json-file", self._plan([1, 3], [3, 1]))
+        topics = self.file("topics.json", {"version": 1, "topics": [{"topic": "orders"}]})
+        kt("--generate", "--topics-to-move-json-file", topics, "--broker-list", "1,2,3")
+        kt("plan", "drain", "--brokers", "2", at=2)
+        cluster.out_of_sync["orders", 0] = {1, 2}
+        kt("plan", "drain", "--brokers", "2", at=2, status=1)
+        cluster.out_of_sync.clear()
+        kt("plan", "set-rf", "--replication-factor", "9", at=2, status=1)
+        cluster.steps = 99
+        kt("--execute", *plan, "--throttle", "1000")
+        kt("--execute", *plan, status=1)
+        kt("--list")
+        kt("--verify", *plan, status=3)
+        kt("--cancel", *plan)
+        cluster.steps = 1
+        run = ("run", "--reassignment-json-file", self._plan([1, 3], [3, 1]), "--interval", "0.01", "--no-undo-file")
+        cluster.refused["orders", 1] = (39, "No.")
+        kt(*run, "--throttle", "1k", at=1, status=1)
+        kt(*run, "--dry-run", at=1)
+        cluster.out_of_sync["orders", 2] = {2}
+        cluster.refused.clear()
+        cluster.steps = 10**6
+        self._plan([1, 2], [2, 3])
+        kt(*run, "--throttle", "1k", "--max-throttle", "3k", "--timeout", "0.3", at=1, status=1)
+
+    def _plan(self, *placement: list[int]) -> str:
+        parts = [{"topic": "orders", "partition": number, "replicas": ids} for number, ids in enumerate(placement)]
+        return self.file("plan.json", {"version": 1, "partitions": parts})
+
+    def _differing_replicas(self) -> None:
+        first, second = _Replica(b"one"), _Replica(b"other")
+        first.broker.nodes = second.broker.nodes = {1: first.broker.port, 2: second.broker.port}
+        self.bootstrap = first.broker.bootstrap
+        with first.broker.in_background(), second.broker.in_background():
+            self.kt("replica-verification", "--exit-at-end", status=3)
+
+    def _answers(self) -> None:
+        moment = {"issue_timestamp": 1, "expiry_timestamp": 2, "max_timestamp": 3}
+        owner = {"principal_type": "User", "principal_name": "alice", "token_requester_principal_type": "User"}
+        token = {"token_id": "t", "hmac": b"mac", **owner, "token_requester_principal_name": "bob"}
+        renewer = {"principal_type": "User", "principal_name": "carol"}
+        answers = {
+            ApiKey.CREATE_DELEGATION_TOKEN: {**token, **{f"{key}_ms": value for key, value in moment.items()}},
+            ApiKey.DESCRIBE_DELEGATION_TOKEN: {"tokens": [{**token, **moment, "renewers": [renewer]}]},
+            ApiKey.RENEW_DELEGATION_TOKEN: {"expiry_timestamp_ms": 5},
+            ApiKey.EXPIRE_DELEGATION_TOKEN: {"expiry_timestamp_ms": 5},
+            ApiKey.UNREGISTER_BROKER: {},
+        }
+        broker = ScriptedBroker({key: lambda *_, told=told: told for key, told in answers.items()})
+        self.bootstrap, none = broker.bootstrap, ("--command-config", self.file("none.properties", ""))
+        with broker.in_background():
+            self.kt("cluster", "unregister", "--id", "7", at=1)
+            self.kt("delegation-tokens", *none, "--create", "--max-life-time-period", "-1")
+            self.kt("delegation-tokens", *none, "--describe")
+            self.kt("delegation-tokens", *none, "--renew", "--renew-time-period", "-1", "--hmac", "bWFj")
+            self.kt("delegation-tokens", *none, "--expire", "--expiry-time-period", "-1", "--hmac", "bWFj")
+
+    def _processes(self) -> None:
+        self.kt("sandbox", "start", servers=False)
+        self.kt("sandbox", "stop", servers=False)
+        place = self.directory / "home" / "servers" / "1.json"
+        with subprocess.Popen(["sleep", "60"]) as sleeper:
+            told = RunFile(str(place))
+            told.write({"pid": sleeper.pid, "node_id": 1, "bootstrap": "localhost:9092", "directory": "data"})
+            self.kt("server-stop", servers=False)
+            assert sleeper.wait(10) == -signal.SIGTERM
+            told.remove()
+
+
+class _Replica:
+    """A broker with a log of one batch."""
+
+    def __init__(self, value: bytes) -> None:
+        builder = BatchBuilder(1 << 10)
+        builder.append(1, None, value)
+        self._log = bytes(builder.close())
+        answers = {ApiKey.FETCH: self._fetch, ApiKey.LIST_OFFSETS: self._offsets}
+        answers[ApiKey.DESCRIBE_CONFIGS] = lambda *_: {"results": [{"resource_type": 2, "resource_name": "orders"}]}
+        self.broker = ScriptedBroker(answers, {ApiKey.DESCRIBE_TOPIC_PARTITIONS: (9, 9)})
+        part = {**partition(0), "replica_nodes": (1, 2), "isr_nodes": (1, 2)}
+        self.broker.topics = [{"name": "orders", "topic_id": uuid.UUID(int=1), "partitions": [part]}]
+
+    def _fetch(self, header: Any, request: Any) -> dict[str, Any]:
+        (topic,) = request.topics
+        is_new = topic.partitions[0].fetch_offset == 0
+        part = {"partition_index": 0, "high_watermark": 1, "records": self._log if is_new else b""}
+        return {"responses": [{"topic_id": topic.topic_id, "partitions": [part]}]}
+
+    def _offsets(self, header: Any, request: Any) -> dict[str, Any]:
+        asked = request.topics[0].partitions[0].timestamp
+        offset = 0 if int(asked.timestamp() if hasattr(asked, "timestamp") else asked) == -2 else 1
+        return {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "offset": offset}]}]}
