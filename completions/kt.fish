@@ -133,7 +133,7 @@ complete -c kt -n '__kt_at consumer-groups' -l shift-by -d 'Reset to the committ
 complete -c kt -n '__kt_at consumer-groups' -l by-duration -d 'Reset to the first record of the last P1DT2H3M4S.' -x
 complete -c kt -n '__kt_at consumer-groups' -l to-datetime -d 'Reset to the first record at or after 2026-01-31T13:45:00.000.' -x
 complete -c kt -n '__kt_at consumer-groups' -l from-file -d 'Reset to the offsets in a file: CSV (topic,partition,offset, or with the group in front) or lines of JSON.' -r -F
-complete -c kt -n '__kt_at consumer-groups' -l dry-run -d 'Only show what --reset-offsets would do.'
+complete -c kt -n '__kt_at consumer-groups' -l dry-run -d 'Only show what --reset-offsets, --delete or --delete-offsets would do.'
 complete -c kt -n '__kt_at consumer-groups' -l execute -d 'Do it.'
 complete -c kt -n '__kt_at consumer-groups' -l export -d 'Show it as CSV, for --from-file.'
 complete -c kt -n '__kt_at consumer-groups' -l timeout -d 'How long each request may take, in ms.' -x
@@ -141,7 +141,7 @@ complete -c kt -n '__kt_at consumer-groups' -l command-config -d 'Properties fil
 complete -c kt -n '__kt_at consumer-groups' -l lag-time -d 'With --describe: the lag in time too. LAG-TIME is now minus the timestamp of the first record that was not consumed, BEHIND-NEWEST the newest timestamp of the partition minus that one; both 0 when all was consumed.'
 complete -c kt -n '__kt_at consumer-groups' -l watch -d 'With --describe: show it again every so many seconds (5), until Ctrl-C; without a terminal as lines of JSON.' -x
 complete -c kt -n '__kt_at consumer-groups' -l fail-if -d 'With --describe: exit status 3 when this holds anywhere, and say where. lag>1000 (records), lag>5m (how old the first record is that was not consumed; ms, s, m, h, d), behind>1h (than the newest), total>100000, members<2, state!=Stable; > >= < <= = !=. May be repeated. With --watch: ends when it holds.' -x
-complete -c kt -n '__kt_at consumer-groups' -l undo-file -d 'Where --execute notes the offsets from before, for --from-file. Default: a new file in this directory, named after the group and the time.' -r -F
+complete -c kt -n '__kt_at consumer-groups' -l undo-file -d 'Where --execute notes the offsets from before, for --from-file. Default: a new file in this directory, named after the group and the time. With --delete and --delete-offsets: note them here first.' -r -F
 complete -c kt -n '__kt_at consumer-groups' -l no-undo-file -d 'With --execute: note nothing.'
 complete -c kt -n '__kt_at consumer-groups' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at consumer-groups' -l help -d 'Show this text and stop.'
@@ -179,7 +179,7 @@ complete -c kt -n '__kt_at share-groups' -l to-datetime -d 'Reset to the first r
 complete -c kt -n '__kt_at share-groups' -l to-offset -d 'Reset to this offset.' -x
 complete -c kt -n '__kt_at share-groups' -l to-current -d 'Reset to where the group begins now (the end where that is open): to export.'
 complete -c kt -n '__kt_at share-groups' -l from-file -d 'Reset to the offsets in a file: CSV (topic,partition,offset, or with the group in front) or lines of JSON.' -r -F
-complete -c kt -n '__kt_at share-groups' -l dry-run -d 'Only show what --reset-offsets would do.'
+complete -c kt -n '__kt_at share-groups' -l dry-run -d 'Only show what --reset-offsets, --delete or --delete-offsets would do.'
 complete -c kt -n '__kt_at share-groups' -l execute -d 'Do it.'
 complete -c kt -n '__kt_at share-groups' -l export -d 'Show it as CSV, for --from-file.'
 complete -c kt -n '__kt_at share-groups' -l timeout -d 'How long each request may take, in ms.' -x

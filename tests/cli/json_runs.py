@@ -228,7 +228,19 @@ class JsonRuns:
         reset = ("--reset-offsets", "--topic", "orders", "--to-earliest")
         kt("consumer-groups", *group, *reset, "--dry-run")
         kt("consumer-groups", *group, *reset, "--execute")
+        kt(
+            "consumer-groups",
+            *group,
+            "--delete-offsets",
+            "--topic",
+            "orders",
+            "--topic",
+            "ghost",
+            "--dry-run",
+            status=1,
+        )
         kt("consumer-groups", *group, "--delete-offsets", "--topic", "orders", "--topic", "ghost", status=1)
+        kt("consumer-groups", "--delete", "--group", "gone", "--group", "nobody", "--dry-run", status=1)
         kt("consumer-groups", "--delete", "--group", "gone", "--group", "nobody", status=1)
         kt("consumer-groups", "--describe", "--group", "nobody", status=1)
         kt("consumer-groups", "--validate-regex", "orders.*")
@@ -244,8 +256,10 @@ class JsonRuns:
         kt("share-groups", *group, *reset, "--dry-run")
         kt("share-groups", *group, *reset, "--execute", "--undo-file", "shares.csv")
         kt("share-groups", "--describe", *group)
+        kt("share-groups", *group, "--delete-offsets", "--topic", "orders", "--dry-run")
         kt("share-groups", *group, "--delete-offsets", "--topic", "orders")
         kt("share-groups", "--describe", "--group", "nobody", status=1)
+        kt("share-groups", "--delete", *group, "--dry-run")
         kt("share-groups", "--delete", *group)
 
     def _transactions(self) -> None:

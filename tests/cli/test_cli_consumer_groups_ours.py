@@ -383,7 +383,7 @@ def test_watching_what_is_not_there_ends_at_once(kt: Callable[..., Ran], failing
         (["--reset-offsets", "--group", "g", "--topic", "a:b:c", "--to-latest", "--dry-run"],
          "Invalid topic arg 'a:b:c', expected topic name and partitions"),
         (["--reset-offsets", "--group", "g", "--topic", "a", "--to-latest", "--dry-run", "--undo-file", "u"],
-         'Option "[undo-file]" can only be used with option "[execute]"'),
+         'Option "[undo-file]" can only be used with option "[execute]" or "[delete]" or "[delete-offsets]"'),
     ],
 )  # fmt: skip
 def test_options_that_mean_nothing_are_refused(args: list[str], message: str) -> None:

@@ -1,8 +1,8 @@
 """kt consumer-groups: what kafka-consumer-groups.sh does (org.apache.kafka.tools.consumer.group.ConsumerGroupCommand).
 
 The rules of the options are ConsumerGroupCommandOptions.checkArgs in its order, after them those of ours: an option
-that would mean nothing is refused. The actions are in modules of their own (`describe`, `reset`), listing
-and deleting are here. Of several groups each ends for itself: what failed is named on stderr, the rest is done, exit 1.
+that would mean nothing is refused. The actions are in modules of their own (`describe`, `reset`, `deletion`), listing
+is here. Of several groups each ends for itself: what failed is named on stderr, the rest is done, exit 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from kafkatools.commands.consumer_groups.session import (
     STATES,
     TYPES,
     Session,
-    chosen_groups,
     consumer_groups,
     positive_seconds,
 )
@@ -37,9 +36,7 @@ from kafkatools.options import (
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.groups import GroupListing
-    from kafkatools.core.errors import KafkaError
 
-_PREFIX = "Error: "
 _ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 _SCENARIOS = (
     "to-offset",
@@ -100,7 +97,7 @@ OPTIONS = (
         "Reset to the offsets in a file: CSV (topic,partition,offset, or with the group in front) or lines of JSON.",
         value="FILE",
     ),
-    Option("--dry-run", "Only show what --reset-offsets would do."),
+    Option("--dry-run", "Only show what --reset-offsets, --delete or --delete-offsets would do."),
     Option("--execute", "Do it."),
     Option("--export", "Show it as CSV, for --from-file."),
     Option("--timeout", "How long each request may take, in ms.", value="MS", type=java_long, default=30000),
@@ -132,7 +129,7 @@ OPTIONS = (
     Option(
         "--undo-file",
         "Where --execute notes the offsets from before, for --from-file. Default: a new file in this directory, named "
-        "after the group and the time.",
+        "after the group and the time. With --delete and --delete-offsets: note them here first.",
         value="FILE",
         ours=True,
     ),
@@ -184,12 +181,14 @@ RULES: tuple[Rule, ...] = (
                 message=f"Option '[reset-offsets]' requires one of the following scenarios: {_SCENARIOS_IN_MESSAGE}"),
     Refusal("topic", ("all-topics", "from-file")),
     Refusal("all-topics", ("from-file",)),
-    *(_needs(option, "reset-offsets") for option in ("all-topics", *_SCENARIOS, "dry-run", "execute", "export")),
+    *(_needs(option, "reset-offsets") for option in ("all-topics", *_SCENARIOS, "execute", "export")),
+    _needs("dry-run", "reset-offsets", "delete", "delete-offsets"),
     _needs("all-groups", "describe", "delete", "reset-offsets"),
     *(_needs(option, "describe") for option in ("lag-time", "watch", "fail-if")),
     *(Refusal(option, ("members", "state")) for option in ("lag-time", "watch", "fail-if")),
-    _needs("undo-file", "execute"),
+    _needs("undo-file", "execute", "delete", "delete-offsets"),
     _needs("no-undo-file", "execute"),
+    Refusal("dry-run", ("undo-file",)),
     Refusal("undo-file", ("no-undo-file",)),
 )  # fmt: skip
 
@@ -235,7 +234,9 @@ def _prepare(console: Console, args: Args) -> Callable[[Session], ExitStatus]:
 
         return prepare_delete_offsets(args)
     if args.delete:
-        return _delete
+        from kafkatools.commands.consumer_groups.deletion import delete
+
+        return delete
     return _prepare_list(args)
 
 
@@ -280,40 +281,6 @@ def _listing_lines(listings: Sequence[GroupListing], *, with_type: bool, with_st
     yield line % ("GROUP", *(["TYPE"] * with_type), *(["STATE"] * with_state))
     for listing in listings:
         yield line % (listing.group_id, *([listing.type] * with_type), *([listing.state] * with_state))
-
-
-# -- delete --
-
-
-def _delete(session: Session) -> ExitStatus:
-    from kafkatools.core.admin.groups import delete_groups
-    from kafkatools.options.patterns import java_map_order
-
-    names, is_complete = chosen_groups(session, "Deleting")
-    outcome = delete_groups(session.admin, names)
-    ordered = java_map_order(outcome)
-    failed = [name for name in ordered if outcome[name] is not None]
-    if session.args.json:
-        for name in ordered:
-            error = outcome[name]
-            session.print_json(
-                {"group": name, "deleted": error is None, "error": None if error is None else str(error)}
-            )
-    else:
-        _say_deleted(session.console, ordered, {name: outcome[name] for name in failed})
-    return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
-
-
-def _say_deleted(console: Console, names: Sequence[str], failed: dict[str, KafkaError | None]) -> None:
-    done = ", ".join(f"'{name}'" for name in names if name not in failed)
-    if not failed:
-        console.print(f"Deletion of requested consumer groups ({done}) was successful.")
-        return
-    console.error(_PREFIX + "Deletion of some consumer groups failed:")
-    for name, error in failed.items():
-        console.error(f"* Group '{name}' could not be deleted due to: {error}")
-    if done:
-        console.print(f"\nThese consumer groups were deleted successfully: {done}")
 
 
 COMMAND = Command(

@@ -262,10 +262,18 @@ _KNOWN_ERRORS = ("INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_
 
 def _delete_offsets(session: Session, scope: TopicScope) -> ExitStatus:
     """ConsumerGroupCommand.deleteOffsets; a topic that cannot be described is a failure too."""
+    from kafkatools.commands.consumer_groups.deletion import foresee_offsets, note_offsets
     from kafkatools.core.admin.group_offsets import delete_offsets
 
     group_id = session.args.group[0]
     partitions, topic_errors = partitions_of(session, scope)
+    if session.args.dry_run:
+        for topic, error in topic_errors.items():
+            session.complain(f"Error: topic {topic}: {error}", error.name, group=group_id, topic=topic)
+        status = foresee_offsets(session, group_id, partitions)
+        return ExitStatus.FAILED if topic_errors else status
+    if session.args.undo_file is not None:
+        note_offsets(session, {group_id: set(partitions)})
     outcome: dict[TopicPartition, KafkaError | None] = {(topic, -1): error for topic, error in topic_errors.items()}
     result = delete_offsets(session.admin, group_id, partitions)
     for key in partitions:

@@ -85,6 +85,6 @@ def chosen_groups(session: Session, doing: str) -> tuple[list[str], bool]:
         return list(dict.fromkeys(session.args.group)), True
     listings, is_complete = consumer_groups(session)
     names = [listing.group_id for listing in listings]
-    if doing and names and not session.args.json:
-        session.console.error(f"{doing} {len(names)} group{'s' * (len(names) > 1)}: {', '.join(sorted(names))}.")
+    if doing and names:
+        session.console.note(f"{doing} {len(names)} group{'s' * (len(names) > 1)}: {', '.join(sorted(names))}.")
     return names, is_complete

@@ -7,7 +7,7 @@ what changes offsets in `offsets.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
@@ -70,7 +70,7 @@ OPTIONS = (
         value="FILE",
         ours=True,
     ),
-    Option("--dry-run", "Only show what --reset-offsets would do."),
+    Option("--dry-run", "Only show what --reset-offsets, --delete or --delete-offsets would do."),
     Option("--execute", "Do it."),
     Option("--export", "Show it as CSV, for --from-file.", ours=True),
     Option("--timeout", "How long each request may take, in ms.", value="MS", type=java_long, default=30000),
@@ -158,10 +158,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Refusal("topic", ("all-topics", "from-file")),
     Refusal("all-topics", ("from-file",)),
-    *(
-        _needs(option, "reset-offsets")
-        for option in ("all-topics", *_SCENARIOS, *_OUR_SCENARIOS, "dry-run", "execute", "export")
-    ),
+    *(_needs(option, "reset-offsets") for option in ("all-topics", *_SCENARIOS, *_OUR_SCENARIOS, "execute", "export")),
+    _needs("dry-run", "reset-offsets", "delete", "delete-offsets"),
+    Refusal("dry-run", ("undo-file",)),
     _needs("all-groups", "describe", "delete"),
     _needs("undo-file", "execute", "delete", "delete-offsets"),
 )
@@ -271,16 +270,32 @@ def _delete(session: Session) -> ExitStatus:
     listings, is_complete = share_groups(session)
     by_name = {listing.group_id: listing for listing in listings}
     names = list(by_name) if session.args.all_groups else list(dict.fromkeys(session.args.group))
-    if session.args.all_groups and names and not session.args.json:
+    if session.args.all_groups and names and not session.args.dry_run:
         plural = "s" * (len(names) > 1)
-        session.console.error(f"Deleting {len(names)} group{plural}: {', '.join(sorted(names))}.")
+        session.console.note(f"Deleting {len(names)} group{plural}: {', '.join(sorted(names))}.")
     refused = {name: reason for name in names if (reason := _why_not(name, by_name.get(name)))}
     wanted = [name for name in names if name not in refused]
+    if session.args.dry_run:
+        return max(_foresee(session, names, refused), ExitStatus.OK if is_complete else ExitStatus.FAILED)
     note_offsets(session, dict.fromkeys(wanted))
     outcome = delete_groups(session.admin, wanted) if wanted else {}
     failed = refused | {name: str(error) for name, error in outcome.items() if error is not None}
     _say_deleted(session, names, failed)
     return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
+
+
+def _foresee(session: Session, names: Sequence[str], refused: Mapping[str, str]) -> ExitStatus:
+    """The groups that would be deleted."""
+    for name in names:
+        if session.args.json:
+            session.print_json({"group": name, "deleted": False, "error": refused.get(name)})
+        elif name in refused:
+            session.console.error(f"Error: Group '{name}' could not be deleted due to: {refused[name]}")
+        else:
+            session.console.print(f"Group '{name}' would be deleted.")
+    if not names and not session.args.json:
+        session.console.note("Nothing would change.")
+    return ExitStatus.FAILED if refused else ExitStatus.OK
 
 
 def _why_not(name: str, listing: GroupListing | None) -> str:

@@ -183,6 +183,8 @@ def delete_offsets(session: Session) -> ExitStatus:
 
     group_id = session.args.group[0]
     topics = list(dict.fromkeys(session.args.topic))
+    if session.args.dry_run:
+        return _foresee_deletion(session, group_id, topics)
     if session.args.undo_file is not None:
         known = _share_offsets(session, [group_id])[group_id].offsets
         note_offsets(session, {group_id: [key for key in known if key[0] in topics]})
@@ -204,3 +206,26 @@ def delete_offsets(session: Session) -> ExitStatus:
         if error is not None and result.error is None:
             session.console.error(f"Error: topic {topic}: {error}")
     return ExitStatus.FAILED if any(outcome.values()) else ExitStatus.OK
+
+
+def _foresee_deletion(session: Session, group_id: str, topics: Sequence[str]) -> ExitStatus:
+    """The topics that the group would forget, of those that it knows."""
+    from kafkatools.core.admin.groups import describe_share_groups
+    from kafkatools.core.errors import NonEmptyGroup
+
+    description = describe_share_groups(session.admin, [group_id])[group_id]
+    error = description.error
+    if error is None and description.state not in _INACTIVE:
+        error = NonEmptyGroup()
+    if error is not None:
+        _complain(session, group_id, error)
+        return ExitStatus.FAILED
+    known = {topic for topic, _ in _share_offsets(session, [group_id])[group_id].offsets}
+    for topic in (one for one in topics if one in known):
+        if session.args.json:
+            session.print_json({"group": group_id, "topic": topic, "deleted": False, "error": None})
+        else:
+            session.console.print(f"Group '{group_id}' would forget topic {topic}.")
+    if not known.intersection(topics) and not session.args.json:
+        session.console.note("Nothing would change.")
+    return ExitStatus.OK

@@ -1,0 +1,160 @@
+"""kt consumer-groups --delete, and what --dry-run and --undo-file mean for it and for --delete-offsets.
+
+An undo file holds the committed offsets that go away, for --reset-offsets --from-file. Groups with members cannot be
+deleted: their offsets are not noted. Members are not brought back, they come by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.consumer_groups.session import chosen_groups
+from kafkatools.exit_status import ExitStatus
+
+if TYPE_CHECKING:
+    from kafkatools.commands.consumer_groups.session import Session
+    from kafkatools.console import Console
+    from kafkatools.core.admin.group_offsets import GroupOffsets
+    from kafkatools.core.errors import KafkaError
+
+TopicPartition = tuple[str, int]
+_PREFIX = "Error: "
+
+
+def delete(session: Session) -> ExitStatus:
+    """Deletes groups; what they committed is noted first if that is wanted."""
+    from kafkatools.core.admin.groups import delete_groups
+    from kafkatools.options.patterns import java_map_order
+
+    is_dry = session.args.dry_run
+    names, is_complete = chosen_groups(session, "" if is_dry else "Deleting")
+    if is_dry:
+        return max(_foresee(session, names), ExitStatus.OK if is_complete else ExitStatus.FAILED)
+    if session.args.undo_file is not None:
+        refused = _refusals(session, names)
+        note_offsets(session, {name: None for name in names if refused[name] is None})
+    outcome = delete_groups(session.admin, names)
+    ordered = java_map_order(outcome)
+    failed = [name for name in ordered if outcome[name] is not None]
+    if session.args.json:
+        for name in ordered:
+            error = outcome[name]
+            session.print_json(
+                {"group": name, "deleted": error is None, "error": None if error is None else str(error)}
+            )
+    else:
+        _say_deleted(session.console, ordered, {name: outcome[name] for name in failed})
+    return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
+
+
+def _say_deleted(console: Console, names: Sequence[str], failed: dict[str, KafkaError | None]) -> None:
+    done = ", ".join(f"'{name}'" for name in names if name not in failed)
+    if not failed:
+        console.print(f"Deletion of requested consumer groups ({done}) was successful.")
+        return
+    console.error(_PREFIX + "Deletion of some consumer groups failed:")
+    for name, error in failed.items():
+        console.error(f"* Group '{name}' could not be deleted due to: {error}")
+    if done:
+        console.print(f"\nThese consumer groups were deleted successfully: {done}")
+
+
+# -- what would be --
+
+
+def _refusals(session: Session, names: Collection[str]) -> dict[str, KafkaError | None]:
+    """What a coordinator would refuse, as far as the groups' states tell. Raises KafkaError when a broker is silent."""
+    from kafkatools.core.admin.groups import DEAD, EMPTY, UNKNOWN, list_groups
+    from kafkatools.core.errors import GroupIdNotFound, NonEmptyGroup
+
+    found = list_groups(session.admin)
+    states = {listing.group_id: listing.state for listing in found.groups}
+    if found.errors and any(name not in states for name in names):
+        raise next(iter(found.errors.values()))
+    free = (EMPTY, DEAD, UNKNOWN)
+    return {
+        name: GroupIdNotFound() if name not in states else None if states[name] in free else NonEmptyGroup()
+        for name in names
+    }
+
+
+def _foresee(session: Session, names: Collection[str]) -> ExitStatus:
+    """The groups that would be deleted, with how much they committed."""
+    from kafkatools.core.admin.group_offsets import fetch_offsets
+    from kafkatools.options.patterns import java_map_order
+
+    refused = _refusals(session, names)
+    offsets = fetch_offsets(session.admin, [name for name in names if refused[name] is None])
+    for name in java_map_order(refused):
+        error = refused[name]
+        if session.args.json:
+            row = {"group": name, "deleted": False, "error": None if error is None else str(error)}
+            session.print_json(row if error is not None else {**row, "offset_count": len(offsets[name].offsets)})
+        elif error is not None:
+            session.console.error(f"{_PREFIX}Group '{name}' could not be deleted due to: {error}")
+        else:
+            count = len(offsets[name].offsets)
+            session.console.print(f"Group '{name}' would be deleted, with {count} offset{'s' * (count != 1)}.")
+    if not names and not session.args.json:
+        session.console.note("Nothing would change.")
+    return ExitStatus.FAILED if any(refused.values()) else ExitStatus.OK
+
+
+def foresee_offsets(session: Session, group_id: str, partitions: Sequence[TopicPartition]) -> ExitStatus:
+    """The committed offsets that --delete-offsets would delete; those of topics that are being read would stay."""
+    known = _committed(session, [group_id])[group_id].offsets
+    errors = _subscribed(session, group_id)
+    wanted = {key: known[key].offset for key in sorted(partitions) if key in known}
+    line = f"%-{max([15, *(len(topic) for topic, _ in wanted)])}s %-10s %s"
+    if wanted and not session.args.json:
+        session.console.print(line % ("TOPIC", "PARTITION", "OFFSET"))
+    for (topic, partition), offset in wanted.items():
+        error = errors.get(topic)
+        if session.args.json:
+            row = {"group": group_id, "topic": topic, "partition": partition, "deleted": False}
+            session.print_json({**row, "error": None if error is None else str(error), "offset": offset})
+        else:
+            session.console.print(line % (topic, partition, offset if error is None else f"Error: {error}"))
+    if not wanted and not session.args.json:
+        session.console.note("Nothing would change.")
+    return ExitStatus.FAILED if any(topic in errors for topic, _ in wanted) else ExitStatus.OK
+
+
+def _subscribed(session: Session, group_id: str) -> dict[str, KafkaError]:
+    """The topics of which members have partitions. Raises KafkaError when there is no such group."""
+    from kafkatools.core.admin.groups import describe_groups
+    from kafkatools.core.errors import GroupSubscribedToTopic
+
+    description = describe_groups(session.admin, [group_id])[group_id]
+    if description.error is not None:
+        raise description.error
+    return {topic: GroupSubscribedToTopic() for member in description.members for topic, _ in member.assignment}
+
+
+# -- the undo file --
+
+
+def _committed(session: Session, names: Collection[str]) -> dict[str, GroupOffsets]:
+    """What groups committed. Raises KafkaError when anything of it cannot be told."""
+    from kafkatools.core.admin.group_offsets import fetch_offsets
+
+    found = fetch_offsets(session.admin, names)
+    for one in found.values():
+        error = one.error or next(iter(one.errors.values()), None)
+        if error is not None:
+            raise error
+    return found
+
+
+def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartition] | None]) -> None:
+    """Writes what these groups committed (None: of all partitions) to --undo-file. Raises CommandError, KafkaError."""
+    from kafkatools.commands.consumer_groups.plan_file import undo_lines
+    from kafkatools.options.undo_files import write_undo_file
+
+    path = session.args.undo_file
+    before = {}
+    for name, found in _committed(session, list(wanted)).items():
+        keys = wanted[name]
+        before[name] = {key: one for key, one in found.offsets.items() if keys is None or key in keys}
+    write_undo_file(path, undo_lines(before, is_json=path.endswith((".json", ".jsonl"))))
