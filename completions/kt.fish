@@ -210,6 +210,7 @@ complete -c kt -n '__kt_at transactions' -l start-offset -d 'The offset at which
 complete -c kt -n '__kt_at transactions' -l producer-id -d 'Its producer (brokers before 3.0).' -x
 complete -c kt -n '__kt_at transactions' -l producer-epoch -d 'The producer\'s epoch.' -x
 complete -c kt -n '__kt_at transactions' -l coordinator-epoch -d 'The coordinator\'s epoch.' -x
+complete -c kt -n '__kt_at transactions' -l dry-run -d 'Say what would be ended, and end nothing.'
 complete -c kt -n '__kt_at transactions' -l max-transaction-timeout -d 'How many minutes a transaction may last.' -x
 complete -c kt -n '__kt_at transactions' -l transactionalId -d 'The id.' -x
 complete -c kt -n "__kt_at ''" -a get-offsets -d 'Print offsets of partitions, by time.'
@@ -252,6 +253,8 @@ complete -c kt -n '__kt_at reassign-partitions' -l additional -d 'With --execute
 complete -c kt -n '__kt_at reassign-partitions' -l disallow-replication-factor-change -d 'With --execute: refuse to change the number of replicas.'
 complete -c kt -n '__kt_at reassign-partitions' -l preserve-throttles -d 'With --verify and --cancel: leave throttles as they are.'
 complete -c kt -n '__kt_at reassign-partitions' -l timeout -d 'Stop waiting after so many seconds, exit status 1; what has begun goes on.' -x
+complete -c kt -n '__kt_at reassign-partitions' -l undo-file -d 'Where to write the replicas from before. Default: a new file in this directory.' -r -F
+complete -c kt -n '__kt_at reassign-partitions' -l dry-run -d 'Only show what would be moved.'
 complete -c kt -n '__kt_at reassign-partitions' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at reassign-partitions' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at reassign-partitions' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
@@ -259,7 +262,6 @@ complete -c kt -n '__kt_at reassign-partitions' -l brokers -d 'drain: the broker
 complete -c kt -n '__kt_at reassign-partitions' -l topics -d 'Only topics that this regular expression matches.' -x
 complete -c kt -n '__kt_at reassign-partitions' -l replication-factor -d 'With set-rf: how many replicas.' -x
 complete -c kt -n '__kt_at reassign-partitions' -l out -d 'Write the reassignment to this file, and the tables to stdout. Without it the reassignment goes to stdout and the tables to stderr.' -r -F
-complete -c kt -n '__kt_at reassign-partitions' -l undo-file -d 'Where to write the replicas from before. Default: a new file in this directory.' -r -F
 complete -c kt -n '__kt_at reassign-partitions' -l min-throttle -d 'The limit does not fall below this.' -x
 complete -c kt -n '__kt_at reassign-partitions' -l max-throttle -d 'The limit does not grow beyond this. Default: four times --throttle.' -x
 complete -c kt -n '__kt_at reassign-partitions' -l no-throttle -d 'No limit.'
@@ -268,7 +270,6 @@ complete -c kt -n '__kt_at reassign-partitions' -l interval -d 'Seconds between 
 complete -c kt -n '__kt_at reassign-partitions' -l cancel-on-interrupt -d 'Ctrl-C and SIGTERM cancel what is moving. Default: it goes on.'
 complete -c kt -n '__kt_at reassign-partitions' -l clear-throttles -d 'Also take away throttles that were set on the same brokers and topics before. Default: put back.'
 complete -c kt -n '__kt_at reassign-partitions' -l no-undo-file -d 'Write no undo file.'
-complete -c kt -n '__kt_at reassign-partitions' -l dry-run -d 'Only show what would be moved.'
 complete -c kt -n "__kt_at ''" -a log-dirs -d 'Show what is in the log directories of brokers: sizes and lags of replicas.'
 complete -c kt -n '__kt_at log-dirs' -l describe -d 'Show the log directories.'
 complete -c kt -n '__kt_at log-dirs' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
@@ -312,6 +313,7 @@ complete -c kt -n '__kt_at cluster' -l bootstrap-controller -d 'Controllers to s
 complete -c kt -n '__kt_at cluster' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
 complete -c kt -n '__kt_at cluster' -l command-config -d 'Properties file with settings of the client.' -r -F
 complete -c kt -n '__kt_at cluster' -l id -d 'The broker.' -x
+complete -c kt -n '__kt_at cluster' -l dry-run -d 'Say whether there is such a broker, and forget nothing.'
 complete -c kt -n '__kt_at cluster' -l include-fenced-brokers -d 'Also brokers that are registered but not alive.'
 complete -c kt -n "__kt_at ''" -a broker-api-versions -d 'Show which versions of which APIs the brokers serve.'
 complete -c kt -n '__kt_at broker-api-versions' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
@@ -508,6 +510,7 @@ complete -c kt -n '__kt_at acls' -l consumer -d 'What a consumer needs: Read and
 complete -c kt -n '__kt_at acls' -l principal -d 'With --list: only ACLs of this principal.' -x
 complete -c kt -n '__kt_at acls' -l force -d 'Remove without asking.'
 complete -c kt -n '__kt_at acls' -l undo-file -d 'Write what takes the changes back to this file first; --from-file reads it.' -r -F
+complete -c kt -n '__kt_at acls' -l dry-run -d 'Say which ACLs would be added or removed, and change nothing.'
 complete -c kt -n '__kt_at acls' -l command-config -d 'Properties file with settings of the client.' -r -F
 complete -c kt -n '__kt_at acls' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at acls' -l help -d 'Show this text and stop.'

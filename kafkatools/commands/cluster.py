@@ -55,11 +55,31 @@ def _cluster_id(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
 def _unregister(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.cluster import unregister_broker
 
+    if args.dry_run:
+        return _foresee(console, args, admin)
     unregister_broker(admin, args.id)
     if args.json:
         _print_json(console, {"broker": args.id, "unregistered": True})
     else:
         console.print(f"Broker {args.id} is no longer registered.")
+    return ExitStatus.OK
+
+
+def _foresee(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    """Whether there is such a broker, and whether it is alive."""
+    from kafkatools.core.admin.cluster import describe_cluster
+    from kafkatools.core.errors import BrokerIdNotRegistered
+
+    if admin.through_controllers:
+        raise UsageError("Controllers do not tell which brokers there are: --dry-run needs --bootstrap-server")
+    cluster = describe_cluster(admin, include_fenced_brokers=True)
+    if args.id not in [node.id for node in cluster.nodes]:
+        raise BrokerIdNotRegistered(f"Broker ID {args.id} is not currently registered")
+    if args.json:
+        _print_json(console, {"broker": args.id, "unregistered": False, "fenced": args.id in cluster.fenced})
+    else:
+        state = "is not running" if args.id in cluster.fenced else "is running"
+        console.print(f"Broker {args.id} would no longer be registered; it {state}.")
     return ExitStatus.OK
 
 
@@ -102,6 +122,8 @@ _COMMON = (
     Option("--config", "Properties file with settings.", value="FILE", replacement="--command-config"),
 )
 
+_DRY_RUN = Option("--dry-run", "Say whether there is such a broker, and forget nothing.", ours=True)
+
 
 def _subcommand(
     name: str, summary: str, options: tuple[Option, ...], run: Callable[[Console, Args], ExitStatus]
@@ -135,7 +157,7 @@ COMMAND = Command(
         _subcommand(
             "unregister",
             "Forget a broker.",
-            (Option("--id", "The broker.", value="ID", type=java_int, required=True, aliases=("-i",)),),
+            (Option("--id", "The broker.", value="ID", type=java_int, required=True, aliases=("-i",)), _DRY_RUN),
             _with_admin(_unregister),
         ),
         _subcommand(

@@ -7,7 +7,7 @@ fence it for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -227,6 +227,10 @@ def _abort(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
 
     partition = (args.topic, args.partition)
     producer_id, producer_epoch, coordinator_epoch = _identity(args, admin, partition)
+    if args.dry_run:
+        found = f"The transaction of producer {producer_id} (epoch {producer_epoch}) on {args.topic}-{args.partition}"
+        row = {"topic": args.topic, "partition": args.partition, "producer_id": producer_id, "aborted": False}
+        return _foresee(console, args, f"{found} would be aborted.", row)
     error = abort_transaction(admin, partition, producer_id, producer_epoch, max(0, coordinator_epoch))
     if error is not None:
         raise _failure(f"Failed to abort transaction of producer {producer_id} on {args.topic}-{args.partition}", error)
@@ -268,9 +272,36 @@ def _identity(args: Args, admin: AdminClient, partition: TopicPartition) -> tupl
     )
 
 
+def _foresee(console: Console, args: Args, words: str, row: Mapping[str, Any]) -> ExitStatus:
+    """What would be done."""
+    if args.json:
+        from kafkatools.output import json_line
+
+        console.print(json_line(row))
+    else:
+        console.print(words)
+    return ExitStatus.OK
+
+
+def _foresee_termination(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    from kafkatools.core.admin.transactions import describe_transactions
+
+    name = args.transactionalId
+    found = describe_transactions(admin, [name])[name]
+    if isinstance(found, Exception):
+        raise _failure(f"Failed to terminate the transaction of transactional-id `{name}`", found)
+    words = f"Producer {found.producer_id} (epoch {found.producer_epoch}) of {name} would be fenced"
+    if found.state == "Ongoing":
+        count = len(found.partitions)
+        words += f", and its transaction on {count} partition{'s' * (count != 1)} aborted"
+    return _foresee(console, args, f"{words}.", {"transactional_id": name, "terminated": False})
+
+
 def _force_terminate(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.transactions import force_terminate
 
+    if args.dry_run:
+        return _foresee_termination(console, args, admin)
     error = force_terminate(admin, args.transactionalId)
     if error is not None:
         raise _failure(f"Failed to terminate the transaction of transactional-id `{args.transactionalId}`", error)
@@ -376,6 +407,7 @@ def _java_short(text: str) -> int:
 
 _TOPIC = Option("--topic", "The topic.", value="TOPIC", required=True)
 _PARTITION = Option("--partition", "The partition.", value="NUMBER", type=java_int, required=True)
+_DRY_RUN = Option("--dry-run", "Say what would be ended, and end nothing.", ours=True)
 _BROKER = Option("--broker-id", "Ask this replica in place of the leader.", value="ID", type=java_int)
 
 
@@ -429,6 +461,7 @@ COMMAND = Command(
                 Option("--producer-id", "Its producer (brokers before 3.0).", value="ID", type=java_long),
                 Option("--producer-epoch", "The producer's epoch.", value="EPOCH", type=_java_short),
                 Option("--coordinator-epoch", "The coordinator's epoch.", value="EPOCH", type=java_int),
+                _DRY_RUN,
             ),
             _prepare_abort,
         ),
@@ -452,7 +485,7 @@ COMMAND = Command(
         _subcommand(
             "forceTerminateTransaction",
             "End what a transactional id has open, and fence its producer.",
-            (Option("--transactionalId", "The id.", value="ID", required=True),),
+            (Option("--transactionalId", "The id.", value="ID", required=True), _DRY_RUN),
             _with_admin(_force_terminate),
         ),
     ),

@@ -149,6 +149,7 @@ class JsonRuns:
         kt("cluster", "cluster-id", at=1)
         kt("cluster", "list-endpoints", at=1)
         kt("cluster", "unregister", "--id", "7", status=1, at=1)
+        kt("cluster", "unregister", "--id", "1", "--dry-run", at=1)
         kt("broker-api-versions")
         kt("metadata-quorum", "describe", "--status")
         kt("metadata-quorum", "describe", "--replication")
@@ -334,7 +335,9 @@ class JsonRuns:
         cluster.out_of_sync.clear()
         kt("plan", "set-rf", "--replication-factor", "9", at=2, status=1)
         cluster.steps = 99
+        kt("--execute", *plan, "--dry-run")
         kt("--execute", *plan, "--throttle", "1000")
+        kt("--cancel", *plan, "--dry-run")
         kt("--execute", *plan, status=1)
         kt("--list")
         kt("--verify", *plan, status=3)

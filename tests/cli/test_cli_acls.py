@@ -136,6 +136,7 @@ def test_changes_can_be_taken_back(start_broker: Callable[..., str], tmp_path: p
         "entry=(principal=User:alice, host=*, operation=READ, permissionType=ALLOW)) already exists.\n"
     )
     before = _acls(bootstrap, "--list", "--json", cwd=tmp_path).out
+    _look_first(bootstrap, alice, before, tmp_path)
     assert json.loads(before.splitlines()[1]) == {
         "resource_type": "TOPIC",
         "resource_name": "orders",
@@ -172,6 +173,28 @@ def test_changes_can_be_taken_back(start_broker: Callable[..., str], tmp_path: p
     assert _acls(bootstrap, "--list", "--json", cwd=tmp_path).out == before
     _acls(bootstrap, "--from-file", "add.jsonl", cwd=tmp_path)
     assert _acls(bootstrap, "--list", cwd=tmp_path).out == ""
+
+
+def _look_first(bootstrap: str, alice: tuple[str, ...], before: str, directory: pathlib.Path) -> None:
+    """--dry-run of every action: READ and DESCRIBE_CONFIGS are there."""
+
+    def dry(*words: str) -> Ran:
+        return _acls(bootstrap, *words, "--dry-run", cwd=directory)
+
+    added = dry("--add", *alice, "--operation", "Read", "--operation", "Write").out.splitlines()
+    assert added[0].endswith("already exists.")
+    pattern = "ResourcePattern(resourceType=TOPIC, name=orders, patternType=LITERAL)"
+    entry = "(principal=User:alice, host=*, operation={}, permissionType=ALLOW)"
+    assert added[1:] == [f"would be added: {pattern} {entry.format('WRITE')}"]
+    removed = dry("--remove", "--topic", "orders")
+    assert removed.out.splitlines() == [
+        f"would be removed: {pattern} {entry.format(operation)}" for operation in ("DESCRIBE_CONFIGS", "READ")
+    ]
+    assert removed.err == ""
+    rows = [json.loads(line) for line in dry("--from-file", "add.jsonl", "--json").out.splitlines()]
+    assert [(row["action"], row["outcome"], row["error"]) for row in rows] == [("remove", "planned", None)] * 2
+    assert dry("--remove", "--topic", "ghost").err == "Nothing would change.\n"
+    assert _acls(bootstrap, "--list", "--json", cwd=directory).out == before
 
 
 @pytest.mark.parametrize(

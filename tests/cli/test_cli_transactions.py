@@ -162,12 +162,22 @@ def _find_and_end_a_hanging_transaction(bootstrap: str) -> None:
         rows = [line.split() for line in found.out.splitlines()[1:]]
         assert [[*row[:3], row[7]] for row in rows] == [["hang", "1", str(lost.producer_id), "60"]]
         assert found.status == ExitStatus.FINDINGS
-        ended = kt("abort", "--topic", "hang", "--partition", "1", "--start-offset", "0", "--json")
+        abort = ("abort", "--topic", "hang", "--partition", "1", "--start-offset", "0")
+        told = kt(*abort, "--dry-run").out
+        assert told == f"The transaction of producer {lost.producer_id} (epoch 0) on hang-1 would be aborted.\n"
+        ended = kt(*abort, "--json")
         row = {"topic": "hang", "partition": 1, "producer_id": lost.producer_id, "aborted": True}
         assert (ended.status, ended.err, json.loads(ended.out)) == (ExitStatus.OK, "", row)
         assert kt("find-hanging", "--topic", "hang").status == ExitStatus.OK
         described = json.loads(kt("describe", "--transactional-id", "known", "--json").out)
         assert (described["state"], described["partitions"]) == ("Ongoing", [{"topic": "hang", "partition": 0}])
+        fence = ("forceTerminateTransaction", "--transactionalId", "known", "--dry-run")
+        assert kt(*fence).out == (
+            f"Producer {known.producer_id} (epoch 0) of known would be fenced, and its transaction on 1 partition "
+            "aborted.\n"
+        )
+        assert json.loads(kt(*fence, "--json").out) == {"transactional_id": "known", "terminated": False}
+        assert json.loads(kt("describe", "--transactional-id", "known", "--json").out)["state"] == "Ongoing"
 
 
 _UNVERIFIED = {"transaction.partition.verification.enable": "false"}

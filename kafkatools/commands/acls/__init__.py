@@ -144,6 +144,7 @@ COMMAND = Command(
             value="FILE",
             ours=True,
         ),
+        Option("--dry-run", "Say which ACLs would be added or removed, and change nothing.", ours=True),
         Option("--command-config", "Properties file with settings of the client.", value="FILE", optional_value=True),
     ),
     run=run,
@@ -155,7 +156,8 @@ COMMAND = Command(
         ),
         ExactlyOne(_ACTIONS, "Command must include exactly one action: --list, --add, --remove. "),
         Refusal("list", ("producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal")),
-        Refusal("list", ("undo-file",)),
+        Refusal("list", ("undo-file", "dry-run")),
+        Refusal("dry-run", ("undo-file",)),
         Refusal("producer", ("operation", "deny-principal", "deny-host")),
         Refusal("consumer", ("operation", "deny-principal", "deny-host")),
         Requirement(
@@ -179,6 +181,7 @@ COMMAND = Command(
         "kt acls --list",
         "kt acls --add --allow-principal User:alice --operation Read --topic orders",
         "kt acls --add --producer --allow-principal User:shop --topic orders",
+        "kt acls --remove --topic orders --dry-run",
         "kt acls --remove --topic orders --undo-file before.jsonl",
     ),
 )

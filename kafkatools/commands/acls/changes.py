@@ -1,8 +1,8 @@
 """Carrying out what `kt acls` is to add and remove.
 
-Order: look up what is there, name what a remove means, ask, write the undo file, change. What failed is named, the
-others are done. A file of changes is lines of JSON, `{"action": "add" or "remove", "resource_type": ..., ...}` with all
-fields of an ACL; the undo file is one.
+Order: look up what is there, name what a remove means, ask, write the undo file, change; --dry-run ends before anything
+is asked. What failed is named, the others are done. A file of changes is lines of JSON, `{"action": "add" or "remove",
+"resource_type": ..., ...}` with all fields of an ACL; the undo file is one.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ def add(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> Exi
                 console.print(row(acl, action=_ADD, outcome="exists", error=None))
             else:
                 console.print(f"Acl (pattern={pattern}, entry={entry}) already exists.")
+    if args.dry_run:
+        return _show(console, args, planned)
     if planned:
         _write_undo(args, planned)
         for pattern, changes in _by_pattern(planned).items():
@@ -76,12 +78,17 @@ def remove(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> 
             for acl in sorted(describe_acls(admin, _filter(pattern)))
             if not entries or Entry(acl.principal, acl.host, acl.operation, acl.permission) in entries
         ]
+        if args.dry_run:
+            meant |= dict.fromkeys(found)
+            continue
         _name_matches(console, pattern, found)
         if not args.force and not _agrees(console, args, pattern, entries):
             console.error(f"Nothing was removed from {pattern}." if filters else "Nothing was removed.")
             return ExitStatus.FAILED
         filters += [_filter(pattern, entry) for entry in entries] or [_filter(pattern)]
         meant |= dict.fromkeys(found)
+    if args.dry_run:
+        return _show(console, args, [Change(_REMOVE, acl) for acl in meant])
     _write_undo(args, [Change(_REMOVE, acl) for acl in meant])
     return _delete(console, args, admin, filters)
 
@@ -120,6 +127,8 @@ def carry_out(console: Console, args: Args, admin: AdminClient, planned: Sequenc
 
     existing = set(describe_acls(admin, AclFilter()))
     changes = [change for change in dict.fromkeys(planned) if (change.acl in existing) == (change.action == _REMOVE)]
+    if args.dry_run:
+        return _show(console, args, changes)
     _write_undo(args, changes)
     added = [change.acl for change in changes if change.action == _ADD]
     removed = [change.acl for change in changes if change.action == _REMOVE]
@@ -130,6 +139,20 @@ def carry_out(console: Console, args: Args, admin: AdminClient, planned: Sequenc
     if not args.json:
         console.print(f"{len(added)} to add, {len(removed)} to remove, {len(planned) - len(changes)} as they should be")
     return max(statuses)
+
+
+def _show(console: Console, args: Args, changes: Iterable[Change]) -> ExitStatus:
+    """What would be added and removed."""
+    shown = 0
+    for action, acl in changes:
+        shown += 1
+        if args.json:
+            console.print(row(acl, action=action, outcome="planned", error=None))
+        else:
+            console.print(f"would be {_DONE[action]}: {_pattern(acl)} {_entry(acl)}")
+    if not shown and not args.json:
+        console.note("Nothing would change.")
+    return ExitStatus.OK
 
 
 def _create(console: Console, args: Args, admin: AdminClient, acls: Sequence[Acl], *, say: bool = False) -> ExitStatus:

@@ -49,9 +49,11 @@ _PERMITTED = {
         "replica-alter-log-dirs-throttle",
         "timeout",
         "disallow-replication-factor-change",
+        "undo-file",
+        "dry-run",
     ),
     "verify": ("preserve-throttles",),
-    "cancel": ("preserve-throttles", "timeout", "bootstrap-controller"),
+    "cancel": ("preserve-throttles", "timeout", "bootstrap-controller", "undo-file", "dry-run"),
     "list": ("bootstrap-controller",),
 }
 _MODULES = {"list": "listing"}
@@ -126,6 +128,13 @@ OPTIONS = (
         type=java_long,
         default=10000,
     ),
+    Option(
+        "--undo-file",
+        "With --execute and --cancel: write the plan that takes it back to this file first, for --execute.",
+        value="FILE",
+        ours=True,
+    ),
+    Option("--dry-run", "With --execute and --cancel: say what would move or stop, and change nothing.", ours=True),
 )
 
 SUBCOMMANDS: tuple[Command, ...] = (PLAN, RUN)
@@ -148,6 +157,7 @@ COMMAND = Command(
         ),
         *(Requirement((option,), when=(action,)) for action, needs in _ACTIONS.items() for option in needs),
         _ForAction(),
+        Refusal("dry-run", ("undo-file",)),
     ),
     error_prefix="Error: ",
     missing_bootstrap="Please specify either --bootstrap-server or --bootstrap-controller",

@@ -6,9 +6,10 @@ the brokers stay, since they are its throttle too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.reassign_partitions.json_form import Plan, names, read_plan
+from kafkatools.commands.reassign_partitions.json_form import Plan, names, plan_text, read_plan
 from kafkatools.commands.reassign_partitions.log_dir_moves import begin_moves, move_states
 from kafkatools.commands.reassign_partitions.session import Session, plural, session, still_moving
 from kafkatools.commands.reassign_partitions.throttles import clear_all, clear_topics
@@ -17,7 +18,7 @@ from kafkatools.options import Args
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.core.admin.reassignments import TopicPartition
+    from kafkatools.core.admin.reassignments import PartitionReassignment, TopicPartition
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -29,6 +30,10 @@ def run(console: Console, args: Args) -> ExitStatus:
         from kafkatools.core.admin.reassignments import active_reassignments
 
         found = active_reassignments(opened.admin, plan.replicas) if plan.partitions else {}
+        if args.dry_run:
+            return _dry_run(opened, plan, sorted(found))
+        if found:
+            opened.write_undo(f"{plan_text(_on_their_way(found), {})}\n")
         status = _cancel_partitions(opened, sorted(found))
         if status == ExitStatus.OK:
             status = _cancel_log_dirs(opened, plan)
@@ -36,6 +41,31 @@ def run(console: Console, args: Args) -> ExitStatus:
             return status
         involved = [broker for moving in found.values() for broker in moving.replicas]
         return max(status, _clear(opened, plan, {*involved, *(broker for _, to in plan.partitions for broker in to)}))
+
+
+def _on_their_way(found: Mapping[TopicPartition, PartitionReassignment]) -> dict[TopicPartition, tuple[int, ...]]:
+    """The replicas that partitions are to have when their moves are over, the preferred one first."""
+    return {
+        part: tuple(broker for broker in moving.replicas if broker not in moving.removing_replicas)
+        for part, moving in sorted(found.items())
+    }
+
+
+def _dry_run(opened: Session, plan: Plan, active: list[TopicPartition]) -> ExitStatus:
+    """The moves that would stop."""
+    states = move_states(opened.admin, plan.log_dirs)
+    under_way = [state for state in states.values() if state.future is not None]
+    for part in active:
+        opened.print_json({"topic": part[0], "partition": part[1], "outcome": "planned"})
+        opened.print(f"{names([part])} would stay where it is")
+    for state in under_way:
+        replica = state.replica
+        row = {"topic": replica.topic, "partition": replica.partition, "broker": replica.broker}
+        opened.print_json({**row, "log_dir": state.current, "outcome": "planned"})
+        opened.print(f"{replica} would stay in {state.current}")
+    if not active and not under_way:
+        opened.note("Nothing would change.")
+    return ExitStatus.OK
 
 
 def _cancel_partitions(opened: Session, active: list[TopicPartition]) -> ExitStatus:

@@ -56,6 +56,8 @@ def run(console: Console, args: Args) -> ExitStatus:
         if active and not args.additional:
             return opened.complain(_EXISTING)
         current = _check(opened, plan)
+        if args.dry_run:
+            return _dry_run(opened, plan, current)
         _show_current(opened, current)
         return _begin(opened, plan, active, current)
 
@@ -107,6 +109,25 @@ def _show_current(opened: Session, current: Mapping[TopicPartition, Sequence[int
     opened.print("Save this to use as the --reassignment-json-file option during rollback")
     opened.print_json({"current": plan_fields(current, log_dirs)})
     opened.console.flush()
+    opened.write_undo(f"{plan_text(current, log_dirs)}\n")
+
+
+def _dry_run(opened: Session, plan: Plan, current: Mapping[TopicPartition, Sequence[int]]) -> ExitStatus:
+    """What would move: partitions to other brokers, replicas to other directories."""
+    moved = {part: to for part, to in plan.partitions if tuple(to) != tuple(current[part])}
+    log_dirs = present_log_dirs(opened.admin, [one for one in plan.log_dirs if one.broker in current[one[:2]]])
+    elsewhere = {one: path for one, path in plan.log_dirs.items() if one in log_dirs and log_dirs[one] != path}
+    for part, replicas in moved.items():
+        row = {"topic": part[0], "partition": part[1], "replicas": list(replicas)}
+        opened.print_json({**row, "outcome": "planned"})
+        opened.print(f"{names([part])}: {ids(current[part])} -> {ids(replicas)}")
+    for one, path in elsewhere.items():
+        row = {"topic": one.topic, "partition": one.partition, "broker": one.broker, "log_dir": path}
+        opened.print_json({**row, "outcome": "planned"})
+        opened.print(f"{one}: {log_dirs[one]} -> {path}")
+    if not moved and not elsewhere:
+        opened.note("Nothing would change.")
+    return ExitStatus.OK
 
 
 def _begin(opened: Session, plan: Plan, active: Active, current: Mapping[TopicPartition, Sequence[int]]) -> ExitStatus:

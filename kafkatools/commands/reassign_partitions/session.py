@@ -47,12 +47,14 @@ class Session(NamedTuple):
 
     def note(self, message: str) -> None:
         """Something the user has to know that is no failure: a line on stderr."""
-        if self.args.json:
-            from kafkatools.output import json_line
+        self.console.note(message)
 
-            self.console.error(json_line({"note": message}))
-        else:
-            self.console.error(message)
+    def write_undo(self, plan: str) -> None:
+        """Writes the plan that takes a change back to --undo-file. Raises CommandError."""
+        if self.args.undo_file is not None:
+            from kafkatools.options.undo_files import write_undo_file
+
+            write_undo_file(self.args.undo_file, [plan])
 
 
 @contextmanager

@@ -96,6 +96,36 @@ def test_cancel_leaves_the_throttle_of_what_else_is_moving(desk: Desk) -> None:
     assert desk.cluster.throttles[_BROKER, "1"][_LEADER_RATE] == "1000"
 
 
+def test_moves_are_looked_at_first_and_taken_back_with_the_undo_file(desk: Desk) -> None:
+    desk.cluster.steps = 99
+    before = dict(desk.cluster.replicas)
+    desk.plan("orders", [3, 1], [2, 1])
+    assert desk.with_plan("--execute", "--dry-run").out == "orders-0: 1,2 -> 3,1\n"
+    (row,) = rows(desk.with_plan("--execute", "--dry-run", "--json"))
+    assert row == {"topic": "orders", "partition": 0, "replicas": [3, 1], "outcome": "planned"}
+    desk.write("there.json", "")
+    refused = desk.with_plan("--execute", "--undo-file", "there.json")
+    assert (refused.status, desk.cluster.alterations) == (ExitStatus.FAILED, [])
+    assert "The undo file there.json cannot be written, so nothing was changed: File exists" in refused.err
+
+    assert desk.with_plan("--execute", "--undo-file", "back.json").status == ExitStatus.OK
+    noted = json.loads((desk.directory / "back.json").read_text())["partitions"]
+    assert [(one["partition"], one["replicas"]) for one in noted] == [(0, [1, 2]), (1, [2, 1])]
+
+    assert desk.with_plan("--cancel", "--dry-run").out == "orders-0 would stay where it is\n"
+    assert rows(desk.with_plan("--cancel", "--dry-run", "--json")) == [
+        {"topic": "orders", "partition": 0, "outcome": "planned"}
+    ]
+    assert list(desk.cluster.moving) == [("orders", 0)]
+    assert desk.with_plan("--cancel", "--undo-file", "again.json").status == ExitStatus.OK
+    assert not desk.cluster.moving
+    assert desk.cluster.replicas == before
+    (partition,) = json.loads((desk.directory / "again.json").read_text())["partitions"]
+    assert partition["replicas"] == [3, 1]
+    nothing = desk.with_plan("--cancel", "--dry-run")
+    assert (nothing.out, nothing.err) == ("", "Nothing would change.\n")
+
+
 def test_verify_says_why_throttles_stay(desk: Desk) -> None:
     desk.cluster.steps = 99
     desk.cluster.configs[_BROKER, "1"] = {_LEADER_RATE: "1000"}
@@ -357,6 +387,7 @@ def test_a_move_between_directories_is_cancelled_by_moving_to_where_the_replica_
     there = Directories(desk)
     there.future = {("orders", 0): "/more1"}
     _plan_of_directory(desk, "/more1")
+    assert desk.with_plan("--cancel", "--dry-run").out == "orders-0-1 would stay in /data1\n"
     ran = desk.with_plan("--cancel", "--preserve-throttles")
     assert (ran.status, there.asked) == (ExitStatus.OK, ["/data1"])
     assert ran.out == (
