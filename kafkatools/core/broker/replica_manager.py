@@ -265,7 +265,7 @@ class ReplicaManager:
             if found.size_bytes:
                 result.records = found
             if isolation_level == READ_COMMITTED:
-                result.aborted = aborted_transactions(partition, wanted.fetch_offset, end)
+                result.aborted = aborted_transactions(partition, wanted.fetch_offset, found)
             return result
         except KafkaError as error:
             return FetchedPartition(error_code=error.code)
@@ -281,9 +281,15 @@ class ReplicaManager:
         return type(self.absence(wanted.topic or self.topic_name(wanted.topic_id) or "", wanted.index))
 
 
-def aborted_transactions(partition: Partition, start: int, end: int) -> list[tuple[int, int]]:
-    """(producer id, first offset) of aborted transactions that overlap [start, end)."""
-    return [(txn.producer_id, txn.first_offset) for txn in partition.log.aborted_transactions(start, end)]
+def aborted_transactions(partition: Partition, start: int, found: LogSlice) -> list[tuple[int, int]]:
+    """(producer id, first offset) of aborted transactions in what was read. Up to where that reaches is known as well
+    as the offset index knows it: an entry behind it, the next segment, or the end (LocalLog.addAbortedTransactions)."""
+    log, segment = partition.log, found.segment
+    end = segment.fetch_upper_bound_offset(found.position + found.size_bytes)
+    if end is None:
+        higher = log.segments.higher(segment.base_offset)
+        end = log.log_end_offset if higher is None else higher.base_offset
+    return [(txn.producer_id, txn.first_offset) for txn in log.aborted_transactions(start, end)]
 
 
 def error_code_of(error: Exception) -> int:

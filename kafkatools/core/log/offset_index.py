@@ -49,6 +49,12 @@ class OffsetIndex(SparseIndex):
         number = count - 1 if is_past_last else self._last_slot_at_most(relative, 0)
         return self.entry_at(number) if number >= 0 else OffsetPosition(self.base_offset, 0)
 
+    def fetch_upper_bound(self, position: int) -> OffsetPosition | None:
+        """The first entry at or behind a position: its offset is above all that lies before the position. None when
+        there is no such entry (fetchUpperBoundOffset)."""
+        number = self._last_slot_at_most(position - 1, 1) + 1
+        return self.entry_at(number) if number < self.entry_count else None
+
     def entry_at(self, number: int) -> OffsetPosition:
         """One entry."""
         relative, position = self._slot(number)

@@ -22,7 +22,7 @@ from kafkatools.core.log.filenames import (
 from kafkatools.core.log.files import Buffer, FileSystem
 from kafkatools.core.log.leader_epochs import LeaderEpochCache
 from kafkatools.core.log.log_config import LogConfig
-from kafkatools.core.log.offset_index import OffsetIndex
+from kafkatools.core.log.offset_index import OffsetIndex, OffsetPosition
 from kafkatools.core.log.producer_state import ProducerStateManager
 from kafkatools.core.log.producer_updates import replay_batch
 from kafkatools.core.log.sparse_index import MAX_RELATIVE_OFFSET
@@ -206,16 +206,23 @@ class LogSegment:
                 return Position(found, header)
         return None
 
+    def fetch_upper_bound_offset(self, position: int) -> int | None:
+        """An offset above all that lies before a position, as near as the offset index knows; None when it does not."""
+        entry = self.offset_index.fetch_upper_bound(position)
+        return entry.offset if entry is not None and self._is_believed(entry) else None
+
     def _indexed_position(self, offset: int) -> int:
-        """Where to start looking for an offset. An entry that does not point to the batch it names is not believed."""
+        """Where to start looking for an offset."""
         entry = self.offset_index.lookup(offset)
-        if entry.position == 0:
-            return 0
+        return entry.position if entry.position and self._is_believed(entry) else 0
+
+    def _is_believed(self, entry: OffsetPosition) -> bool:
+        """An entry that does not point to the batch it names is not."""
         try:
             found = next(walk_headers(self.log, entry.position, min(self.log.size_bytes, entry.position + 2**31)), None)
         except CorruptRecord:
-            return 0
-        return entry.position if found is not None and found[1].last_offset == entry.offset else 0
+            return False
+        return found is not None and found[1].last_offset == entry.offset
 
     def read_next_offset(self) -> int:
         """The offset after the last record. Walks from the last index entry; raises CorruptRecord at damage."""

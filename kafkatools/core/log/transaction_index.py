@@ -5,7 +5,10 @@ stable offset at the time of the marker, 8 bytes each. Last offsets rise. There 
 Entries are few: they are kept in memory once read.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import islice
+from operator import attrgetter
 from struct import Struct
 from typing import NamedTuple
 
@@ -16,6 +19,7 @@ from kafkatools.core.log.index_file import IndexFile
 CURRENT_VERSION = 0
 ENTRY = Struct(">hqqqq")
 ENTRY_SIZE = ENTRY.size
+_LAST_OFFSET = attrgetter("last_offset")
 
 
 class AbortedTransaction(NamedTuple):
@@ -77,8 +81,9 @@ class TransactionIndex(IndexFile):
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """Those that touch [fetch_offset, upper_bound_offset), and whether no later segment can hold another."""
         found = []
-        for entry in self._loaded():
-            if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset:
+        entries = self._loaded()
+        for entry in islice(entries, bisect_left(entries, fetch_offset, key=_LAST_OFFSET), None):
+            if entry.first_offset < upper_bound_offset:
                 found.append(entry)
             if entry.last_stable_offset >= upper_bound_offset:
                 return found, True

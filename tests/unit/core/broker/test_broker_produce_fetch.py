@@ -1,6 +1,7 @@
 """Produce and Fetch over a real socket, every version; sessions, waiting, limits and errors."""
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -183,6 +184,47 @@ def test_a_part_of_a_first_batch_is_never_sent(client: BrokerClient) -> None:
     assert (values(first.records), first.aborted_transactions) == ([b"v" * 5000], ())
     assert (second.records, second.error_code, second.high_watermark) == (b"", 0, 1)
     assert second.aborted_transactions is None
+
+
+def abort(client: BrokerClient, producer_id: int, sequence: int) -> None:
+    """A transaction of one batch of 5 kB, aborted."""
+    names = [{"name": "t", "partitions": [0]}]
+    who = {"transactional_id": "x", "producer_id": producer_id, "producer_epoch": 0}
+    old = {f"v3_and_below_{field}": value for field, value in who.items()}
+    (topic,) = client.call(24, 3, v3_and_below_topics=names, **old).results_by_topic_v3_and_below
+    assert topic.results_by_partition[0].partition_error_code == 0
+    header = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence, "is_transactional": True}
+    records = batch([b"v" * 5000], int(time.time() * 1000), **header)  # markers bear the broker's time
+    data = [{"name": "t", "partition_data": [{"index": 0, "records": records}]}]
+    answer = client.call(PRODUCE, 9, transactional_id="x", acks=-1, timeout=1000, topic_data=data)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    assert client.call(26, 3, committed=False, **who).error_code == 0
+
+
+def test_aborted_transactions_are_told_as_far_as_the_records_reach(run_node: Callable[..., Any]) -> None:
+    """The lists are Apache Kafka 4.3.1's. With all up to the end, each fetch of a topic with many would carry all."""
+    client = run_node({"transaction.state.log.num.partitions": "1"}).connect()
+    create(client)
+    assert client.call(10, 4, key_type=1, coordinator_keys=["x"]).coordinators[0].error_code == 0
+    fields = {"transactional_id": "x", "transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+    producer_id = client.call(22, 4, **fields).producer_id
+    for number in range(12):
+        abort(client, producer_id, number)
+    told = {}
+    for offset, max_bytes in ((0, 6000), (0, 11000), (4, 1), (4, 6000), (4, 11000), (4, 1 << 20), (23, 1), (24, 1)):
+        read = fetch(client, 12, wanted(12, "t", None, offset, max_bytes=max_bytes), isolation_level=1)
+        aborted = read.responses[0].partitions[0].aborted_transactions
+        told[offset, max_bytes] = [each.first_offset for each in aborted]
+    assert told == {
+        (0, 6000): [0, 2],
+        (0, 11000): [0, 2, 4],
+        (4, 1): [4],
+        (4, 6000): [4, 6],
+        (4, 11000): [4, 6, 8],
+        (4, 1 << 20): [4, 6, 8, 10, 12, 14, 16, 18, 20, 22],
+        (23, 1): [22],
+        (24, 1): [],
+    }
 
 
 @pytest.mark.parametrize("offset", [-5, 1, 99])

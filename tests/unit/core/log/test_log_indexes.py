@@ -58,6 +58,17 @@ def test_lookup_gives_the_last_entry_at_or_below(relative: list[int], target: in
     assert index.lookup(target) == (expected[-1] if expected else (BASE, 0))
 
 
+@pytest.mark.parametrize(
+    ("position", "expected"), [(0, (BASE + 3, 100)), (100, (BASE + 3, 100)), (101, (BASE + 9, 200)), (201, None)]
+)
+def test_the_upper_bound_of_a_fetch(position: int, expected: tuple[int, int] | None) -> None:
+    index = OffsetIndex(FaultyFileSystem(), "/x.index", BASE, 1 << 20)
+    assert index.fetch_upper_bound(position) is None
+    index.append(BASE + 3, 100)
+    index.append(BASE + 9, 200)
+    assert index.fetch_upper_bound(position) == expected
+
+
 @given(st.lists(st.integers(0, 3000), unique=True, min_size=1, max_size=1100), st.integers(BASE, BASE + 3000))
 def test_truncation_keeps_what_is_below(relative: list[int], cut: int) -> None:
     relative.sort()
