@@ -37,7 +37,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     with AdminClient(bootstrap, settings, console.clock) as admin:
         found = list_groups(admin)
-    if found.errors and not found.groups:
+    if not found.has_answers:
         raise next(iter(found.errors.values()))
     by_name = {group.group_id: group for group in found.groups if _takes(args, group)}
     if args.json:

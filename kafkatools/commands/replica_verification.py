@@ -14,6 +14,8 @@ from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option, TopicFilter, client_settings, command_config, java_int, java_long
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.replica_verification import Difference, ReplicaVerifier, Subject
@@ -36,7 +38,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core.admin.client import AdminClient
 
     with AdminClient(servers, settings, console.clock) as admin:
-        return _Run(console, args, _verifier(admin, args, takes)).until_the_end()
+        verifier, unknown = _verifier(admin, args, takes)
+        return _Run(console, args, verifier, unknown).until_the_end()
 
 
 def _topic_filter(regex: str) -> TopicFilter:
@@ -46,8 +49,13 @@ def _topic_filter(regex: str) -> TopicFilter:
         raise UsageError(f"{regex} is an invalid regex") from None
 
 
-def _verifier(admin: AdminClient, args: Args, takes: TopicFilter) -> ReplicaVerifier:
-    """The partitions of the topics chosen, with where to begin. Raises KafkaError or CommandError."""
+def _verifier(
+    admin: AdminClient, args: Args, takes: TopicFilter
+) -> tuple[ReplicaVerifier, dict[TopicPartition, KafkaError]]:
+    """The partitions of the topics chosen, with where to begin; and those whose leader did not tell that.
+
+    Raises KafkaError or CommandError, also when no leader tells.
+    """
     from kafkatools.core.admin.replica_verification import ReplicaVerifier
     from kafkatools.core.admin.topics import describe_topics, list_topics
     from kafkatools.options.patterns import java_map_order, partition_hash
@@ -58,37 +66,42 @@ def _verifier(admin: AdminClient, args: Args, takes: TopicFilter) -> ReplicaVeri
             "No topics found. [topics-include] if specified, is either filtering out all topics or there is no topic."
         )
     described = describe_topics(admin, names)
-    for topic in described.values():
-        if topic.error is not None:
-            raise topic.error
+    for one in described.values():
+        if one.error is not None:
+            raise one.error
     found = {(name, part.partition): part.replicas for name, one in described.items() for part in one.partitions}
     replicas = {key: found[key] for key in java_map_order(found, hash_of=partition_hash)}
     time = _EARLIEST if args.exit_at_end and not args.given("time") else args.time
-    ends = _offsets(admin, replicas, _LATEST) if args.exit_at_end or time >= 0 else None
-    offsets = _offsets(admin, replicas, time)
+    unknown: dict[TopicPartition, KafkaError] = {}
+    ends = _offsets(admin, replicas, _LATEST, unknown) if args.exit_at_end or time >= 0 else None
+    offsets = _offsets(admin, replicas if ends is None else ends, time, unknown)
     if ends is not None:
         offsets = {key: ends[key] if offset < 0 else offset for key, offset in offsets.items()}
-    return ReplicaVerifier(
+    if unknown and not offsets:
+        (topic, partition), error = next(iter(unknown.items()))
+        raise CommandError(f"partition {topic}-{partition}: {error}")
+    verifier = ReplicaVerifier(
         admin,
-        replicas,
+        {key: nodes for key, nodes in replicas.items() if key in offsets},
         _subjects(admin, {name: topic.topic_id for name, topic in described.items()}),
         offsets,
         ends if args.exit_at_end else None,
         fetch_size=args.fetch_size,
         max_wait_ms=args.max_wait_ms,
+        patience_ms=min(_PATIENCE_MS, admin.config.request_timeout_ms) if args.exit_at_end else None,
     )
+    return verifier, unknown
 
 
 def _offsets(
-    admin: AdminClient, partitions: dict[TopicPartition, tuple[int, ...]], time: int
+    admin: AdminClient, partitions: Iterable[TopicPartition], time: int, unknown: dict[TopicPartition, KafkaError]
 ) -> dict[TopicPartition, int]:
+    """Offsets of partitions; why there is none goes to `unknown`."""
     from kafkatools.core.admin.offsets import list_offsets
 
     found = list_offsets(admin, dict.fromkeys(partitions, time))
-    for (topic, partition), one in found.items():
-        if one.error is not None:
-            raise CommandError(f"partition {topic}-{partition}: {one.error}")
-    return {key: one.offset for key, one in found.items()}
+    unknown.update({key: one.error for key, one in found.items() if one.error is not None})
+    return {key: one.offset for key, one in found.items() if one.error is None}
 
 
 def _subjects(admin: AdminClient, topic_ids: dict[str, str | None]) -> dict[str, Subject]:
@@ -108,11 +121,14 @@ def _subjects(admin: AdminClient, topic_ids: dict[str, str | None]) -> dict[str,
 class _Run:
     """Rounds of a verifier, and what is said of them."""
 
-    def __init__(self, console: Console, args: Args, verifier: ReplicaVerifier) -> None:
+    def __init__(
+        self, console: Console, args: Args, verifier: ReplicaVerifier, unknown: dict[TopicPartition, KafkaError]
+    ) -> None:
         self._console = console
         self._args = args
         self._verifier = verifier
-        self._count = len(verifier.offsets)
+        self._unknown = unknown
+        self._count = len(verifier.offsets) + len(unknown)
         self._has_findings = False
         self._last_report_ms = console.clock.now_ms()
         self._told: dict[tuple[str, int, int], str] = {}
@@ -132,6 +148,8 @@ class _Run:
 
     def _rounds(self) -> ExitStatus:
         self._say_started()
+        for (topic, partition), error in self._unknown.items():
+            self._complain(f"partition {topic}-{partition}: {error}", error.name, topic=topic, partition=partition)
         clock = self._console.clock
         last_progress_ms = clock.now_ms()
         while self._verifier.remaining():
@@ -166,9 +184,12 @@ class _Run:
             for topic, partition in left:
                 offset = self._verifier.offsets[topic, partition]
                 self._console.error(f"partition {topic}-{partition} was compared up to offset {offset} only")
+            for (topic, partition), nodes in self._verifier.left_out.items():
+                numbers = ", ".join(map(str, nodes))
+                self._console.error(f"partition {topic}-{partition} was compared without replica {numbers}")
         if self._has_findings:
             return ExitStatus.FINDINGS
-        return ExitStatus.FAILED if left else ExitStatus.OK
+        return ExitStatus.FAILED if left or done < self._count else ExitStatus.OK
 
     def _done(self) -> int:
         """How many partitions were compared to their end."""
@@ -233,14 +254,16 @@ class _Run:
             if self._told.get((topic, partition, node)) == text or error.name == "OFFSET_OUT_OF_RANGE":
                 continue
             self._told[topic, partition, node] = text
-            message = f"partition {topic}-{partition} of replica {node}: {text}"
-            if self._args.json:
-                from kafkatools.output import json_error
+            place = {"topic": topic, "partition": partition, "replica": node}
+            self._complain(f"partition {topic}-{partition} of replica {node}: {text}", error.name, **place)
 
-                place = {"topic": topic, "partition": partition, "replica": node}
-                self._console.error(json_error(error.name, message, **place))
-            else:
-                self._console.error(message)
+    def _complain(self, message: str, kind: str, **more: object) -> None:
+        if self._args.json:
+            from kafkatools.output import json_error
+
+            self._console.error(json_error(kind, message, **more))
+        else:
+            self._console.error(message)
 
 
 def _difference_json(one: Difference) -> dict[str, object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from support.apache_kafka import ApacheKafka
 from support.waiting import eventually
@@ -42,8 +42,8 @@ _SETTINGS = {
 class ThreeNodes(ApacheKafka):
     """The cluster, its first broker's address, and what all its brokers know."""
 
-    def __init__(self, home: pathlib.Path) -> None:
-        super().__init__(home, 3, _SETTINGS, controllers=1)
+    def __init__(self, home: pathlib.Path, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(home, 3, {**_SETTINGS, **(settings or {})}, controllers=1)
         self._marks = 0
 
     def address(self, node: int) -> str:

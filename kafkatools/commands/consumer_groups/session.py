@@ -68,7 +68,7 @@ def consumer_groups(
     found = list_groups(
         session.admin, states=states, types=[one.lower() for one in types], protocol_types=CONSUMER_PROTOCOLS
     )
-    if found.errors and not found.groups:
+    if not found.has_answers:
         raise next(iter(found.errors.values()))
     for node, error in found.errors.items():
         session.complain(f"{FAILED}broker {node}: {error}", error.name, broker=node)

@@ -18,7 +18,9 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
     ConnectionFailed,
+    CoordinatorNotAvailable,
     KafkaError,
+    LeaderNotAvailable,
     NotController,
     ThrottlingQuotaExceeded,
     Timeout,
@@ -171,6 +173,19 @@ class AdminClient:
             attempts += 1
         return {item: done[item] for item in wanted}
 
+    def may_move(self) -> Callable[[KafkaError], bool]:
+        """For requests to a leader or coordinator, from now on: whether to look it up and ask again. Where there is
+        none, or it cannot be reached, another one may take over: that is waited for as long as for an answer,
+        request.timeout.ms."""
+        until_ms = self.deadline_ms(self.config.request_timeout_ms)
+
+        def may_retry(error: KafkaError) -> bool:
+            if isinstance(error, (ConnectionFailed, LeaderNotAvailable, CoordinatorNotAvailable)):
+                return self.clock.now_ms() < until_ms
+            return not isinstance(error, Timeout)
+
+        return may_retry
+
     def _follow_controller(self, deadline_ms: int) -> None:
         """Send to the controller itself from now on: the brokers do not pass requests on."""
         self._learn_nodes(deadline_ms)
@@ -225,6 +240,12 @@ class AdminClient:
 
 def _no_creation(version: int) -> dict[str, Any]:
     return {"allow_auto_topic_creation": False} if version >= 4 else {}
+
+
+def may_help_again(error: KafkaError) -> bool:
+    """For requests to one certain broker: whether to ask it again. Not when it could not be reached or did not answer,
+    for ask_all has tried that for as long as it makes sense."""
+    return not isinstance(error, (Timeout, ConnectionFailed))
 
 
 def _is_about_controller(error: KafkaError) -> bool:

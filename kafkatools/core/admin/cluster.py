@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kafkatools.core.admin.client import BROKERS, CONTROLLERS, AdminClient, error_of
-from kafkatools.core.errors import KafkaError, Timeout, UnsupportedVersion
+from kafkatools.core.admin.client import BROKERS, CONTROLLERS, AdminClient, error_of, may_help_again
+from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.core.net.metadata import Node
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -82,7 +82,7 @@ def describe_api_versions(admin: AdminClient) -> dict[Node, tuple[ApiRange, ...]
         return {each: answer.error or _ranges(answer.entity) for each, answer in zip(ids, answers, strict=True)}
 
     nodes = {node.id: node for node in _by_metadata(admin).nodes}
-    found = admin.retry_items(nodes, once, may_retry=lambda error: not isinstance(error, Timeout))
+    found = admin.retry_items(nodes, once, may_retry=may_help_again)
     return {nodes[each]: told for each, told in found.items()}
 
 

@@ -106,9 +106,8 @@ def ask_coordinators(
                     final.add(results[key])
         return results
 
-    return admin.retry_items(
-        keys, once, timeout_ms, lambda error: error not in final and not isinstance(error, Timeout)
-    )
+    may_move = admin.may_move()
+    return admin.retry_items(keys, once, timeout_ms, lambda error: error not in final and may_move(error))
 
 
 def _look_up(

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
 from kafkatools.core.admin.coordinators import Coordinator, CoordinatorRequest, ask_coordinators
-from kafkatools.core.errors import DecodeError, GroupIdNotFound, KafkaError, Timeout, UnsupportedVersion
+from kafkatools.core.errors import DecodeError, GroupIdNotFound, KafkaError, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -52,6 +52,7 @@ class GroupListings(NamedTuple):
 
     groups: list[GroupListing]
     errors: dict[int, KafkaError]
+    has_answers: bool = True
 
 
 class MemberDescription(NamedTuple):
@@ -120,7 +121,7 @@ def list_groups(
             for node, answer in zip(nodes, answers, strict=True)
         }
 
-    results = admin.retry_items(admin.brokers(), once, may_retry=lambda error: not isinstance(error, Timeout))
+    results = admin.retry_items(admin.brokers(), once, may_retry=may_help_again)
     found: dict[str, GroupListing] = {}
     for told in results.values():
         for group in () if isinstance(told, KafkaError) else told:
@@ -129,7 +130,7 @@ def list_groups(
             if is_taken and _has_type(listing, types):
                 found.setdefault(listing.group_id, listing)
     errors = {node: told for node, told in results.items() if isinstance(told, KafkaError)}
-    return GroupListings(list(found.values()), errors)
+    return GroupListings(list(found.values()), errors, not errors or len(errors) < len(results))
 
 
 def _listing(group: Any) -> GroupListing:

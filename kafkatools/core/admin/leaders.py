@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
-from kafkatools.core.errors import KafkaError, LeaderNotAvailable, Timeout, UnknownTopicOrPartition
+from kafkatools.core.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import NEVER
 
@@ -34,7 +34,7 @@ def ask_leaders(
     def once(items: list[TopicPartition], deadline_ms: int) -> dict[TopicPartition, Any]:
         return _once(admin, items, request, deadline_ms)
 
-    return admin.retry_items(partitions, once, timeout_ms, lambda error: not isinstance(error, Timeout))
+    return admin.retry_items(partitions, once, timeout_ms, admin.may_move())
 
 
 class NoSuchPartition(UnknownTopicOrPartition):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
-from kafkatools.core.errors import KafkaError, Timeout
+from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
+from kafkatools.core.errors import KafkaError
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -40,7 +40,7 @@ def describe_log_dirs(admin: AdminClient, brokers: Sequence[int]) -> dict[int, t
         return {node: answer.error or _read(answer.entity) for node, answer in zip(nodes, answers, strict=True)}
 
     admin.refresh_cluster()
-    return admin.retry_items(brokers, once, may_retry=lambda error: not isinstance(error, Timeout))
+    return admin.retry_items(brokers, once, may_retry=may_help_again)
 
 
 def _read(entity: Any) -> tuple[LogDir, ...] | KafkaError:

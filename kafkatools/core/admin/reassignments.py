@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
 from kafkatools.core.admin.topics import PartitionDescription, describe_topics
 from kafkatools.core.errors import (
     BrokerNotAvailable,
     ClusterAuthorizationFailed,
     KafkaError,
-    Timeout,
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
@@ -217,7 +216,7 @@ def replica_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[
                 _read_log_dirs(broker, answer.entity, found)
         return found
 
-    return _of_live_brokers(admin, replicas, once, lambda error: not isinstance(error, Timeout))
+    return _of_live_brokers(admin, replicas, once, may_help_again)
 
 
 def _of_live_brokers(

@@ -4,7 +4,8 @@ A round fetches every partition at one position from all of its replicas at the 
 have below the lowest high watermark. Answers that are the same bytes cost one look at the batch headers; batches are
 compared one by one only where they are not. In a compacted topic each replica cleans on its own: there records are
 compared, those that only some replicas have are left out. A replica that does not answer, or is behind, delays its
-partitions; nothing is said to differ for that.
+partitions; nothing is said to differ for that. With `patience_ms` one that has not answered for so long is left out of
+the rest, and its partitions count as not compared.
 """
 
 from __future__ import annotations
@@ -208,6 +209,7 @@ class ReplicaVerifier:
         *,
         fetch_size: int = 1 << 20,
         max_wait_ms: int = 1000,
+        patience_ms: int | None = None,
     ) -> None:
         self._admin = admin
         self._replicas = dict(replicas)
@@ -215,7 +217,10 @@ class ReplicaVerifier:
         self._ends = ends
         self._fetch_size = fetch_size
         self._max_wait_ms = max_wait_ms
+        self._patience_ms = patience_ms
+        self._silent_since_ms: dict[int, int] = {}
         self._given_up: set[TopicPartition] = set()
+        self.left_out: dict[TopicPartition, list[int]] = {}  # replicas that had not answered for too long
         self._high_watermarks: dict[TopicPartition, int] = {}
         self.offsets = dict(offsets)
 
@@ -229,8 +234,8 @@ class ReplicaVerifier:
         ]
 
     def is_done(self, key: TopicPartition) -> bool:
-        """Has the partition been compared to its end?"""
-        return self._ends is not None and self.offsets[key] >= self._ends[key]
+        """Have all replicas of the partition been compared to its end?"""
+        return self._ends is not None and self.offsets[key] >= self._ends[key] and key not in self.left_out
 
     def max_lag(self) -> Lag | None:
         """The first of those that are furthest behind."""
@@ -271,6 +276,7 @@ class ReplicaVerifier:
             for node in self._replicas[key]:
                 by_node.setdefault(node, []).append(key)
         questions = [self._question(node, keys) for node, keys in by_node.items()]
+        asked_ms = self._admin.clock.now_ms()
         deadline_ms = self._admin.deadline_ms(self._max_wait_ms + _MORE_THAN_THE_WAIT_MS)
         fetched: dict[TopicPartition, list[Fetched]] = {}
         errors: dict[tuple[str, int, int], KafkaError] = {}
@@ -278,7 +284,9 @@ class ReplicaVerifier:
             error = answer.error or error_of(getattr(answer.entity, "error_code", 0))
             if error is not None:
                 errors.update({(*key, node): error for key in by_node[node]})
+                self._is_silent(node, asked_ms)
                 continue
+            self._silent_since_ms.pop(node, None)
             for key, part in self._parts(answer.entity):
                 problem = error_of(part.error_code)
                 if problem is not None:
@@ -287,6 +295,18 @@ class ReplicaVerifier:
                     one = Fetched(node, bytes(part.records or b""), part.high_watermark)
                     fetched.setdefault(key, []).append(one)
         return fetched, errors
+
+    def _is_silent(self, node: int, asked_ms: int) -> None:
+        """It did not answer: for too long?"""
+        since_ms = self._silent_since_ms.setdefault(node, asked_ms)
+        if self._patience_ms is None or self._admin.clock.now_ms() - since_ms < self._patience_ms:
+            return
+        for key, replicas in self._replicas.items():
+            if node in replicas:
+                self._replicas[key] = [one for one in replicas if one != node]
+                self.left_out.setdefault(key, []).append(node)
+                if not self._replicas[key]:
+                    self._given_up.add(key)
 
     def _parts(self, entity: Any) -> list[tuple[TopicPartition, Any]]:
         names = {uuid_from_text(one.topic_id): name for name, one in self._topics.items() if one.topic_id}

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
 from kafkatools.core.admin.coordinators import TRANSACTION, CoordinatorRequest, ask_coordinators, one_key_each
 from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
-from kafkatools.core.errors import KafkaError, Timeout, TransactionalIdNotFound, UnsupportedVersion
+from kafkatools.core.errors import KafkaError, TransactionalIdNotFound, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.plans import to_ms
@@ -104,7 +104,7 @@ def list_transactions(
         answers = admin.ask_all(questions, deadline_ms)
         return {node: _listed(node, answer) for node, answer in zip(nodes, answers, strict=True)}
 
-    results = admin.retry_items(admin.brokers(), once, may_retry=lambda error: not isinstance(error, Timeout))
+    results = admin.retry_items(admin.brokers(), once, may_retry=may_help_again)
     found = [one for result in results.values() if not isinstance(result, KafkaError) for one in result]
     errors = {node: result for node, result in results.items() if isinstance(result, KafkaError)}
     return TransactionListings(sorted(found), errors)

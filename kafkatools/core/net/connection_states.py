@@ -124,6 +124,10 @@ class ConnectionStates:
         found = self._nodes.get(node)
         return found is not None and _is_down(found) and now_ms - found.last_attempt_ms < found.backoff_ms
 
+    def is_setting_up(self, node: int) -> bool:
+        """Is a connection being made that cannot take requests yet?"""
+        return self.state(node) in (*_SETTING_UP, ConnectionState.AUTHENTICATING)
+
     def connection_delay_ms(self, node: int, now_ms: int) -> int:
         """How long until a try may begin; while connecting, how long until that is given up (it ends poll sooner); for
         ever once it is ready: an answer or a lost connection ends poll when there is something to do again."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_SLOW_SETUP_MS = 1000
 DEFAULT_MAX_IN_FLIGHT = 100
 MAX_FRAME_BYTES = 0x7FFFFFFF
 # Before a node has shown that it is Kafka, a larger announced size is text of another protocol.
@@ -206,7 +207,8 @@ class NetworkClient:
             self.connection_states.throttle(node, now_ms + duration_ms)
 
     def least_loaded_node(self, now_ms: int) -> int | None:
-        """The best node for a request that any can answer: ready and idle, else connecting, else free to connect."""
+        """The best node for a request that any can answer: ready and idle, else connecting for a moment, else free to
+        connect, else any that connects: one that hangs does not keep us from the others."""
         nodes = list(self.metadata.cluster.nodes)
         if not nodes:
             return None
@@ -215,15 +217,13 @@ class NetworkClient:
         sendable = [node for node in rotated if self.can_send(node, now_ms)]
         if sendable:
             return min(sendable, key=self._in_flight.count)
-        for node in rotated:
-            if self.connection_states.state(node) in (
-                ConnectionState.CONNECTING,
-                ConnectionState.CHECKING_API_VERSIONS,
-                ConnectionState.AUTHENTICATING,
-            ):
+        states = self.connection_states
+        connecting = [node for node in rotated if states.is_setting_up(node)]
+        for node in connecting:
+            if now_ms - states.last_attempt_ms(node) < _SLOW_SETUP_MS:
                 return node
-        free = [node for node in rotated if self.connection_states.can_connect(node, now_ms)]
-        return min(free, key=self.connection_states.last_attempt_ms) if free else None
+        free = [node for node in rotated if states.can_connect(node, now_ms)]
+        return min(free, key=states.last_attempt_ms) if free else next(iter(connecting), None)
 
     # -- sending --
 

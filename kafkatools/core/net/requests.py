@@ -63,6 +63,7 @@ class Requester:
         self._clock = clock
         self._has_reached_a_node = False
         self._last_errors: dict[int, KafkaError] = {}  # by question: why it had to be asked again
+        self._node_errors: dict[int, KafkaError] = {}  # why the last connection to a node ended, of those asked for
 
     def send_and_wait(self, node: int | None, api_key: int, fields: Fields, timeout_ms: int) -> Any:
         """The answer of a node (None: any) as an entity. Raises KafkaError."""
@@ -76,6 +77,7 @@ class Requester:
         started_ms = self._clock.now_ms()
         answers: list[Answer | None] = [None] * len(questions)
         self._last_errors.clear()
+        self._node_errors.clear()
         waiting = set(range(len(questions)))
         while any(answer is None for answer in answers):
             now_ms = self._clock.now_ms()
@@ -93,7 +95,10 @@ class Requester:
                 break
             if any(answer is None for answer in answers):
                 self._client.poll(min(left_ms, 100 if waiting else left_ms), now_ms)
-        return [answer or Answer(-1, None, self._timed_out(index, timeout_ms)) for index, answer in enumerate(answers)]
+        return [
+            answer or Answer(-1, None, self._timed_out(index, questions[index].node, timeout_ms))
+            for index, answer in enumerate(answers)
+        ]
 
     def _try_send(
         self, question: Question, index: int, answers: list[Answer | None], waiting: set[int], now_ms: int
@@ -138,6 +143,8 @@ class Requester:
             nodes = list(self._client.metadata.cluster.nodes) if named is None else [named]
             errors = [self._client.connection_error(node) for node in nodes]
             reasons = [error for error in errors if error is not None]
+            if named is not None and reasons:
+                self._node_errors[named] = reasons[0]
             if not reasons or len(reasons) < len(nodes):
                 continue
             is_final = all(isinstance(error, _HOPELESS) for error in reasons)
@@ -148,7 +155,11 @@ class Requester:
                 found[index] = _joined(reasons)
         return found
 
-    def _timed_out(self, index: int, timeout_ms: int) -> KafkaError:
+    def _timed_out(self, index: int, node: int | None, timeout_ms: int) -> KafkaError:
+        if node is not None:
+            reason = self._node_errors.get(node)
+            told = f". The last try ended so: {reason}" if reason is not None else ""
+            return Timeout(f"No answer came from {self._client.name_of(node)} within {timeout_ms} ms{told}")
         last = self._last_errors.get(index)
         if last is not None:
             return Timeout(f"No answer came within {timeout_ms} ms. The last try ended so: {last}")

@@ -225,7 +225,7 @@ def share_groups(session: Session, states: Iterable[str] = ()) -> tuple[list[Gro
     from kafkatools.options.patterns import java_map_order
 
     found = list_groups(session.admin, states=tuple(states), types=(SHARE.lower(),))
-    if found.errors and not found.groups:
+    if not found.has_answers:
         raise next(iter(found.errors.values()))
     for node, error in found.errors.items():
         session.complain(f"{FAILED}broker {node}: {error}", error.name, broker=node)
