@@ -62,6 +62,15 @@ def test_delete_records_behaves_as_recorded(start_broker: Callable[..., str], tm
     ran = run_kt("delete-records", *words, cwd=tmp_path)
     assert json.loads(ran.out) == {"topic": "orders", "partition": 0, "low_watermark": 1, "error": None}
 
+    admin_tools.send(bootstrap, "ten", 10, [(number, admin_tools.START) for number in range(10)])
+    offsets = [{"topic": "ten", "partition": number, "offset": 9 if number == 4 else 1} for number in range(10)]
+    (tmp_path / "j.json").write_text(json.dumps({"partitions": offsets}))
+    ran = run_kt("delete-records", *words, cwd=tmp_path)
+    assert ran.status == ExitStatus.FAILED
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    assert [row["partition"] for row in rows if row["low_watermark"] == 1] == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    assert [row["partition"] for row in rows if row["error"] is not None] == [4]
+
 
 def test_malformed_json_is_named_with_line_and_column(tmp_path: pathlib.Path) -> None:
     (tmp_path / "bad.json").write_text('{"partitions": [\n  {"topic": orders}]}')

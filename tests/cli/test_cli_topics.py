@@ -170,6 +170,18 @@ def test_every_failure_is_reported(kt: Callable[..., Ran]) -> None:
     assert len([line for line in ran.err.splitlines() if "would not be an increase" in line]) == 2
 
 
+def test_one_of_ten_that_fails_does_not_keep_the_others_from_being_done(kt: Callable[..., Ran]) -> None:
+    for number in range(10):
+        kt("--create", "--topic", f"ten-{number}", "--partitions", "3" if number == 4 else "2")
+    ran = kt("--alter", "--topic", "ten-.*", "--partitions", "3", "--json")
+    assert ran.status == ExitStatus.FAILED
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    assert sorted(row["topic"] for row in rows if row["error"] is None) == [f"ten-{n}" for n in range(10) if n != 4]
+    assert [row["topic"] for row in rows if row["error"] is not None] == ["ten-4"]
+    described = [json.loads(line) for line in kt("--describe", "--topic", "ten-.*", "--json").out.splitlines()]
+    assert [one["partition_count"] for one in described] == [3] * 10
+
+
 def test_unreachable_names_the_address(tmp_path: pathlib.Path) -> None:
     ran = run_kt("topics", "--list", "--bootstrap-server", "127.0.0.1:9")
     assert ran.status == ExitStatus.FAILED and "127.0.0.1:9" in ran.err.splitlines()[0]

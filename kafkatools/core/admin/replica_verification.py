@@ -253,7 +253,7 @@ class ReplicaVerifier:
             found = sorted(fetched.get(key, ()))
             if found:
                 self._high_watermarks[key] = max(one.high_watermark for one in found)
-            if len(found) < len(self._replicas[key]):
+            if not found or len(found) < len(self._replicas[key]):
                 continue
             compared = compare(key, self.offsets[key], found, is_compacted=self._topics[key[0]].is_compacted)
             has_progress = has_progress or compared.next_offset > self.offsets[key]

@@ -125,12 +125,22 @@ class Replica:
         return {"topics": [{"name": "orders", "partitions": [part]}]}
 
 
-def verify(first: Replica, second: Replica, rounds: int, **settings: str) -> tuple[ReplicaVerifier, list[Any]]:
+class BrokenReplica(Replica):
+    """A broker that fails as a whole."""
+
+    def _fetch(self, header: Any, request: Any) -> dict[str, Any]:
+        return {"error_code": 56, "responses": []}
+
+
+def verify(
+    first: Replica, second: Replica, rounds: int, patience_ms: int | None = None, **settings: str
+) -> tuple[ReplicaVerifier, list[Any]]:
     nodes = {1: first.broker.port, 2: second.broker.port}
     first.broker.nodes = second.broker.nodes = nodes
     with first.broker.in_background(), second.broker.in_background(), fast_admin(first.broker, **settings) as admin:
         admin.refresh_cluster()
-        verifier = ReplicaVerifier(admin, {KEY: (1, 2)}, {"orders": PLAIN}, {KEY: 0}, {KEY: 6}, max_wait_ms=10)
+        places = ({KEY: (1, 2)}, {"orders": PLAIN}, {KEY: 0}, {KEY: 6})
+        verifier = ReplicaVerifier(admin, *places, max_wait_ms=10, patience_ms=patience_ms)
         return verifier, [verifier.run_once() for _ in range(rounds)]
 
 
@@ -158,3 +168,19 @@ def test_partition_with_other_offsets_is_not_asked_for_again() -> None:
     verifier, (found,) = verify(Replica(LOG, 6), Replica(batch(0, 1, 2) + batch(3, 4, 5), 6), 1)
     assert [one.kind for one in found.differences] == [OFFSET]
     assert (verifier.remaining(), verifier.is_done(KEY)) == ([], False)
+
+
+@pytest.mark.parametrize("patience_ms", [None, 60_000])
+def test_replica_that_does_not_answer_holds_its_partition_up(patience_ms: int | None) -> None:
+    verifier, rounds = verify(Replica(LOG, 6), BrokenReplica(LOG, 6), 2, patience_ms)
+    assert [list(one.errors) for one in rounds] == [[(*KEY, 2)]] * 2
+    assert (verifier.offsets[KEY], verifier.remaining(), verifier.left_out) == (0, [KEY], {})
+
+
+def test_replica_that_has_not_answered_for_too_long_is_left_out_and_its_partition_is_not_done() -> None:
+    verifier, (found,) = verify(Replica(LOG, 6), BrokenReplica(LOG, 6), 1, 0)
+    assert (found.has_progress, list(found.errors)) == (True, [(*KEY, 2)])
+    assert (verifier.offsets[KEY], verifier.remaining(), verifier.left_out) == (6, [], {KEY: [2]})
+    assert not verifier.is_done(KEY)
+    verifier, _ = verify(BrokenReplica(LOG, 6), BrokenReplica(LOG, 6), 1, 0)
+    assert (verifier.offsets[KEY], verifier.remaining(), verifier.left_out) == (0, [], {KEY: [1, 2]})

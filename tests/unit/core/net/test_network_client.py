@@ -339,6 +339,28 @@ def test_connection_that_is_not_made_in_time_is_given_up() -> None:
         sock.close()
 
 
+def test_node_that_hangs_does_not_keep_requests_from_the_others() -> None:
+    silent = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    clock = ManualClock()
+    addresses = [("127.0.0.1", one.getsockname()[1]) for one in silent]
+    client = NetworkClient(Config(config_tables.ADMIN), clock, Metadata(addresses), "kt")
+    first = client.least_loaded_node(clock.now_ms())
+    assert first is not None
+    client.ready(first, clock.now_ms())
+    client.poll(0)
+    clock.advance_ms(999)
+    assert client.least_loaded_node(clock.now_ms()) == first
+    clock.advance_ms(1)
+    other = client.least_loaded_node(clock.now_ms())
+    assert other is not None and {first, other} == set(client.metadata.cluster.nodes)
+    client.ready(other, clock.now_ms())
+    clock.advance_ms(1000)
+    assert client.least_loaded_node(clock.now_ms()) in (first, other), "there is nobody else"
+    client.close()
+    for one in silent:
+        one.close()
+
+
 @pytest.mark.parametrize("settings", [{}, {"request.timeout.ms": 1000}])
 def test_server_that_accepts_and_says_nothing_is_given_up(make: Callable[..., Rig], settings: dict[str, Any]) -> None:
     rig = make(ScriptedBroker({ApiKey.API_VERSIONS: lambda header, request: SILENCE}), settings=settings)
