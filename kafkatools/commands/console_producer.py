@@ -23,9 +23,9 @@ from kafkatools.options import (
     command_config,
     java_int,
     java_long,
-    profile_settings,
     properties_file,
     property_pairs,
+    settings_for,
 )
 
 if TYPE_CHECKING:
@@ -213,12 +213,7 @@ def producer_config(console: Console, args: Args) -> Config:
     from kafkatools.core.config import PRODUCER, Config
 
     file_option = "producer_config" if args.given("producer.config") else "command_config"
-    values: dict[str, Any] = {name: value for name, value in profile_settings(args).items() if name in PRODUCER}
-    for name, value in properties_file(args, file_option).items():
-        if name in PRODUCER or PRODUCER.is_prefixed(name):
-            values[name] = value
-        else:
-            console.note(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the producer")
+    values = settings_for(PRODUCER, args, file_option, console.note)
     pairs = property_pairs(args.command_property, "command-property")
     pairs |= property_pairs(args.producer_property, "producer-property")
     for name in pairs:
@@ -280,7 +275,7 @@ class ConsoleProducer:
             try:
                 self._stopped = reason_not_to_start(producer)
                 producer.sender.watch = BrokerWatch(
-                    producer.sender.client, producer.sender.metadata, lambda line: self._tell("WAITING", line)
+                    producer.sender.client, producer.sender.metadata, lambda line: self._console.error(line, "WAITING")
                 )
                 self._start_transactions(producer)
                 self._pump(producer)
@@ -491,7 +486,7 @@ class ConsoleProducer:
             self._transactions.break_off(_INTERRUPTED_CLOSE_MS)
         except KafkaError as error:
             self._tell_failures()
-            self._tell(error.name, f"The open transaction could not be ended: {error}")
+            self._console.error(f"The open transaction could not be ended: {error}", error.name)
 
     # -- reporting --
 
@@ -513,14 +508,7 @@ class ConsoleProducer:
 
     def _tell_failures(self) -> None:
         for kind, message in self._tally.take_messages():
-            self._tell(kind, message)
-
-    def _tell(self, kind: str, message: str) -> None:
-        if self._is_json:
-            from kafkatools.output import json_error
-
-            message = json_error(kind, message)
-        self._console.error(message)
+            self._console.error(message, kind)
 
     def _report(self) -> None:
         """The end of every run: what failed, and the two counts."""
@@ -528,14 +516,14 @@ class ConsoleProducer:
         tally.abort()
         self._tell_failures()
         if tally.hidden > 0:
-            self._tell("FAILED", f"{tally.hidden} more records failed")
+            self._console.error(f"{tally.hidden} more records failed")
         if self._stopped is not None and not tally.has_told(self._stopped):
-            self._tell(getattr(self._stopped, "name", "FAILED"), str(self._stopped))
+            self._console.error(str(self._stopped), getattr(self._stopped, "name", "FAILED"))
         counts = {"sent": tally.sent, "failed": tally.failed}
         if self._transactions is not None:
             outcome = self._transactions.outcome()
             if outcome is not None:
-                self._tell(*outcome)
+                self._console.error(outcome[1], outcome[0])
             counts["aborted"] = tally.aborted
         if self._is_json:
             from kafkatools.output import json_line

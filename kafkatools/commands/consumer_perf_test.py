@@ -21,12 +21,12 @@ from kafkatools.options import (
     ExactlyOne,
     Option,
     Refusal,
-    client_settings,
     command_config,
     java_int,
     java_long,
     java_pattern,
     property_pairs,
+    settings_for,
 )
 
 if TYPE_CHECKING:
@@ -121,10 +121,7 @@ def consumer_config(console: Console, args: Args) -> Config:
     from kafkatools.core.config import CONSUMER, Config
 
     file_option = "consumer_config" if args.given("consumer.config") else "command_config"
-    values: dict[str, Any] = dict(client_settings(args, file_option))
-    for name in [name for name in values if name not in CONSUMER and not CONSUMER.is_prefixed(name)]:
-        console.note(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the consumer")
-        del values[name]
+    values = settings_for(CONSUMER, args, file_option, console.note)
     pairs = property_pairs(args.command_property, "command-property")
     for name in pairs:
         if name not in CONSUMER and not CONSUMER.is_prefixed(name):
@@ -243,12 +240,8 @@ class ConsumerPerformance:
             "You can use the --timeout option to increase the timeout."
         )
         for kind, text in (("TIMEOUT", message), ("CONNECTION_FAILED", self._problem)):
-            if self._args.json and text is not None:
-                from kafkatools.output import json_error
-
-                text = json_error(kind, str(text))
             if text is not None:
-                self._console.error(str(text))
+                self._console.error(str(text), kind)
 
     def _report(self, end: _Reading) -> None:
         if self._args.show_detailed_stats:

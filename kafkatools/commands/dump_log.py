@@ -228,11 +228,7 @@ class _Run:
 
     def _fail(self, message: str, path: str) -> None:
         self._has_failed = True
-        if self._as_json:
-            from kafkatools.output import json_error
-
-            message = json_error("FILE", message, file=path)
-        self._console.error(message)
+        self._console.error(message, "FILE", file=path)
 
 
 COMMAND = Command(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import (
@@ -20,12 +20,12 @@ from kafkatools.options import (
     Option,
     Refusal,
     Rule,
-    client_settings,
     command_config,
     java_int,
     java_long,
     java_pattern,
     property_pairs,
+    settings_for,
 )
 
 if TYPE_CHECKING:
@@ -195,10 +195,7 @@ def producer_config(console: Console, args: Args) -> Config:
     from kafkatools.core.config import PRODUCER, Config
 
     file_option = "producer_config" if args.given("producer.config") else "command_config"
-    values: dict[str, Any] = dict(client_settings(args, file_option))
-    for name in [name for name in values if name not in PRODUCER and not PRODUCER.is_prefixed(name)]:
-        console.note(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the producer")
-        del values[name]
+    values = settings_for(PRODUCER, args, file_option, console.note)
     pairs = property_pairs(args.command_property, "command-property")
     pairs |= property_pairs(args.producer_props, "producer-props")
     for name in pairs:
@@ -409,18 +406,11 @@ class ProducerPerformance:
                 self._console.print(figures.total_line())
         self._print_metrics(metrics)
         if self._stopped is not None and str(self._stopped) not in self._failures:
-            self._tell(getattr(self._stopped, "name", "FAILED"), str(self._stopped))
+            self._console.error(str(self._stopped), getattr(self._stopped, "name", "FAILED"))
         for message, count in self._failures.items():
-            self._tell("FAILED", f"{count} {'record' if count == 1 else 'records'} failed: {message}")
+            self._console.error(f"{count} {'record' if count == 1 else 'records'} failed: {message}")
         if self._sent < self._total:
-            self._tell("FAILED", f"{self._total - self._sent} of {self._total} records were not sent")
-
-    def _tell(self, kind: str, message: str) -> None:
-        if self._args.json:
-            from kafkatools.output import json_error
-
-            message = json_error(kind, message)
-        self._console.error(message)
+            self._console.error(f"{self._total - self._sent} of {self._total} records were not sent")
 
     def _print_json(self, event: str, figures: Figures) -> None:
         import math

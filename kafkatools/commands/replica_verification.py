@@ -149,7 +149,7 @@ class _Run:
     def _rounds(self) -> ExitStatus:
         self._say_started()
         for (topic, partition), error in self._unknown.items():
-            self._complain(f"partition {topic}-{partition}: {error}", error.name, topic=topic, partition=partition)
+            self._console.error(f"partition {topic}-{partition}: {error}", error.name, topic=topic, partition=partition)
         clock = self._console.clock
         last_progress_ms = clock.now_ms()
         while self._verifier.remaining():
@@ -255,15 +255,7 @@ class _Run:
                 continue
             self._told[topic, partition, node] = text
             place = {"topic": topic, "partition": partition, "replica": node}
-            self._complain(f"partition {topic}-{partition} of replica {node}: {text}", error.name, **place)
-
-    def _complain(self, message: str, kind: str, **more: object) -> None:
-        if self._args.json:
-            from kafkatools.output import json_error
-
-            self._console.error(json_error(kind, message, **more))
-        else:
-            self._console.error(message)
+            self._console.error(f"partition {topic}-{partition} of replica {node}: {text}", error.name, **place)
 
 
 def _difference_json(one: Difference) -> dict[str, object]:

@@ -19,10 +19,10 @@ from kafkatools.options import (
     Args,
     Command,
     Option,
-    client_settings,
     command_config,
     java_int,
     java_long,
+    settings_for,
 )
 
 if TYPE_CHECKING:
@@ -84,14 +84,7 @@ def producer_config(console: Console, args: Args) -> Config:
     from kafkatools.core.config import PRODUCER, Config
 
     file_option = "producer_config" if args.given("producer.config") else "command_config"
-    values: dict[str, Any] = {"acks": "-1", "retries": "0"}
-    for name, value in client_settings(args, file_option).items():
-        if name in ("key.serializer", "value.serializer"):
-            continue
-        if name in PRODUCER or PRODUCER.is_prefixed(name):
-            values[name] = value
-        else:
-            console.note(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the producer")
+    values = {"acks": "-1", "retries": "0"} | settings_for(PRODUCER, args, file_option, console.note)
     if args.acks is not None:
         values["acks"] = str(args.acks)
     if args.given("bootstrap-server") or "bootstrap.servers" not in values:

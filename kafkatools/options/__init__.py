@@ -12,6 +12,7 @@ from kafkatools.options.common import (
     profile_settings,
     properties_file,
     property_pairs,
+    settings_for,
 )
 from kafkatools.options.parser import Args, parse
 from kafkatools.options.patterns import INTERNAL_TOPICS, TopicFilter, java_pattern
@@ -56,4 +57,5 @@ __all__ = [
     "properties_file",
     "property_pairs",
     "read_properties",
+    "settings_for",
 ]

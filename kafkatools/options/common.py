@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options.properties import read_properties
 from kafkatools.options.table import JSON, Option
+
+if TYPE_CHECKING:
+    from kafkatools.core.config import Table
 
 __all__ = [
     "BOOTSTRAP_SERVER",
@@ -17,6 +20,7 @@ __all__ = [
     "profile_settings",
     "properties_file",
     "property_pairs",
+    "settings_for",
 ]
 
 BOOTSTRAP_SERVER = Option(
@@ -60,3 +64,24 @@ def properties_file(args: Any, file_option: str) -> dict[str, str]:
     """The settings in the file that an option names; empty without the option."""
     path = getattr(args, file_option)
     return read_properties(path) if path else {}
+
+
+_CODECS = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
+
+
+def settings_for(table: Table, args: Any, file_option: str, warn: Callable[[str], None]) -> dict[str, Any]:
+    """The settings of a producer or consumer: the profile's, over them those of the file that an option names.
+
+    A profile is for all clients of its cluster: what this one does not know is meant for another. The like in a file is
+    warned about and left out, as Kafka's clients do; (de)serializers, which are Java's classes, are left out unsaid.
+    """
+    found: dict[str, Any] = {name: value for name, value in profile_settings(args).items() if name not in _CODECS}
+    found = {name: value for name, value in found.items() if name in table or table.is_prefixed(name)}
+    for name, value in properties_file(args, file_option).items():
+        if name in _CODECS:
+            continue
+        if name in table or table.is_prefixed(name):
+            found[name] = value
+        else:
+            warn(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the {table.label}")
+    return found

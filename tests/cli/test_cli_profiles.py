@@ -184,3 +184,50 @@ def test_the_file_of_a_project_adds_profiles_and_cannot_redefine_those_of_the_us
     project.write_text('[profiles.prod]\nbootstrap_servers = "elsewhere:1"\n')
     ran = run_kt("--profile", "prod", "topics", "--list", environ=environ, cwd=deep)
     assert ran.err.startswith(f"The profile 'prod' stands in {project} and in {config}: rename one of them\n")
+
+
+CLIENTS = {
+    "console-producer": ("--topic", "clients"),
+    "producer-perf-test": ("--topic", "clients", "--num-records", "1", "--record-size", "1", "--throughput", "-1"),
+    "verifiable-producer": ("--topic", "clients", "--max-messages", "1"),
+    "console-consumer": ("--topic", "clients", "--from-beginning", "--exit-at-end"),
+    "consumer-perf-test": ("--topic", "clients", "--num-records", "1"),
+    "verifiable-consumer": ("--topic", "clients", "--group-id", "g", "--max-messages", "1"),
+    "e2e-latency": ("--topic", "clients", "--num-records", "1", "--producer-acks", "1", "--record-size", "1"),
+}
+
+
+def test_settings_of_the_other_client_are_left_to_it(config: pathlib.Path) -> None:
+    settings = (
+        '[profiles.dev.settings]\n"batch.size" = 1\n"max.poll.records" = 7\n"nonsense.setting" = "x"\n'
+        '"key.serializer" = "a.B"\n"value.deserializer" = "a.B"\n'
+    )
+    config.write_text(config.read_text() + settings)
+    for command, words in CLIENTS.items():
+        ran = kt(config, "--profile", "dev", command, *words, stdin=b"v\n")
+        assert ran.status is ExitStatus.OK, (command, ran)
+        assert "nonsense" not in ran.err and "Warning" not in ran.err, (command, ran)
+
+
+@pytest.mark.parametrize(
+    ("command", "setting"), [("console-producer", "producer"), ("console-consumer", "consumer")], ids=["out", "in"]
+)
+def test_settings_of_a_profile_reach_its_client(config: pathlib.Path, command: str, setting: str) -> None:
+    name = {"producer": "batch.size", "consumer": "max.poll.records"}[setting]
+    config.write_text(config.read_text() + f'[profiles.dev.settings]\n"{name}" = "many"\n')
+    ran = kt(config, "--profile", "dev", command, *CLIENTS[command], stdin=b"v\n")
+    assert ran.status is ExitStatus.USAGE and name in ran.err, ran
+
+
+@pytest.mark.parametrize("command", [name for name in CLIENTS if name != "e2e-latency"])
+def test_unknown_settings_of_a_file_are_named_with_it(config: pathlib.Path, command: str) -> None:
+    (config.parent / "own.properties").write_text("nonsense.setting=x\nkey.serializer=a.B\nkey.deserializer=a.B\n")
+    kind = "consumer" if "consumer" in command else "producer"
+    words = ("--profile", "dev", command, *CLIENTS[command], "--command-config", "own.properties")
+    assert (
+        kt(config, "--profile", "dev", "console-producer", "--topic", "clients", stdin=b"v\n").status is ExitStatus.OK
+    )
+    ran = kt(config, *words, stdin=b"v\n")
+    assert ran.status is ExitStatus.OK, ran
+    warnings = [line for line in ran.err.splitlines() if "setting" in line or "serializer" in line]
+    assert warnings == [f"Warning: own.properties: nonsense.setting is not a setting of the {kind}"]

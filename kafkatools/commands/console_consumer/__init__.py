@@ -42,7 +42,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core.config import CONSUMER, Config
 
     inputs.tell_deprecated(console, args, OPTIONS)
-    settings = inputs.settings(args)
+    settings = inputs.settings(console, args)
     wanted = inputs.wanted(args, settings)
     formatter = inputs.formatter(console, args)
     settings["bootstrap.servers"] = console.connect(args)

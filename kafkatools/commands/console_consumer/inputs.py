@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options import (
     INTERNAL_TOPICS,
     Args,
     Option,
-    client_settings,
     java_long,
     java_pattern,
     property_pairs,
     read_properties,
+    settings_for,
 )
 
 if TYPE_CHECKING:
@@ -116,9 +116,12 @@ def _visible(text: bytes) -> bytes:
     return visible(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
-def settings(args: Args) -> dict[str, str]:
+def settings(console: Console, args: Args) -> dict[str, Any]:
     """Consumer settings: the file, then single ones, then options (ConsoleConsumerOptions.buildConsumerProps)."""
-    found = client_settings(args, "command_config" if args.command_config else "consumer_config")
+    from kafkatools.core.config import CONSUMER
+
+    file_option = "command_config" if args.command_config else "consumer_config"
+    found = settings_for(CONSUMER, args, file_option, console.note)
     found.update(property_pairs(args.consumer_property, "consumer-property"))
     found.update(property_pairs(args.command_property, "command-property"))
     for name in ("key.deserializer", "value.deserializer"):

@@ -35,12 +35,7 @@ class Session(NamedTuple):
 
     def complain(self, message: str, kind: str = "FAILED", **more: Any) -> None:
         """A failure that does not end the run: one line on stderr."""
-        if self.args.json:
-            from kafkatools.output import json_error
-
-            self.console.error(json_error(kind, message, **more))
-        else:
-            self.console.error(message)
+        self.console.error(message, kind, **more)
 
     def complain_of_group(self, group_id: str, error: KafkaError) -> None:
         """A group that could not be worked on. `error`'s words name it where they are Kafka's."""
@@ -71,7 +66,8 @@ def consumer_groups(
     if not found.has_answers:
         raise next(iter(found.errors.values()))
     for node, error in found.errors.items():
-        session.complain(f"{FAILED}broker {node}: {error}", error.name, broker=node)
+        where = f"broker {node}: " if node >= 0 else ""
+        session.complain(f"{FAILED}{where}{error}", error.name, broker=node)
     by_name = {listing.group_id: listing for listing in found.groups}
     return [by_name[name] for name in java_map_order(by_name)], not found.errors
 

@@ -98,10 +98,7 @@ class JsonReport:
         """{"type": "partition", ...}"""
         self._print({"type": "partition", "topic": key[0], "partition": key[1], "done": error is None, "error": error})
         if error is not None:
-            from kafkatools.output import json_error
-
-            message = f"{key[0]}-{key[1]}: {error}"
-            self._console.error(json_error("FAILED", message, topic=key[0], partition=key[1]))
+            self._console.error(f"{key[0]}-{key[1]}: {error}", topic=key[0], partition=key[1])
 
     def limit(self, change: Change) -> None:
         """{"type": "throttle", ...}"""

@@ -37,12 +37,7 @@ class Session(NamedTuple):
 
     def complain(self, message: str, kind: str = "FAILED", **more: Any) -> ExitStatus:
         """A failure, on stderr; with --json as one object. The exit status that it means."""
-        if self.args.json:
-            from kafkatools.output import json_error
-
-            self.console.error(json_error(kind, message, **more))
-        else:
-            self.console.error(message)
+        self.console.error(message, kind, **more)
         return ExitStatus.FAILED
 
     def note(self, message: str) -> None:
