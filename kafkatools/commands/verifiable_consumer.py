@@ -17,9 +17,9 @@ from kafkatools.options import (
     Args,
     Command,
     Option,
-    client_settings,
     command_config,
     java_int,
+    settings_for,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _PROGRAM = "verifiable-consumer"
 _FOREVER_MS = 1 << 40
+_LOOK_MS = 500
+_UNREACHABLE_MS = 5_000
 _PROTOCOLS = ("classic", "consumer")
 _RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
 
@@ -87,14 +89,7 @@ def consumer_config(console: Console, args: Args) -> Config:
     from kafkatools.core.config import CONSUMER, Config
 
     file_option = "consumer_config" if args.given("consumer.config") else "command_config"
-    values: dict[str, Any] = {}
-    for name, value in client_settings(args, file_option).items():
-        if name in ("key.deserializer", "value.deserializer"):
-            continue
-        if name in CONSUMER or CONSUMER.is_prefixed(name):
-            values[name] = value
-        else:
-            console.note(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the consumer")
+    values = settings_for(CONSUMER, args, file_option, console.note)
     values["group.protocol"] = args.group_protocol.lower()
     if values["group.protocol"] == "consumer":
         if args.group_remote_assignor is not None:
@@ -166,12 +161,30 @@ class VerifiableConsumer:
         consumer.subscribe([self._topic], _listener(self))
         try:
             while not signals.came and not 0 <= self._limit <= self._consumed:
-                records = consumer.poll(_FOREVER_MS)
+                records = consumer.poll(_FOREVER_MS) if consumer.assignment() else self._first_poll(consumer)
                 offsets = self._take(records)
                 if self._commits:
                     self._commit(consumer, offsets)
         except WakeupError:
             return
+
+    def _first_poll(self, consumer: Consumer) -> ConsumerRecords:
+        """Polls until there is an assignment or a record. Raises why no broker can be reached, where Kafka's tool waits
+        for ever."""
+        clock, failing_since = self._console.clock, None
+        while True:
+            records = consumer.poll(_LOOK_MS)
+            if records.count:
+                return records
+            if consumer.assignment():
+                return consumer.poll(_FOREVER_MS)
+            problem = consumer.connection_problem()
+            if problem is None:
+                failing_since = None
+            elif failing_since is None:
+                failing_since = clock.now_ms()
+            elif clock.now_ms() - failing_since >= _UNREACHABLE_MS:
+                raise problem
 
     def _take(self, records: ConsumerRecords) -> dict[TopicPartition, int]:
         """Tells of records; the offsets behind them. What is beyond the limit is left out."""
