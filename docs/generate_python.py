@@ -12,7 +12,20 @@ from typing import Any, get_overloads
 
 import kafkatools
 from kafkatools import errors
-from kafkatools.core.admin import cluster, configs, groups, offsets, reassignments, topics, transactions
+from kafkatools.core.admin import (
+    cluster,
+    configs,
+    delegation_tokens,
+    features,
+    groups,
+    log_dirs,
+    offsets,
+    quotas,
+    reassignments,
+    share_groups,
+    topics,
+    transactions,
+)
 from kafkatools.core.consumer.offset_fetcher import OffsetAndTimestamp
 from kafkatools.core.producer.futures import RowsRun
 
@@ -35,6 +48,15 @@ RESULTS = (
     transactions.ProducerState,
     transactions.OpenTransaction,
     reassignments.PartitionReassignment,
+    reassignments.Replica,
+    reassignments.ReplicaLogDir,
+    log_dirs.LogDir,
+    log_dirs.ReplicaInfo,
+    share_groups.ShareOffset,
+    quotas.EntityQuotas,
+    delegation_tokens.DelegationToken,
+    features.Features,
+    features.FeatureLevels,
     cluster.ClusterDescription,
 )
 # Taken by tests and by the commands, not by callers.

@@ -30,11 +30,12 @@ PRINTED = {
     "audit": "['audit'] ['more']\n0 1 (1,)\n1 1 (1,)\n2 1 (1,)\n3600000 DYNAMIC_TOPIC_CONFIG\n",
     "payments": "3\n{TopicPartition(topic='payments', partition=0): OffsetAndMetadata(offset=3, leader_epoch=-1, "
     "metadata='')}\nEmpty\n",
+    "parts": "{} []\nNone True\n",
 }
 NAMES = (
     *PRINTED,
     *("numbers", "events", "invoices", "ledger", "words", "shouts", "plain", "more"),
-    *("billing-1", "shouter-1", "workers", "shouters", "accounting"),
+    *("billing-1", "shouter-1", "workers", "shouters", "accounting", "loader"),
 )
 
 
@@ -61,7 +62,7 @@ def run_examples(bootstrap: str, prefix: str = "") -> None:
     names = re.compile(rf'"({"|".join(NAMES)})"')
     for code in PROGRAMS:
         done = run(names.sub(rf'"{prefix}\1"', code.replace(ADDRESS, bootstrap)))
-        assert (done.returncode, done.stderr) == (0, ""), code
+        assert (done.returncode, done.stderr) == (0, ""), f"{code}\n{done.stderr}"
         assert done.stdout.replace(prefix, "").startswith(PRINTED.get(topic_of(code), "")), code
         assert bool(done.stdout) == ("print(" in code)
     assert read_all(bootstrap, f"{prefix}invoices") == [b"invoice 1"]
@@ -83,6 +84,13 @@ def read_all(bootstrap: str, topic: str) -> list[bytes]:
 def test_examples_run_against_the_embedded_broker(embedded: str) -> None:
     assert len(PROGRAMS) >= 10 and {topic_of(code) for code in PROGRAMS} >= set(PRINTED) - {"greetings"}
     run_examples(embedded)
+
+
+@pytest.mark.parametrize("code", [code for code in EXAMPLES[1:] if ADDRESS not in code and "pytest" not in code])
+def test_examples_with_a_broker_of_their_own_run(code: str) -> None:
+    done = run(code)
+    assert (done.returncode, done.stderr) == (0, ""), code
+    assert bool(done.stdout) == ("print(" in code)
 
 
 @pytest.mark.real_kafka

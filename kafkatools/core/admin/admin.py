@@ -20,12 +20,12 @@ from kafkatools.core.admin import (
     group_offsets,
     groups,
     offsets,
-    reassignments,
     results,
     topics,
     transactions,
 )
 from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.operations import ClusterOperations
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.config.given import Settings, config_of
 from kafkatools.core.errors import IllegalState
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.configs import ConfigChange, ConfigEntry
     from kafkatools.core.admin.groups import GroupDescription, GroupListing
     from kafkatools.core.admin.offsets import PartitionOffset
-    from kafkatools.core.admin.reassignments import PartitionReassignment
     from kafkatools.core.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
     from kafkatools.core.admin.transactions import (
         OpenTransaction,
@@ -68,8 +67,9 @@ _OFFSETS = {
 }
 
 
-class Admin:
-    """Asks and changes a cluster: topics, configurations, offsets, groups, transactions. A context manager.
+class Admin(ClusterOperations):
+    """Asks and changes a cluster: topics, configurations, offsets, groups, transactions, ACLs, and what those need who
+    run it: reassignments, elections, quotas, credentials, tokens. A context manager.
 
     `config`: settings by Kafka's names, `{"bootstrap.servers": "localhost:9092"}`, or a Config; `settings`: the same as
     keyword arguments, `bootstrap_servers="localhost:9092"` (all of them: docs/config/admin.md). No connection is made
@@ -148,13 +148,6 @@ class Admin:
         partitions begin now. OffsetOutOfRange, PolicyViolation for a compacted topic."""
         outcome = results.settled(self._ask(topics.delete_records, dict(before)))
         return {TopicPartition(*part): found.low_watermark for part, found in outcome.items()}
-
-    def list_reassignments(
-        self, partitions: Iterable[tuple[str, int]] | None = None
-    ) -> dict[TopicPartition, PartitionReassignment]:
-        """The partitions whose replicas are being moved, of those given or of all."""
-        found = self._ask(reassignments.list_reassignments, partitions)
-        return {TopicPartition(*part): moved for part, moved in found.items()}
 
     # -- configurations --
 
