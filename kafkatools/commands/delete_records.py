@@ -64,13 +64,20 @@ def run(console: Console, args: Args) -> ExitStatus:
 def _delete(
     console: Console, admin: AdminClient, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, DeletedRecords]:
-    from kafkatools.core.admin.topics import delete_records
+    from kafkatools.core.admin.topics import DeletedRecords, delete_records
+    from kafkatools.core.errors import KafkaError
 
     wanted = list(offsets.items())
     results: dict[TopicPartition, DeletedRecords] = {}
     with console.progress("Deleting records of partitions", len(wanted)) as progress:
         for at in range(0, len(wanted), _AT_A_TIME):
-            found = delete_records(admin, dict(wanted[at : at + _AT_A_TIME]))
+            try:
+                found = delete_records(admin, dict(wanted[at : at + _AT_A_TIME]))
+            except KafkaError as error:
+                if not results:
+                    raise
+                results |= {key: DeletedRecords(-1, error) for key, _ in wanted[at:]}  # those before are told of
+                break
             results |= found
             progress.advance(len(found))
     return results

@@ -280,6 +280,7 @@ def _targets(console: Console, args: Args, admin: AdminClient) -> list[str]:
 
 def _delete(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.topics import delete_topics
+    from kafkatools.core.errors import KafkaError
 
     names = _targets(console, args, admin)
     if args.dry_run:
@@ -287,7 +288,13 @@ def _delete(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     errors: dict[str, Exception | None] = {}
     with console.progress("Deleting topics", len(names)) as progress:
         for at in range(0, len(names), _DELETED_AT_A_TIME):
-            results = delete_topics(admin, names[at : at + _DELETED_AT_A_TIME])
+            try:
+                results = delete_topics(admin, names[at : at + _DELETED_AT_A_TIME])
+            except KafkaError as error:
+                if not errors:
+                    raise
+                errors |= dict.fromkeys(names[at:], error)  # those before are gone, and are told of
+                break
             errors |= {name: result.error for name, result in results.items()}
             progress.advance(len(results))
     return _report(console, args, errors, "deleted")

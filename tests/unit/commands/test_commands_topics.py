@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import io
+import json
+import pathlib
+from typing import Any
 
 import pytest
+from support.kt import run_kt
+from support.scripted_broker import SILENCE, ScriptedBroker, partition
 
 from kafkatools.commands import topics
 from kafkatools.console import Console
 from kafkatools.core.admin.configs import DEFAULT_CONFIG, TOPIC_CONFIG, ConfigEntry
 from kafkatools.core.admin.reassignments import PartitionReassignment
 from kafkatools.core.admin.topics import PartitionDescription, TopicDescription
-from kafkatools.exit_status import CommandError
+from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import parse
 
 
@@ -102,3 +108,29 @@ def test_replicas_that_are_being_added_do_not_count() -> None:
 
 def test_topics_with_overrides_are_headlines_only() -> None:
     assert len(_shown("--topics-with-overrides")) == 1
+
+
+def test_topics_that_are_gone_are_told_of_when_the_broker_goes_away(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(topics, "_DELETED_AT_A_TIME", 1)
+    (tmp_path / "impatient.properties").write_text("default.api.timeout.ms=300\nrequest.timeout.ms=200\n")
+
+    def delete(header: Any, request: Any) -> Any:
+        named = [topic.name for topic in request.topics]
+        if named != ["t1"]:
+            return SILENCE
+        return {"responses": [{"name": "t1", "topic_id": None, "error_code": 0, "error_message": None}]}
+
+    broker = ScriptedBroker({ApiKey.DELETE_TOPICS: delete})
+    broker.topics = [{"name": f"t{number}", "partitions": [partition(0)]} for number in (1, 2, 3)]
+    words = ("--delete", "--topic", "t.", "--json", "--command-config", "impatient.properties")
+    with broker.in_background():
+        ran = run_kt("topics", "--bootstrap-server", broker.bootstrap, *words, cwd=tmp_path)
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    assert [(row["topic"], row["deleted"], row["error"] is None) for row in rows] == [
+        ("t1", True, True),
+        ("t2", False, False),
+        ("t3", False, False),
+    ]
+    assert ran.status == ExitStatus.FAILED
