@@ -96,12 +96,15 @@ class _Examination:
         """The cluster, from one server that answers."""
         from kafkatools.core.admin.client import AdminClient
         from kafkatools.core.admin.cluster import describe_cluster
-        from kafkatools.core.errors import KafkaError
+        from kafkatools.core.errors import KafkaError, UnsupportedVersion
 
         others = {name: value for name, value in settings.items() if name != "bootstrap.servers"}
         try:
             with AdminClient(str(server), others, self._console.clock) as admin:
-                return describe_cluster(admin)
+                try:
+                    return describe_cluster(admin, include_fenced_brokers=True)
+                except UnsupportedVersion:
+                    return describe_cluster(admin)
         except KafkaError as error:
             self._findings.append(f"{server} does not describe the cluster: {error}")
             return None
@@ -112,19 +115,29 @@ class _Examination:
         from kafkatools.core.net.addresses import HostPort
 
         controller = description.controller_id
-        count = len(description.nodes)
+        fenced = description.fenced
+        count = len(description.nodes) - len(fenced)
         if self._as_json:
-            brokers = [{"id": node.id, "host": node.host, "port": node.port} for node in description.nodes]
+            brokers = [
+                {"id": node.id, "host": node.host, "port": node.port, "fenced": node.id in fenced}
+                for node in description.nodes
+            ]
             self._print_json({"cluster_id": description.cluster_id, "controller": controller, "brokers": brokers})
         else:
             plural = "broker" if count == 1 else "brokers"
-            self._console.print(f"cluster {description.cluster_id}: {count} {plural}, controller {controller}")
+            others = f" and {len(fenced)} fenced" if fenced else ""
+            self._console.print(f"cluster {description.cluster_id}: {count} {plural}{others}, controller {controller}")
         if not count:
             self._findings.append("The cluster has no broker that is registered and not fenced")
         for node in description.nodes:
             advertised = HostPort(node.host, node.port)
             found = tried.get(advertised) or self._try(f"broker {node.id}", advertised)
-            if found.error is not None:
+            if node.id in fenced:
+                self._findings.append(
+                    f"broker {node.id} is fenced: it is registered, but the controller does not hear of it, and no "
+                    "client is sent there; what has no other replica is offline"
+                )
+            elif found.error is not None:
                 self._findings += _advice(node.id, advertised, reached)
         self._compare_versions()
 

@@ -45,7 +45,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     else:
         _print_table(console, [by_name[name] for name in java_map_order(by_name)])
     for node, error in found.errors.items():
-        console.error(f"{args.command.error_prefix}broker {node}: {error}", error.name, broker=node)
+        where = f"broker {node}: " if node >= 0 else ""
+        console.error(f"{args.command.error_prefix}{where}{error}", error.name, broker=node)
     return ExitStatus.FAILED if found.errors else ExitStatus.OK
 
 

@@ -88,8 +88,9 @@ def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     duration_ms = -1 if args.duration_filter is None else args.duration_filter
     found = list_transactions(admin, duration_ms=duration_ms, pattern=args.transactional_id_pattern)
     for node, error in found.errors.items():
-        message = f"Failed to list transactions: broker {node}: {error} {_MORE}"
-        if not found.transactions:
+        where = f"broker {node}: " if node >= 0 else ""
+        message = f"Failed to list transactions: {where}{error} {_MORE}"
+        if not found.has_answers:
             raise CommandError(message)
         console.error(message, error.name, broker=node)
     columns = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")

@@ -396,3 +396,34 @@ def _place_as_recorded(nodes: ThreeNodes, kt: Callable[..., Ran]) -> None:
         kt("--create", "--topic", topic, "--replica-assignment", placement, *settings)
     nodes.settle()
     nodes.wait_until_all_see(_is_in_sync)
+
+
+def test_what_only_a_stopped_broker_knows_is_said_to_be_missing(empty_three_nodes: ThreeNodes) -> None:
+    nodes = empty_three_nodes
+    nodes.make_topics({"__consumer_offsets": [[1], [2], [1], [1]], "__transaction_state": [[1], [2], [2], [1]]})
+    server = ("--bootstrap-server", nodes.address(1))
+    commands = {
+        "1 of 4 partitions of __consumer_offsets have no leader (1)": (
+            ("consumer-groups", *server, "--list"),
+            ("consumer-groups", *server, "--describe", "--all-groups"),
+            ("share-groups", *server, "--list"),
+            ("groups", *server, "--list"),
+        ),
+        "2 of 4 partitions of __transaction_state have no leader (1, 2)": (("transactions", *server, "list"),),
+    }
+    with Brokers(nodes) as brokers:
+        brokers.stop_only({2})
+        for text, lines in commands.items():
+            for words in lines:
+                ran = run_kt(*words)
+                assert ran.status == ExitStatus.FAILED, words
+                assert text in ran.err, words
+        ran = run_kt("doctor", *server)
+        assert ran.status == ExitStatus.FINDINGS
+        assert ": 2 brokers and 1 fenced, controller " in ran.out
+        assert "  broker 2 is fenced: " in ran.out
+    for lines in commands.values():
+        for words in lines:
+            assert run_kt(*words).status == ExitStatus.OK, words
+    assert run_kt("doctor", *server).status == ExitStatus.OK
+    nodes.empty()

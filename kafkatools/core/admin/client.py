@@ -160,7 +160,10 @@ class AdminClient:
         pending = wanted
         attempts = 0
         while pending:
-            done.update(once(pending, deadline_ms))
+            for item, found in once(pending, deadline_ms).items():
+                # What was said before tells more than that the time was over before the next answer.
+                if item not in done or self.left_ms(deadline_ms) > 0 or not isinstance(found, Timeout):
+                    done[item] = found
             for item in pending:
                 if item not in done:
                     done[item] = UnknownServerError(f"The answer says nothing of {item}")

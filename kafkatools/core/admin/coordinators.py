@@ -30,6 +30,10 @@ _FIRST_VERSION_OF_MANY = 4
 _NOT_BATCHED = NEVER
 
 
+NOBODY = -1
+_TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
+
+
 class Coordinator(NamedTuple):
     """The broker that a key belongs to."""
 
@@ -52,6 +56,19 @@ class CoordinatorRequest(NamedTuple):
     min_version: int = 0
     max_version: int = NEVER
     decode: bool = True
+
+
+def without_coordinator(admin: AdminClient, kind: int) -> dict[int, KafkaError]:
+    """An error under NOBODY when partitions of the coordinators' topic have no leader: no broker tells of what belongs
+    to them, and none says so. Raises KafkaError."""
+    found = admin.metadata_of([_TOPICS[kind]], admin.deadline_ms())
+    partitions = [part for topic in found.topics for part in topic.partitions]
+    missing = sorted(part.partition_index for part in partitions if part.leader_id < 0)
+    if not missing:
+        return {}
+    what = f"{len(missing)} of {len(partitions)} partitions of {_TOPICS[kind]} have no leader"
+    numbers = ", ".join(map(str, missing))
+    return {NOBODY: CoordinatorNotAvailable(f"{what} ({numbers}): what belongs to them is not shown")}
 
 
 def one_key_each(

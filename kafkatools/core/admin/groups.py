@@ -11,7 +11,13 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
-from kafkatools.core.admin.coordinators import Coordinator, CoordinatorRequest, ask_coordinators
+from kafkatools.core.admin.coordinators import (
+    GROUP,
+    Coordinator,
+    CoordinatorRequest,
+    ask_coordinators,
+    without_coordinator,
+)
 from kafkatools.core.errors import DecodeError, GroupIdNotFound, KafkaError, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -48,7 +54,8 @@ class GroupListing(NamedTuple):
 
 
 class GroupListings(NamedTuple):
-    """Groups in the order in which brokers told them, and the brokers that could not be asked."""
+    """Groups in the order in which brokers told them, and the brokers that could not be asked; under NOBODY why groups
+    are missing that no broker has. `has_answers`: at least one broker told."""
 
     groups: list[GroupListing]
     errors: dict[int, KafkaError]
@@ -130,7 +137,10 @@ def list_groups(
             if is_taken and _has_type(listing, types):
                 found.setdefault(listing.group_id, listing)
     errors = {node: told for node, told in results.items() if isinstance(told, KafkaError)}
-    return GroupListings(list(found.values()), errors, not errors or len(errors) < len(results))
+    has_answers = len(errors) < len(results)
+    if has_answers:
+        errors |= without_coordinator(admin, GROUP)
+    return GroupListings(list(found.values()), errors, has_answers)
 
 
 def _listing(group: Any) -> GroupListing:

@@ -10,7 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
-from kafkatools.core.admin.coordinators import TRANSACTION, CoordinatorRequest, ask_coordinators, one_key_each
+from kafkatools.core.admin.coordinators import (
+    TRANSACTION,
+    CoordinatorRequest,
+    ask_coordinators,
+    one_key_each,
+    without_coordinator,
+)
 from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
 from kafkatools.core.errors import KafkaError, TransactionalIdNotFound, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
@@ -35,10 +41,12 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionListings(NamedTuple):
-    """Transactional ids of all brokers, sorted, and the brokers that could not be asked."""
+    """Transactional ids of all brokers, sorted, and the brokers that could not be asked; under NOBODY why ids are
+    missing that no broker has. `has_answers`: at least one broker told."""
 
     transactions: list[TransactionListing]
     errors: dict[int, KafkaError]
+    has_answers: bool = True
 
 
 class TransactionDescription(NamedTuple):
@@ -107,7 +115,10 @@ def list_transactions(
     results = admin.retry_items(admin.brokers(), once, may_retry=may_help_again)
     found = [one for result in results.values() if not isinstance(result, KafkaError) for one in result]
     errors = {node: result for node, result in results.items() if isinstance(result, KafkaError)}
-    return TransactionListings(sorted(found), errors)
+    has_answers = len(errors) < len(results)
+    if has_answers:
+        errors |= without_coordinator(admin, TRANSACTION)
+    return TransactionListings(sorted(found), errors, has_answers)
 
 
 def _listed(node: int, answer: Answer) -> list[TransactionListing] | KafkaError:

@@ -228,7 +228,8 @@ def share_groups(session: Session, states: Iterable[str] = ()) -> tuple[list[Gro
     if not found.has_answers:
         raise next(iter(found.errors.values()))
     for node, error in found.errors.items():
-        session.complain(f"{FAILED}broker {node}: {error}", error.name, broker=node)
+        where = f"broker {node}: " if node >= 0 else ""
+        session.complain(f"{FAILED}{where}{error}", error.name, broker=node)
     by_name = {listing.group_id: listing for listing in found.groups}
     return [by_name[name] for name in java_map_order(by_name)], not found.errors
 
