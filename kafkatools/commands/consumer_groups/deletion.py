@@ -152,6 +152,8 @@ def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartitio
     from kafkatools.commands.consumer_groups.plan_file import undo_lines
     from kafkatools.options.undo_files import write_undo_file
 
+    if not wanted:
+        return
     path = session.args.undo_file
     before = {}
     for name, found in _committed(session, list(wanted)).items():

@@ -32,8 +32,8 @@ def run(console: Console, args: Args) -> ExitStatus:
         found = active_reassignments(opened.admin, plan.replicas) if plan.partitions else {}
         if args.dry_run:
             return _dry_run(opened, plan, sorted(found))
-        if found:
-            opened.write_undo(f"{plan_text(_on_their_way(found), {})}\n")
+        if args.undo_file is not None:
+            _write_undo(opened, plan, found)
         status = _cancel_partitions(opened, sorted(found))
         if status == ExitStatus.OK:
             status = _cancel_log_dirs(opened, plan)
@@ -49,6 +49,15 @@ def _on_their_way(found: Mapping[TopicPartition, PartitionReassignment]) -> dict
         part: tuple(broker for broker in moving.replicas if broker not in moving.removing_replicas)
         for part, moving in sorted(found.items())
     }
+
+
+def _write_undo(opened: Session, plan: Plan, found: Mapping[TopicPartition, PartitionReassignment]) -> None:
+    """A plan that begins anew what is stopped; no file when that is nothing."""
+    states = move_states(opened.admin, plan.log_dirs)
+    log_dirs = {replica: state.future for replica, state in states.items() if state.future is not None}
+    stay = {replica[:2]: tuple(plan.replicas[replica[:2]]) for replica in log_dirs}
+    if found or log_dirs:
+        opened.write_undo(f"{plan_text(stay | _on_their_way(found), log_dirs)}\n")
 
 
 def _dry_run(opened: Session, plan: Plan, active: list[TopicPartition]) -> ExitStatus:

@@ -388,8 +388,10 @@ def test_a_move_between_directories_is_cancelled_by_moving_to_where_the_replica_
     there.future = {("orders", 0): "/more1"}
     _plan_of_directory(desk, "/more1")
     assert desk.with_plan("--cancel", "--dry-run").out == "orders-0-1 would stay in /data1\n"
-    ran = desk.with_plan("--cancel", "--preserve-throttles")
+    ran = desk.with_plan("--cancel", "--preserve-throttles", "--undo-file", "again.json")
     assert (ran.status, there.asked) == (ExitStatus.OK, ["/data1"])
+    (noted,) = json.loads((desk.directory / "again.json").read_text())["partitions"]
+    assert dict(zip(noted["replicas"], noted["log_dirs"], strict=True))[1] == "/more1"
     assert ran.out == (
         "None of the specified partition reassignments are active.\n"
         "Successfully started moving log directory to /data1 for replica orders-0 with broker 1 \n"
