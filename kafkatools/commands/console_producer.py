@@ -274,9 +274,8 @@ class ConsoleProducer:
         try:
             try:
                 self._stopped = reason_not_to_start(producer)
-                producer.sender.watch = BrokerWatch(
-                    producer.sender.client, producer.sender.metadata, lambda line: self._console.error(line, "WAITING")
-                )
+                sender = producer.sender
+                sender.watch = BrokerWatch(sender.client, sender.metadata, self._console.note)
                 self._start_transactions(producer)
                 self._pump(producer)
                 self._end_transactions()
