@@ -48,7 +48,7 @@ DIFFERENCES = {
     "048": _HELP,
 }
 WITHOUT_AUTHORIZER = ("001", "002", "003")
-_NOT_HERE = {"035": "the embedded broker has no listener for controllers"}
+NOT_HERE = {"035": "the embedded broker has no listener for controllers"}
 _FAILURE = re.compile(
     r"^(Error while executing ACL command: )(?:[a-z]\w*\.)*(?:[A-Z]\w*Exception: )?(.*)\n(?s:.*)", re.MULTILINE
 )
@@ -94,7 +94,7 @@ def _replay(bootstrap: str, directory: pathlib.Path, cases: list[Case]) -> list[
 
 @pytest.mark.slow
 def test_acls_behaves_as_recorded(start_broker: Callable[..., str], tmp_path: pathlib.Path) -> None:
-    cases = [case for case in transcripts.load("acls") if case.number not in _NOT_HERE]
+    cases = [case for case in transcripts.load("acls") if case.number not in NOT_HERE]
     plain = start_broker()
     failures = _replay(plain, tmp_path, [case for case in cases if case.number in WITHOUT_AUTHORIZER])
     guarded = start_broker(_SETTINGS)

@@ -29,10 +29,11 @@ CLUSTER_DIFFERENCES = {
     "024": Difference("unreachable", stdout="", own_words=True),
     "027": _HELP,
 }
-_CLUSTER_NOT_HERE = {
+CLUSTER_NOT_HERE = {
     "002": "the embedded broker has no listener for controllers",
     "006": "the embedded broker has no listener for controllers",
 }
+API_NOT_HERE = {"002": "by way of broker 2"}
 API_DIFFERENCES = {
     "003": Difference("help", own_words=True),
     "004": Difference("unreachable", own_words=True),
@@ -96,7 +97,7 @@ def test_cluster_and_broker_api_versions_behave_as_recorded(
         bootstrap,
         tmp_path,
         CLUSTER_DIFFERENCES,
-        not_here=_CLUSTER_NOT_HERE,
+        not_here=CLUSTER_NOT_HERE,
         adapt=_expect_cluster(port),
     )
     failures += admin_tools.failures(
@@ -104,7 +105,7 @@ def test_cluster_and_broker_api_versions_behave_as_recorded(
         bootstrap,
         tmp_path,
         API_DIFFERENCES,
-        not_here=("002",),  # by way of broker 2
+        not_here=API_NOT_HERE,
         adapt=_expect_versions(bootstrap),
     )
     assert not failures, "\n".join(failures)

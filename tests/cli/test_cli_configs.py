@@ -1,7 +1,7 @@
 """kt configs against the recordings of kafka-configs.sh, on one embedded broker.
 
 Kafka's tool repeats its whole command line (passwords included) before the reason of a failure; here the reason alone
-is expected. What one embedded broker cannot show stands in _NOT_HERE.
+is expected. What one embedded broker cannot show stands in NOT_HERE.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from transcripts import Case, Difference, Expected
 
 from kafkatools.exit_status import ExitStatus
 
-_NOT_HERE = {
+NOT_HERE = {
     "033": "the settings of Kafka's broker",
     "051": "the loggers of Kafka's broker",
     "054": "the embedded broker's one logger cannot be removed",
@@ -126,7 +126,7 @@ def test_configs_behaves_as_recorded(start_broker: Callable[..., str], tmp_path:
             _forget_quotas(bootstrap)
         return run_kt("configs", *_words(case, bootstrap), cwd=tmp_path)
 
-    cases = [case for case in transcripts.load("configs") if case.number not in _NOT_HERE]
+    cases = [case for case in transcripts.load("configs") if case.number not in NOT_HERE]
     failures = transcripts.replay(cases, run, DIFFERENCES, expect)
     assert not failures, "\n".join(failures)
 

@@ -31,7 +31,7 @@ DIFFERENCES = dict.fromkeys(("009", "013", "018", "019", "021", "022", "024", "0
     "028": _HELP,
     "029": _HELP,
 }
-_NOT_HERE = {
+NOT_HERE = {
     "002": "the embedded broker has no listener for controllers",
     "014": "the embedded broker's quorum is static: kraft.version cannot be raised",
 }
@@ -53,7 +53,7 @@ def test_features_behaves_as_recorded(start_broker: Callable[..., str], tmp_path
         ran = run_kt("features", *admin_tools.words(case, bootstrap), cwd=tmp_path)
         return ran._replace(stdout=re.sub(rb"Epoch: \d+", b"Epoch: N", ran.stdout))
 
-    cases = [case for case in transcripts.load("features") if case.number not in _NOT_HERE]
+    cases = [case for case in transcripts.load("features") if case.number not in NOT_HERE]
     failures = transcripts.replay(cases, run, DIFFERENCES, expect)
     assert not failures, "\n".join(failures)
 

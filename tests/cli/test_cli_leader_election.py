@@ -1,6 +1,6 @@
 """kt leader-election against the recordings of kafka-leader-election.sh.
 
-One broker has nobody else to elect: what needs another replica stands in _NEEDS_THREE. Kafka's tool prints the
+One broker has nobody else to elect: what needs another replica stands in NEEDS_THREE. Kafka's tool prints the
 partitions that failed on stdout; here they are expected on stderr, without the class of the exception.
 """
 
@@ -19,7 +19,7 @@ from transcripts import Case, Difference, Expected
 
 from kafkatools.exit_status import ExitStatus
 
-_NEEDS_THREE = {
+NEEDS_THREE = {
     "003": "the preferred leader is another broker",
     "005": "the preferred leader is another broker",
     "013": "the preferred leader is another broker",
@@ -66,7 +66,7 @@ def test_leader_election_behaves_as_recorded(start_broker: Callable[..., str], t
     bootstrap = start_broker()
     admin_tools.send(bootstrap, "orders", 3, [])
     failures = admin_tools.failures(
-        "leader-election", bootstrap, tmp_path, DIFFERENCES, not_here=_NEEDS_THREE, adapt=expect
+        "leader-election", bootstrap, tmp_path, DIFFERENCES, not_here=NEEDS_THREE, adapt=expect
     )
     assert not failures, "\n".join(failures)
 

@@ -32,7 +32,7 @@ DIFFERENCES = {
     "017": Difference("missing-file", stderr="absent.properties: no such properties file"),
     "019": Difference("help", status=ExitStatus.OK, own_words=True),
 }
-_NOT_HERE = {
+NOT_HERE = {
     "003": "of broker 2 alone",
     "005": "names three brokers",
     "006": "names three brokers",
@@ -62,7 +62,7 @@ def test_log_dirs_behaves_as_recorded(start_broker: Callable[..., str], tmp_path
         stdout = wanted.stdout.replace("brokers 1,2,3", "brokers 1")
         return wanted._replace(stdout=re.sub(r"^\{.*", lambda match: _merged(match[0], log_dir), stdout, flags=re.M))
 
-    failures = admin_tools.failures("log-dirs", bootstrap, tmp_path, DIFFERENCES, not_here=_NOT_HERE, adapt=expect)
+    failures = admin_tools.failures("log-dirs", bootstrap, tmp_path, DIFFERENCES, not_here=NOT_HERE, adapt=expect)
     assert not failures, "\n".join(failures)
 
     words = ("log-dirs", "--describe", "--bootstrap-server", bootstrap)

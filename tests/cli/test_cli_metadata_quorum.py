@@ -33,7 +33,7 @@ DIFFERENCES = {
     "024": _HELP,
     "025": _HELP,
 }
-_NOT_HERE = {
+NOT_HERE = {
     "007": "the embedded broker has no listener for controllers",
     "015": "the embedded broker does not serve changes of voters",
 }
@@ -73,7 +73,7 @@ def test_metadata_quorum_behaves_as_recorded(start_broker: Callable[..., str], t
         ran = run_kt("metadata-quorum", *admin_tools.words(case, bootstrap), cwd=tmp_path)
         return ran._replace(stdout=masked(ran.out).encode())
 
-    cases = [case for case in transcripts.load("metadata-quorum") if case.number not in _NOT_HERE]
+    cases = [case for case in transcripts.load("metadata-quorum") if case.number not in NOT_HERE]
     failures = transcripts.replay(cases, run, DIFFERENCES, _expect(bootstrap))
     assert not failures, "\n".join(failures)
 

@@ -1,7 +1,7 @@
 """kt topics against the recordings of kafka-topics.sh, on one embedded broker.
 
 The recordings were made with three brokers. On one broker every partition has one replica: replica assignments and
-replication factors are adapted in _ONE_BROKER, and what can only be seen with three stands in _NEEDS_THREE. All of them
+replication factors are adapted in _ONE_BROKER, and what can only be seen with three stands in NEEDS_THREE. All of them
 are replayed on three nodes of Apache Kafka in tests/real_kafka.
 """
 
@@ -20,7 +20,7 @@ from transcripts import Case, Difference, Expected
 
 from kafkatools.exit_status import ExitStatus
 
-_NEEDS_THREE = {
+NEEDS_THREE = {
     "015": "the message counts three brokers",
     "054": "gamma has three replicas in sync of two needed",
     "055": "which partitions are exactly at the minimum depends on the number of replicas",
@@ -103,7 +103,7 @@ def _on_one_broker(case: Case, wanted: Expected) -> Expected:
 
 def _failures(bootstrap: str, directory: pathlib.Path) -> list[str]:
     replay = _Replay(bootstrap, directory)
-    cases = [case for case in transcripts.load("topics") if case.number not in _NEEDS_THREE]
+    cases = [case for case in transcripts.load("topics") if case.number not in NEEDS_THREE]
     return transcripts.replay(cases, replay.run, DIFFERENCES, _on_one_broker)
 
 

@@ -12,7 +12,7 @@ import pathlib
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import pytest
 from support.apache_kafka import CLUSTER_ID
@@ -60,10 +60,11 @@ class Replay:
         nodes: ThreeNodes,
         tool: str,
         differences: Mapping[str, Difference],
+        needed: Collection[str],
         adapt: Adapt | None = None,
         shown: Callable[[str], str] = lambda text: text,
     ) -> None:
-        self.nodes, self.tool = nodes, tool
+        self.nodes, self.tool, self._needed = nodes, tool, needed
         self._differences, self._adapt, self._shown = differences, adapt, shown
         self._is_settled = False
         self._names = {
@@ -82,7 +83,7 @@ class Replay:
         """The complaints of the cases that are wanted; `before` prepares one, and may change it."""
         found = []
         cases = [case for case in transcripts.load(self.tool) if "UNREACHABLE" not in case.args and wanted(case)]
-        assert cases
+        assert set(self._needed) <= {case.number for case in cases}, "what one embedded broker cannot replay"
         for case in cases:
             if not self._is_settled:
                 self.nodes.settle()
@@ -143,14 +144,18 @@ def recorded_topics(empty_three_nodes: ThreeNodes) -> ThreeNodes:
 
 def test_brokers_and_controllers_are_described_as_recorded(recorded_topics: ThreeNodes, tmp_path: pathlib.Path) -> None:
     nodes = recorded_topics
-    differences = (cluster.CLUSTER_DIFFERENCES, cluster.API_DIFFERENCES)
-    endpoints = Replay(nodes, "cluster", differences[0], cluster.expect, _without_ports)
+    needed = cluster.CLUSTER_NOT_HERE
+    endpoints = Replay(nodes, "cluster", cluster.CLUSTER_DIFFERENCES, needed, cluster.expect, _without_ports)
     failures = endpoints.failures(tmp_path, lambda case: case.number <= "007")
-    api_versions = Replay(nodes, "broker-api-versions", differences[1], shown=_sorted_blocks)
+    api_versions = Replay(
+        nodes, "broker-api-versions", cluster.API_DIFFERENCES, cluster.API_NOT_HERE, shown=_sorted_blocks
+    )
     failures += api_versions.failures(tmp_path, lambda case: bool(case.stdout))
-    levels = Replay(nodes, "features", features.DIFFERENCES, features.expect, _without_epoch)
+    needed = features.NOT_HERE
+    levels = Replay(nodes, "features", features.DIFFERENCES, needed, features.expect, _without_epoch)
     failures += levels.failures(tmp_path, lambda case: case.number <= "017")
-    quorum = Replay(nodes, "metadata-quorum", metadata_quorum.DIFFERENCES, metadata_quorum.expect_error, _quorum)
+    adapt, needed = metadata_quorum.expect_error, metadata_quorum.NOT_HERE
+    quorum = Replay(nodes, "metadata-quorum", metadata_quorum.DIFFERENCES, needed, adapt, _quorum)
     failures += quorum.failures(tmp_path, lambda case: case.number <= "019")
     assert not failures, "\n".join(failures)
 
@@ -184,7 +189,7 @@ def _observers(text: str) -> list[str]:
 
 
 def test_log_directories_are_described_as_recorded(recorded_topics: ThreeNodes, tmp_path: pathlib.Path) -> None:
-    replay = Replay(recorded_topics, "log-dirs", log_dirs.DIFFERENCES, shown=_sorted_directories)
+    replay = Replay(recorded_topics, "log-dirs", log_dirs.DIFFERENCES, log_dirs.NOT_HERE, shown=_sorted_directories)
     failures = replay.failures(tmp_path, lambda case: case.number not in ("009", "010", "011", "018", "019"))
     assert not failures, "\n".join(failures)
 
@@ -222,7 +227,7 @@ def test_settings_of_brokers_are_described_as_recorded(three_nodes: ThreeNodes, 
         wanted = configs.expect(case, wanted)
         return wanted if case.number != "053" else wanted._replace(error=_LOUD.format(_LOGGER[1]))
 
-    replay = Replay(three_nodes, "configs", configs.DIFFERENCES, expect, shown)
+    replay = Replay(three_nodes, "configs", configs.DIFFERENCES, configs.NOT_HERE, expect, shown)
     try:
         failures = replay.failures(tmp_path, lambda case: case.number in _BROKER_CASES, before)
     finally:
@@ -270,7 +275,7 @@ def test_acls_are_changed_and_listed_as_recorded(three_nodes: ThreeNodes, tmp_pa
     with AdminClient(three_nodes.bootstrap, {}, SystemClock()) as admin:
         assert describe_acls(admin) == []
         try:
-            replay = Replay(three_nodes, "acls", acls.DIFFERENCES, acls.expect, acls.sorted_text)
+            replay = Replay(three_nodes, "acls", acls.DIFFERENCES, acls.NOT_HERE, acls.expect, acls.sorted_text)
             failures = replay.failures(tmp_path, is_wanted)
         finally:
             delete_acls(admin, [filter_of(one) for one in describe_acls(admin)])
@@ -321,7 +326,8 @@ def test_leaders_are_elected_as_recorded(recorded_topics: ThreeNodes, tmp_path: 
             _let_broker_3_lead(nodes)
         return case
 
-    replay = Replay(nodes, "leader-election", leader_election.DIFFERENCES, leader_election.expect, _sorted_lines)
+    adapt, needed = leader_election.expect, leader_election.NEEDS_THREE
+    replay = Replay(nodes, "leader-election", leader_election.DIFFERENCES, needed, adapt, _sorted_lines)
     with Brokers(nodes) as brokers:
         failures = replay.failures(tmp_path, lambda case: case.number <= "034", before)
     assert not failures, "\n".join(failures)
@@ -366,7 +372,7 @@ def test_topics_behave_as_recorded(empty_three_nodes: ThreeNodes, tmp_path: path
             ids[_recorded_id(case)] = found[0][1]
         return case._replace(args=tuple(ids.get(word, word) for word in case.args))
 
-    replay = Replay(nodes, "topics", topics.DIFFERENCES)
+    replay = Replay(nodes, "topics", topics.DIFFERENCES, topics.NEEDS_THREE)
     with Brokers(nodes) as brokers:
         failures = replay.failures(tmp_path, lambda case: case.number not in ("095", "096"), before)
     assert not failures, "\n".join(failures)
