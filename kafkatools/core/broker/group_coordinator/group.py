@@ -177,7 +177,12 @@ class Group:
         """Whether a member with these protocols can be in the group."""
         if self.is_in(GroupState.EMPTY):
             return bool(protocol_type and protocols)
-        return self.protocol_type == protocol_type and any(name in self.common_protocols() for name, _ in protocols)
+        if self.protocol_type != protocol_type:
+            return False
+        if not self.members:  # everybody left during the initial wait
+            return bool(protocols)
+        common = self.common_protocols()
+        return any(name in common for name, _ in protocols)
 
     def common_protocols(self) -> set[str]:
         """Those that every member has."""

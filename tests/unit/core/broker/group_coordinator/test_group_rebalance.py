@@ -100,6 +100,18 @@ def test_a_member_must_share_a_protocol_with_everybody(harness: Any) -> None:
     assert harness.join(protocols=(("range", b""),)).last_code == INCONSISTENT_PROTOCOL
 
 
+def test_whoever_comes_after_everybody_left_during_the_initial_wait_may_join(harness: Any) -> None:
+    harness.join()
+    known = harness.groups.groups["g"]
+    harness.groups.leave("g", [MemberIdentity(next(iter(known.members)))])
+    assert (harness.state, known.members) == ("PreparingRebalance", {})
+    assert harness.join(protocols=()).last_code == INCONSISTENT_PROTOCOL
+    assert harness.join(protocol_type="connect").last_code == INCONSISTENT_PROTOCOL
+    second = harness.join(protocols=(("other", b""),))
+    harness.advance(6000)
+    assert (second.last_code, second[0]["protocol_name"]) == (0, "other")
+
+
 def test_the_protocol_is_the_common_one_with_most_votes(harness: Any) -> None:
     a, b = (("range", b"r"), ("roundrobin", b"rr")), (("roundrobin", b"rr"), ("range", b"r"))
     waiting = [harness.join(protocols=p) for p in (a, b, b, (("sticky", b""), *a))]
