@@ -91,8 +91,8 @@ class TerminalProgress(Progress):
             while True:
                 with self._lock:
                     self._drawn = drawn
-                    drawn.start()
                     drawn.update(task, completed=self._done_now(), total=self.total, description=self.label)
+                    drawn.start()
                     drawn.refresh()
                 if self._over.wait(_EACH_S):
                     break
