@@ -329,8 +329,10 @@ def test_watching_ends_when_a_condition_holds(client: GroupClient, kt: Callable[
     assert [turn["time"] for turn in turns] == sorted(turn["time"] for turn in turns)
 
 
-def test_watching_on_a_terminal_draws_the_table(kt: Callable[..., Ran], failing: None) -> None:
-    ran = kt("--describe", "--group", "failing-g", "--watch", "--fail-if", "lag>0", terminal=True)
+def test_watching_on_a_terminal_draws_the_table(bootstrap: str, failing: None) -> None:
+    words = ("--describe", "--group", "failing-g", "--watch", "--fail-if", "lag>0")
+    at = ("--bootstrap-server", bootstrap)
+    ran = run_kt("consumer-groups", *at, *words, terminal=True, environ={"TERM": "xterm"})
     assert ran.status == ExitStatus.FINDINGS
     assert ran.out.startswith("\x1b[H\x1b[2J")
     assert "failing-g: Empty (no members)" in ran.out
