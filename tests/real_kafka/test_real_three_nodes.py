@@ -27,6 +27,7 @@ from kafkatools.core.admin.log_dirs import describe_log_dirs
 from kafkatools.core.admin.reassignments import active_reassignments, alter_reassignments
 from kafkatools.core.admin.topics import describe_topics, list_topics
 from kafkatools.core.clock import SystemClock
+from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import ExitStatus
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "cli"))
@@ -131,8 +132,9 @@ def recorded_topics(empty_three_nodes: ThreeNodes) -> ThreeNodes:
         admin_tools.fill(nodes.bootstrap, topic, [(each, admin_tools.START) for each in partitions], "ab")
 
     def is_replicated(client: AdminClient) -> bool:
-        found = describe_log_dirs(client, BROKERS)
-        return sum(part.size_bytes for each in found.values() for path in each for part in path.replicas) == 6 * 70
+        found = describe_log_dirs(client, BROKERS).values()
+        paths = [path for told in found if not isinstance(told, KafkaError) for path in told]
+        return sum(part.size_bytes for path in paths for part in path.replicas) == 6 * 70
 
     with AdminClient(nodes.bootstrap, {}, SystemClock()) as admin:
         eventually(lambda: is_replicated(admin))

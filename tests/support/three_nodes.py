@@ -94,7 +94,7 @@ class ThreeNodes(ApacheKafka):
         self.start_node(node)
         self.wait_until_complete()
 
-    def make_topics(self, placements: dict[str, Sequence[Sequence[int]]]) -> None:
+    def make_topics(self, placements: Mapping[str, Sequence[Sequence[int]]]) -> None:
         """Topics with these replicas, known to all brokers."""
         with AdminClient(self.bootstrap, {}, SystemClock()) as admin:
             topics = [NewTopic(name, replicas_assignments=dict(enumerate(to))) for name, to in placements.items()]
@@ -120,7 +120,7 @@ def _mark(client: AdminClient, mark: tuple[int, str]) -> str | None:
     return next((entry.value for entry in found.entries if entry.name == "interval.ms"), None)
 
 
-def replicas(client: AdminClient, topics: dict[str, Sequence[Sequence[int]]]) -> dict[str, list[list[int]]]:
+def replicas(client: AdminClient, topics: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, list[list[int]]]:
     """The replicas of topics' partitions, as one broker knows them."""
     described = describe_topics(client, names=list(topics))
     return {name: [list(part.replicas) for part in topic.partitions] for name, topic in described.items()}
