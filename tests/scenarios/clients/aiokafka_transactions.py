@@ -52,6 +52,11 @@ async def copy() -> None:
                     values.append(message.value)
                 await copier.send_offsets_to_transaction({place: messages[-1].offset + 1}, "aio-copier")
     assert values == [b"v%d" % i for i in range(20)]
+    # a transaction's offsets count once its markers are written, shortly after the commit is answered
+    for _ in range(100):
+        if await source.committed(PLACE) == 20:
+            break
+        await asyncio.sleep(0.1)
     assert await source.committed(PLACE) == 20
     await source.stop()
     await copier.stop()
