@@ -7,7 +7,7 @@ The size prefix counts all of them. A handler returns the parts; or `DELAYED` wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -99,8 +99,7 @@ class Request:
             self.quotas.note_request(self)
             fields = {**fields, "throttle_time": self.throttle_ms}
         entity_type = messages.response_type(self.api_key, self.version)
-        entity = messages.build(entity_type, fields_of_version(entity_type, fields))
-        return [self.frame_response(messages.encode(entity))]
+        return [self.frame_response(messages.encode_fields(entity_type, fields))]
 
     def frame_response(self, body: bytes | bytearray, following_bytes: int = 0) -> bytes:
         """Size prefix, response header and body; `following_bytes` is what other parts add to the frame."""
@@ -114,21 +113,3 @@ class Request:
         if self.throttle_ms:
             self.connection.throttle(self.throttle_ms)
         self.connection.complete(response)
-
-
-def fields_of_version(entity_type: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The given fields without those that this version of a message does not have."""
-    from kafkatools.core.protocol.plans import plan_of
-
-    kept: dict[str, Any] = {}
-    for plan in plan_of(entity_type).all_fields():
-        if plan.name not in fields:
-            continue
-        value = fields[plan.name]
-        if plan.entity is not None and value is not None:
-            if plan.is_array:
-                value = [fields_of_version(plan.entity, item) for item in value]
-            else:
-                value = fields_of_version(plan.entity, value)
-        kept[plan.name] = value
-    return kept

@@ -48,6 +48,7 @@ def test_message_is_written_and_read_as_kio_does(entity_type: Any) -> None:
         entity_writer(entity_type)(buffer, entity)
         data = messages.encode(entity)
         assert data == buffer.getvalue()
+        assert messages.encode_fields(entity_type, {**fields, "not_in_this_version": 1}) == data
         assert read_entity(entity_type, memoryview(b"xx" + data), 2) == (entity, len(data))
         assert entity_reader(entity_type)(data, 0) == (entity, len(data))
 
