@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kafkatools.core.broker.requests import fields_of_version
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.net.metadata_messages import (
     MAX_VERSION,
@@ -15,7 +14,7 @@ from kafkatools.core.net.metadata_messages import (
     encode_metadata_request,
 )
 from kafkatools.core.protocol.api_versions import ApiKey, versions_of
-from kafkatools.core.protocol.messages import build, decode_all, encode, request_type, response_type
+from kafkatools.core.protocol.messages import build, decode_all, encode, encode_fields, request_type, response_type
 
 VERSIONS = range(MAX_VERSION + 1)
 TOPIC_ID = uuid.UUID("8f0a3b1c-0000-4000-8000-00000000abcd")
@@ -52,8 +51,7 @@ ANSWER: dict[str, Any] = {
 
 
 def response_bytes(version: int) -> bytes:
-    entity_type = response_type(ApiKey.METADATA, version)
-    return encode(build(entity_type, fields_of_version(entity_type, ANSWER)))
+    return encode_fields(response_type(ApiKey.METADATA, version), ANSWER)
 
 
 def test_newest_version_is_the_tables() -> None:
