@@ -14,7 +14,7 @@ from kafkatools.core.net.metadata_messages import (
     encode_metadata_request,
 )
 from kafkatools.core.protocol.api_versions import ApiKey, versions_of
-from kafkatools.core.protocol.messages import build, decode_all, encode, encode_fields, request_type, response_type
+from kafkatools.core.protocol.messages import decode_all, encode_fields, request_type, response_type
 
 VERSIONS = range(MAX_VERSION + 1)
 TOPIC_ID = uuid.UUID("8f0a3b1c-0000-4000-8000-00000000abcd")
