@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from kafkatools.core.protocol.entity_bounds import is_sound
 from kafkatools.core.protocol.schemas.definition import Field
 from kafkatools.core.protocol.varints import unsigned_varint
 
@@ -26,7 +27,8 @@ def read(entity_type: Any, view: memoryview, offset: int) -> tuple[Any, int]:
     needs for all its records.
     """
     _read[entity_type] += 1
-    if entity_type.__wire_type__ is None and _read[entity_type] > NATIVE_AFTER:
+    is_usual = entity_type.__wire_type__ is None and _read[entity_type] > NATIVE_AFTER
+    if is_usual and is_sound(entity_type, view, offset):
         from kafkatools.core.protocol import kio_import
 
         entity_reader = kio_import.load("kio.serial").entity_reader

@@ -204,3 +204,16 @@ def test_first_and_later_entities_of_a_type_are_read_alike() -> None:
     entity_bytes._read.pop(entity_type, None)
     read = [entity_bytes.read(entity_type, data, 0) for _ in range(entity_bytes.NATIVE_AFTER + 2)]
     assert read == [(FeatureLevelRecord(name="metadata.version", feature_level=30, version=0), len(data))] * len(read)
+
+
+def test_a_count_that_memory_cannot_meet_is_refused_however_often_the_type_was_read() -> None:
+    from kafkatools.core.protocol.schemas import entity_bytes
+
+    entity_type = metadata.PartitionRecord.entity(0)
+    sound = write_entity(metadata.PartitionRecord(version=0, partition_id=1, topic_id=TOPIC_ID, replicas=(1,)))
+    for _ in range(entity_bytes.NATIVE_AFTER + 1):
+        entity_bytes.read(entity_type, memoryview(sound), 0)
+    # partition, topic id, then the count of replicas
+    hostile = sound[:20] + b"\xff\xff\xff\xff\x07" + sound[21:]
+    with pytest.raises(RecordFormatError):
+        entity_bytes.read(entity_type, memoryview(hostile), 0)
