@@ -159,7 +159,7 @@ def fill(server: BrokerProcess, home: pathlib.Path, count: int) -> tuple[int, in
     ran = kt_process(
         home,
         *("console-producer", "--bootstrap-server", server.bootstrap, "--topic", "t"),
-        *("--command-property", "delivery.timeout.ms=4000"),
+        *("--command-property", "delivery.timeout.ms=8000"),
         stdin=LINE * count,
     )
     lines = error_lines(ran.stderr)
