@@ -7,7 +7,7 @@ for ten thousand partitions makes none.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -125,22 +125,25 @@ def _tag_writer(plan: EntityPlan) -> Writer:
     ]
 
     def write(out: bytearray, entity: Any) -> None:
-        count = 0
-        body = bytearray()
+        present = []
         for name, tag, default, write_field in tagged:
             value = getattr(entity, name)
-            if value == default:
-                continue
-            payload = bytearray()
-            write_field(payload, value)
-            write_unsigned_varint(body, tag)
-            write_unsigned_varint(body, len(payload))
-            body += payload
-            count += 1
-        write_unsigned_varint(out, count)
-        out += body
+            if value != default:
+                payload = bytearray()
+                write_field(payload, value)
+                present.append((tag, payload))
+        _write_tagged(out, present)
 
     return write
+
+
+def _write_tagged(out: bytearray, present: Sequence[tuple[int, bytearray]]) -> None:
+    """The section of tagged fields: how many, then tag, size and value of each."""
+    write_unsigned_varint(out, len(present))
+    for tag, payload in present:
+        write_unsigned_varint(out, tag)
+        write_unsigned_varint(out, len(payload))
+        out += payload
 
 
 def _no_tags(out: bytearray, entity: Any) -> None:
@@ -182,22 +185,16 @@ def _fields_tag_writer(plan: EntityPlan) -> Writer:
         tagged.append((field.name, field.tag or 0, encoded, _field_writer(field, True, fields_writer_of)))
 
     def write(out: bytearray, fields: Mapping[str, Any]) -> None:
-        count = 0
-        body = bytearray()
+        present = []
         for name, tag, default, write_field in tagged:
             value = fields.get(name)
             if value is None:
                 continue
             payload = bytearray()
             write_field(payload, value)
-            if bytes(payload) == default:
-                continue
-            write_unsigned_varint(body, tag)
-            write_unsigned_varint(body, len(payload))
-            body += payload
-            count += 1
-        write_unsigned_varint(out, count)
-        out += body
+            if bytes(payload) != default:
+                present.append((tag, payload))
+        _write_tagged(out, present)
 
     return write
 
