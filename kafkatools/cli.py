@@ -81,7 +81,7 @@ def _global_options(arguments: Sequence[str]) -> tuple[Globals, Sequence[str]]:
 
 def run_command(command: Command, arguments: Sequence[str], console: Console, chosen: Globals) -> ExitStatus:
     """Parses and runs one command; BrokenPipeError and KeyboardInterrupt go on to the caller."""
-    as_json = console.is_json = "--json" in arguments
+    console.is_json = "--json" in arguments
     parent = "kt"
     try:
         if not arguments and command.needs_arguments:
@@ -103,7 +103,7 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, ch
     except (BrokenPipeError, KeyboardInterrupt):
         raise
     except Exception as error:  # noqa: BLE001 - the boundary of the program: whatever is left becomes one line
-        return _report(command, error, console, as_json)
+        return _report(command, error, console)
 
 
 def _run(command: Command, args: Args, console: Console) -> ExitStatus:
@@ -159,17 +159,12 @@ def describe(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def _report(command: Command, error: Exception, console: Console, as_json: bool) -> ExitStatus:
+def _report(command: Command, error: Exception, console: Console) -> ExitStatus:
     """Says what went wrong (one line; with --json one object) and chooses the exit status."""
     kind, message, hint, status = _judge(command, error)
-    if as_json:
-        from kafkatools.output import json_error
-
-        console.error(json_error(kind, message, exit=int(status)))
-    else:
-        console.error(message)
-        if hint:
-            console.error(hint)
+    console.error(message, kind, exit=int(status))
+    if hint and not console.is_json:
+        console.error(hint)
     if console.is_debug:
         import traceback
 

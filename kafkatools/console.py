@@ -115,19 +115,19 @@ class Console:
 
     def error(self, line: str, kind: str = "FAILED", **more: Any) -> None:
         """A line about a failure to stderr, at once, after what stdout holds; with --json as an object of this kind,
-        with the keys of `more`, unless the line is an object already. A closed stderr is no reason to fail."""
-        if self.is_json and not line.startswith('{"'):
+        with the keys of `more`. A closed stderr is no reason to fail."""
+        if self.is_json:
             from kafkatools.output import json_error
 
             line = json_error(kind, line.strip(), **more)
         self._tell(line)
 
-    def note(self, line: str) -> None:
-        """A line to stderr that is no failure: what will be done, a warning. With --json {"note": ...}."""
+    def note(self, line: str, row: Mapping[str, Any] | None = None) -> None:
+        """A line to stderr that is no failure: what will be done, a warning. With --json the row, or {"note": ...}."""
         if self.is_json:
             from kafkatools.output import json_line
 
-            line = json_line({"note": line.strip()})
+            line = json_line({"note": line.strip()} if row is None else row)
         self._tell(line)
 
     def _tell(self, line: str) -> None:

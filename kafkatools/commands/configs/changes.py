@@ -211,7 +211,7 @@ def show(console: Console, args: Args, plans: Iterable[Plan]) -> None:
             line = f"{words_of(plan.entities)}: {each}"
             console.print(visible(line) if console.is_terminal else line)
     if not shown and not args.json:
-        console.error("Nothing would change.")
+        console.note("Nothing would change.")
 
 
 def _rows(plan: Plan) -> list[dict[str, Any]]:

@@ -78,7 +78,6 @@ def _failed(session: Session, plan: GroupPlan, results: Sequence[AlteredOffsets]
 
 def _write_undo_file(session: Session, plans: Sequence[GroupPlan]) -> None:
     from kafkatools.commands.consumer_groups.plan_file import write_undo
-    from kafkatools.output import json_line
 
     path = session.args.undo_file or _default_path(session, [plan.group_id for plan in plans])
     before = _offsets_before(session, plans)
@@ -89,10 +88,8 @@ def _write_undo_file(session: Session, plans: Sequence[GroupPlan]) -> None:
             f"The undo file {path} cannot be written, so nothing was changed: {error.strerror}",
             hint="Name another one with --undo-file, or do without it with --no-undo-file.",
         ) from None
-    if session.args.json:
-        session.console.error(json_line({"undo_file": path}))
-    else:
-        session.console.error(f"The offsets from before are in {path}, for --reset-offsets --from-file.")
+    line = f"The offsets from before are in {path}, for --reset-offsets --from-file."
+    session.console.note(line, {"undo_file": path})
 
 
 def _offsets_before(

@@ -106,9 +106,7 @@ class JsonReport:
 
     def note(self, message: str) -> None:
         """{"note": ...} on stderr."""
-        from kafkatools.output import json_line
-
-        self._console.error(json_line({"note": message}))
+        self._console.note(message)
 
     def close(self) -> None:
         """Nothing to do."""
