@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import transcripts
 from support.kt import Ran, run_kt
@@ -55,3 +55,9 @@ def failures(
 
     cases = [case for case in transcripts.load(tool) if case.number not in not_here]
     return transcripts.replay(cases, lambda case: run_case(tool, case, bootstrap, directory), differences, adapt)
+
+
+def described_offsets(kt: Callable[..., Ran], group: str) -> dict[tuple[str, int], int | None]:
+    """What a group committed, as `kt consumer-groups` tells it."""
+    described = json.loads(kt("--describe", "--group", group, "--json").out)
+    return {(one["topic"], one["partition"]): one["offset"] for one in described["partitions"]}

@@ -1,4 +1,4 @@
-"""An embedded broker for the tests of the commands, in a process of its own."""
+"""Embedded brokers for the tests of the commands: in a process of its own, or one for all tests of a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from support.embedded import embedded_broker
 from support.kt_process import BrokerProcess
+from support.live_groups import GroupClient
 
 StartBroker = Callable[..., str]
 
@@ -30,3 +32,17 @@ def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartBrok
     yield start
     for broker in brokers:
         broker.stop()
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One broker for the tests of a file."""
+    with embedded_broker(tmp_path_factory.mktemp("broker")) as address:
+        yield address
+
+
+@pytest.fixture
+def client(bootstrap: str) -> Iterator[GroupClient]:
+    """A client of that broker."""
+    with GroupClient(bootstrap) as connected:
+        yield connected

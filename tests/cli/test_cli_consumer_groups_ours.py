@@ -7,11 +7,11 @@ import pathlib
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from support.embedded import embedded_broker
+from admin_tools import described_offsets
 from support.kt import Ran, run_kt
 from support.live_groups import ClassicMember, GroupClient
 from support.raw_transactions import RawProducer
@@ -22,18 +22,6 @@ from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.exit_status import ExitStatus
 
 _MINUTE_MS = 60_000
-
-
-@pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with embedded_broker(tmp_path_factory.mktemp("broker")) as address:
-        yield address
-
-
-@pytest.fixture
-def client(bootstrap: str) -> Iterator[GroupClient]:
-    with GroupClient(bootstrap) as connected:
-        yield connected
 
 
 @pytest.fixture
@@ -51,11 +39,6 @@ def _topic(client: GroupClient, name: str, partitions: int = 1, ages_min: tuple[
     for age in ages_min:
         client.produce_rows(name, 0, [(now_ms - age * _MINUTE_MS, None, b"value", ())])
     return now_ms
-
-
-def _offsets(kt: Callable[..., Ran], group: str) -> dict[tuple[str, int], int | None]:
-    described = json.loads(kt("--describe", "--group", group, "--json").out)
-    return {(one["topic"], one["partition"]): one["offset"] for one in described["partitions"]}
 
 
 def _reset(group: str, topic: str, *args: str) -> list[str]:
@@ -77,14 +60,14 @@ def test_a_reset_is_undone_with_its_undo_file(
     assert re.fullmatch(r"undo-g-\d{8}T\d{6}Z\.undo\.csv", files[0].name)
     assert done.err == f"The offsets from before are in {files[0].name}, for --reset-offsets --from-file.\n"
     assert files[0].read_text() == "undo-g,undo,0,1\nundo-g,undo,1,none\n"
-    assert _offsets(kt, "undo-g") == {("undo", 0): 3, ("undo", 1): 0}
+    assert described_offsets(kt, "undo-g") == {("undo", 0): 3, ("undo", 1): 0}
     back = kt("--reset-offsets", "--group", "undo-g", "--from-file", files[0].name, "--execute", "--no-undo-file")
     assert (back.status, back.err) == (ExitStatus.OK, "")
     assert sorted(back.out.splitlines()[2:]) == [
         "undo-g          undo            0          1",
         "undo-g          undo            1          none",
     ]
-    assert _offsets(kt, "undo-g") == {("undo", 0): 1}
+    assert described_offsets(kt, "undo-g") == {("undo", 0): 1}
 
 
 def test_json_names_the_undo_file_too(client: GroupClient, kt: Callable[..., Ran], tmp_path: pathlib.Path) -> None:
@@ -142,7 +125,7 @@ def test_without_an_undo_file_nothing_changes(
     refused = kt(*_reset(name, name, "--undo-file", path))
     assert refused.status == ExitStatus.FAILED
     assert f"The undo file {path} cannot be written, so nothing was changed" in refused.err
-    assert _offsets(kt, name) == {(name, 0): 0}
+    assert described_offsets(kt, name) == {(name, 0): 0}
     assert [one.name for one in tmp_path.iterdir()] == ["there.csv"]
     assert (tmp_path / "there.csv").read_text() == "mine"
 
@@ -163,7 +146,7 @@ def test_a_plan_with_a_mistake_in_line_7_changes_nothing(
     (tmp_path / "plan.csv").write_text("\n".join([*good, "seven,9,0"]))
     refused = kt("--reset-offsets", "--group", "seven-g", "--from-file", "plan.csv", "--execute")
     assert refused.err.endswith("plan.csv line 7: partition seven-9 does not exist\n")
-    assert _offsets(kt, "seven-g") == {("seven", 0): 0}
+    assert described_offsets(kt, "seven-g") == {("seven", 0): 0}
     assert [one.name for one in tmp_path.iterdir()] == ["plan.csv"]
 
 
@@ -190,7 +173,7 @@ def test_one_group_of_three_with_a_member(bootstrap: str, client: GroupClient, k
             f"  {member.member_id} (client.id alive, host /127.0.0.1) has partial:0",
         ]
         member.leave()
-    assert _offsets(kt, "partial-a") == _offsets(kt, "partial-b") == {("partial", 0): 1}
+    assert described_offsets(kt, "partial-a") == described_offsets(kt, "partial-b") == {("partial", 0): 1}
 
 
 def test_a_topic_that_is_gone_does_not_end_the_others(tmp_path: pathlib.Path) -> None:

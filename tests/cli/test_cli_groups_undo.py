@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from support.embedded import embedded_broker
+from admin_tools import described_offsets
 from support.kt import Ran, run_kt
 from support.live_groups import ClassicMember, GroupClient
 
 from kafkatools.exit_status import ExitStatus
 
 Kt = Callable[..., Ran]
-
-
-@pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with embedded_broker(tmp_path_factory.mktemp("broker")) as address:
-        yield address
-
-
-@pytest.fixture
-def client(bootstrap: str) -> Iterator[GroupClient]:
-    with GroupClient(bootstrap) as connected:
-        yield connected
 
 
 @pytest.fixture
@@ -36,11 +24,6 @@ def kt(bootstrap: str, tmp_path: pathlib.Path) -> Kt:
         return ran
 
     return run
-
-
-def _offsets(kt: Kt, group: str) -> dict[tuple[str, int], int | None]:
-    described = json.loads(kt("--describe", "--group", group, "--json").out)
-    return {(one["topic"], one["partition"]): one["offset"] for one in described["partitions"]}
 
 
 def test_a_deleted_group_comes_back_with_its_offsets(client: GroupClient, kt: Kt, tmp_path: pathlib.Path) -> None:
@@ -55,13 +38,13 @@ def test_a_deleted_group_comes_back_with_its_offsets(client: GroupClient, kt: Kt
     (tmp_path / "there.csv").touch()
     refused = kt(*delete, "--undo-file", "there.csv", status=ExitStatus.FAILED)
     assert "The undo file there.csv cannot be written, so nothing was changed: File exists" in refused.err
-    assert _offsets(kt, "gone-g") == {("gone", 0): 7, ("gone", 1): 0}
+    assert described_offsets(kt, "gone-g") == {("gone", 0): 7, ("gone", 1): 0}
 
     kt(*delete, "--undo-file", "u.csv")
     assert "gone-g" not in kt("--list").out.split()
     assert (tmp_path / "u.csv").read_text() == "gone-g,gone,0,7\ngone-g,gone,1,0\n"
     kt("--reset-offsets", "--all-groups", "--from-file", "u.csv", "--execute", "--no-undo-file")
-    assert _offsets(kt, "gone-g") == {("gone", 0): 7, ("gone", 1): 0}
+    assert described_offsets(kt, "gone-g") == {("gone", 0): 7, ("gone", 1): 0}
 
 
 def test_deleted_offsets_come_back(client: GroupClient, kt: Kt, tmp_path: pathlib.Path) -> None:
@@ -82,10 +65,10 @@ def test_deleted_offsets_come_back(client: GroupClient, kt: Kt, tmp_path: pathli
     }
     kt(*delete, "--undo-file", "u.jsonl")
     assert json.loads((tmp_path / "u.jsonl").read_text())["topic"] == "forgotten"
-    assert _offsets(kt, "forgetful") == {("kept", 0): 0}
+    assert described_offsets(kt, "forgetful") == {("kept", 0): 0}
     assert kt(*delete, "--dry-run").err == "Nothing would change.\n"
     kt("--reset-offsets", "--group", "forgetful", "--from-file", "u.jsonl", "--execute", "--no-undo-file")
-    assert _offsets(kt, "forgetful") == {("forgotten", 1): 0, ("kept", 0): 0}
+    assert described_offsets(kt, "forgetful") == {("forgotten", 1): 0, ("kept", 0): 0}
 
 
 def test_what_cannot_be_deleted_is_foreseen(
