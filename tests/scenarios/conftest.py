@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+from support.embedded import WITHOUT_RETENTION
 
 
 class BrokerProcess:
@@ -36,7 +37,8 @@ class BrokerProcess:
 
     def start(self, **settings: str) -> None:
         """Start it; a second start takes the same port."""
-        chosen = [word for name, value in settings.items() for word in ("--set", f"{name.replace('_', '.')}={value}")]
+        wanted = {**WITHOUT_RETENTION, **{name.replace("_", "."): value for name, value in settings.items()}}
+        chosen = [word for name, value in wanted.items() for word in ("--set", f"{name}={value}")]
         done = self.kt("sandbox", "start", "--port", str(self.port), "--dir", str(self.directory), "--json", *chosen)
         assert done.returncode == 0, done.stderr.decode()
         found = json.loads(done.stdout)

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from concurrent import futures
 
 from . import class_archive
+from .embedded import WITHOUT_RETENTION
 
 VERSION = "4.3.1"
 CACHE = pathlib.Path(os.environ.get("KT_TEST_CACHE") or pathlib.Path.home() / ".cache" / "kafkatools" / "tests")
@@ -205,7 +206,7 @@ class ApacheKafka:
             "transaction.state.log.num.partitions": "4",
             "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
-            "log.initial.task.delay.ms": "86400000",  # no retention: the tests' records carry old timestamps
+            **WITHOUT_RETENTION,
             **self.settings,
         }
         path = self.home / f"node{node}" / "server.properties"

@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from kafkatools.core.broker.node import Node, single_node_config
 from kafkatools.core.clock import SystemClock
 
+WITHOUT_RETENTION = {"log.initial.task.delay.ms": "86400000"}
+"""For a broker that outlives a test: records of the tests carry old timestamps."""
+
 
 @contextlib.contextmanager
 def embedded_broker(directory: pathlib.Path, **settings: str) -> Iterator[str]:
     """Runs a node on a free loopback port; gives its address. Settings: dots as underscores."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
-    overrides = {name.replace("_", "."): value for name, value in settings.items()}
+    overrides = {**WITHOUT_RETENTION, **{name.replace("_", "."): value for name, value in settings.items()}}
     node = Node(single_node_config(str(directory), "127.0.0.1", port, overrides), SystemClock())
     node.start(format_if_needed=True)
     thread = threading.Thread(target=node.run, name="embedded-broker")

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping
 
+from support.embedded import WITHOUT_RETENTION
 from support.kt import run_kt
 from support.waiting import eventually
 
@@ -71,6 +72,7 @@ class BrokerProcess:
             "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
             "log.dirs": str(self.directory),
+            **WITHOUT_RETENTION,
             **(settings or {}),
         }
         directory.mkdir(parents=True, exist_ok=True)

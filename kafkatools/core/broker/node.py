@@ -71,7 +71,6 @@ if TYPE_CHECKING:
 
 MAX_POLL_MS = 1000
 HOUSEKEEPING_MS = 1000
-FIRST_RETENTION_MS = 30_000
 TRANSACTION_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"
 LONG_MAX = 2**63 - 1
@@ -291,8 +290,7 @@ class Node:
         self.every(HOUSEKEEPING_MS, lambda: self.logs.tasks.run_due(self.clock.wall_ms()))
         self.every(HOUSEKEEPING_MS, self.controller.maybe_snapshot)
         self.every(HOUSEKEEPING_MS, self.replicas.open_missing)
-        interval = config.log_retention_check_interval_ms
-        self.every(interval, self._retention, min(interval, FIRST_RETENTION_MS))
+        self.every(config.log_retention_check_interval_ms, self._retention, config.log_initial_task_delay_ms)
         self.every(config.offsets_retention_check_interval_ms, lambda: expire_offsets(self))
         self.every(config.log_flush_offset_checkpoint_interval_ms, self.logs.checkpoint_recovery_points)
         self.every(config.log_flush_start_offset_checkpoint_interval_ms, self.logs.checkpoint_start_offsets)

@@ -44,6 +44,7 @@ USED_SETTINGS = frozenset(
         "fetch.max.bytes",
         "max.incremental.fetch.session.cache.slots",
         "log.retention.check.interval.ms",
+        "log.initial.task.delay.ms",
         "log.flush.offset.checkpoint.interval.ms",
         "log.flush.start.offset.checkpoint.interval.ms",
         "replica.high.watermark.checkpoint.interval.ms",

@@ -348,7 +348,11 @@ def test_a_reader_that_does_not_read_costs_the_broker_nothing_and_gets_everythin
 
 
 def test_retention_deletes_what_is_too_old_and_readers_learn_it(run_node: Callable[..., Any]) -> None:
-    settings = {"log.retention.check.interval.ms": "10", "log.segment.delete.delay.ms": "0"}
+    settings = {
+        "log.initial.task.delay.ms": "10",
+        "log.retention.check.interval.ms": "10",
+        "log.segment.delete.delay.ms": "0",
+    }
     client = run_node(settings).connect()
     create(client, retention_ms="1000", segment_bytes="1048576")
     assert client.produce("t", batch([b"old"], timestamp=1_000)).base_offset == 0
