@@ -1,0 +1,34 @@
+"""One Spark session for the tests of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from support.requirements import require
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Local, two cores, without a page on a port."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        require("PySpark is not installed: pip install 'kafkatools[spark]'")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("kafkatools tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.python.filterPushdown.enabled", "true")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
