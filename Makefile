@@ -7,6 +7,8 @@ WORKERS ?= 2
 # Tests that share little are spread one by one, those that share a cluster file by file; times and kills want the machine for themselves.
 SMALL := tests/unit tests/faults tests/cli
 ALONE := tests/soak tests/scenarios/test_broker_scale.py
+# What reaches a kernel of core/records: core itself, the dumps, the two consoles.
+KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test_console_*.py tests/cli/test_cli_console_*.py)
 
 .PHONY: demo test test-pure lint format docs bench soak clean tools setup install-check
 
@@ -35,7 +37,7 @@ test: setup tools
 	$(BIN)/python -m pytest $(ALONE) $(PYTEST_ARGS)
 
 test-pure: $(STAMP)
-	KT_PURE_PYTHON=1 $(BIN)/python -m pytest -n $(WORKERS) tests/unit tests/cli -m "not real_kafka and not clients" $(PYTEST_ARGS)
+	KT_PURE_PYTHON=1 $(BIN)/python -m pytest -n $(WORKERS) $(KERNELS) -m "not real_kafka and not clients" $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
