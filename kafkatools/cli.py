@@ -40,6 +40,8 @@ def main(arguments: Sequence[str], console: Console) -> ExitStatus:
     try:
         chosen, arguments = _global_options(arguments)
         name = arguments[0] if arguments else ""
+        if name == "help" and len(arguments) > 1:
+            name, arguments = arguments[1], [*arguments[1:], "--help"]
         if name in COMMANDS or name in ALIASES:
             status = run_command(load(name), arguments[1:], console, chosen)
         else:
@@ -72,7 +74,8 @@ def _global_options(arguments: Sequence[str]) -> tuple[Globals, Sequence[str]]:
     found: dict[str, str] = {}
     while arguments:
         name, equals, value = arguments[0].partition("=")
-        if name not in _GLOBALS or not (equals or len(arguments) > 1):
+        has_value = equals or (len(arguments) > 1 and not arguments[1].startswith("-"))
+        if name not in _GLOBALS or not has_value:
             break
         found[_GLOBALS[name]] = value if equals else arguments[1]
         arguments = arguments[1 if equals else 2 :]
@@ -82,15 +85,14 @@ def _global_options(arguments: Sequence[str]) -> tuple[Globals, Sequence[str]]:
 def run_command(command: Command, arguments: Sequence[str], console: Console, chosen: Globals) -> ExitStatus:
     """Parses and runs one command; BrokenPipeError and KeyboardInterrupt go on to the caller."""
     console.is_json = "--json" in arguments
-    parent = "kt"
+    subcommand = command.subcommand(arguments[0]) if arguments else None
     try:
         if not arguments and command.needs_arguments:
-            console.error(_help(command, parent, console).rstrip("\n"))
+            console.error(_help(command, "kt", console).rstrip("\n"))
             return ExitStatus.USAGE
         part, args = parse(command, arguments)
-        if part.name != command.name:
-            parent = f"kt {command.name}"
         if args.help:
+            parent = "kt" if part.name == command.name else f"kt {command.name}"
             console.write(_help(part, parent, console).encode())
             return ExitStatus.OK
         if args.given("version"):
@@ -103,7 +105,8 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, ch
     except (BrokenPipeError, KeyboardInterrupt):
         raise
     except Exception as error:  # noqa: BLE001 - the boundary of the program: whatever is left becomes one line
-        return _report(command, error, console)
+        page = f"{command.name} {subcommand.name}" if subcommand else command.name
+        return _report(command, page, error, console)
 
 
 def _run(command: Command, args: Args, console: Console) -> ExitStatus:
@@ -159,12 +162,13 @@ def describe(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def _report(command: Command, error: Exception, console: Console) -> ExitStatus:
-    """Says what went wrong (one line; with --json one object) and chooses the exit status."""
+def _report(command: Command, page: str, error: Exception, console: Console) -> ExitStatus:
+    """Says what went wrong (one line and one of advice; with --json one object) and chooses the exit status.
+
+    `page` is the command whose help a usage error points to, its subcommand included.
+    """
     kind, message, hint, status = _judge(command, error)
-    console.error(message, kind, exit=int(status))
-    if hint and not console.is_json:
-        console.error(hint)
+    _complain(console, kind, message, hint, status, f"See kt {page} --help." if kind == "USAGE" else "")
     if console.is_debug:
         import traceback
 
@@ -172,13 +176,23 @@ def _report(command: Command, error: Exception, console: Console) -> ExitStatus:
     return status
 
 
+def _complain(console: Console, kind: str, message: str, hint: str, status: ExitStatus, page: str) -> None:
+    """One object with --json, the hint in it; else the message, and what to try and where to look on a second line."""
+    if console.is_json:
+        console.error(message, kind, exit=int(status), **({"hint": hint} if hint else {}))
+        return
+    console.error(message)
+    advice = f"{hint} {page}".strip()
+    if advice:
+        console.error(advice)
+
+
 def _judge(command: Command, error: Exception) -> tuple[str, str, str, ExitStatus]:
     """Kind (for JSON), message, hint and status of an exception."""
     from kafkatools.core.errors import ConfigError, KafkaError
 
     if isinstance(error, UsageError):
-        hint = f"{error.hint} See kt {command.name} --help.".strip()
-        return "USAGE", str(error), hint, ExitStatus.USAGE
+        return "USAGE", str(error), error.hint, ExitStatus.USAGE
     if isinstance(error, CommandError):
         return "FAILED", command.error_prefix + str(error), error.hint, error.status
     if isinstance(error, ConfigError):
@@ -217,15 +231,15 @@ def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
         console.print(f"kafkatools {__version__} (Apache Kafka {KAFKA_VERSION} tools)")
         return ExitStatus.OK
     if arguments and arguments[0] not in ("--help", "-h", "help"):
-        _unknown_command(arguments[0], console)
-        return ExitStatus.USAGE
+        console.is_json = "--json" in arguments
+        return _report_unknown(arguments[0], console)
     import typer
 
-    about = "Apache Kafka's bin/ without the JVM. kt COMMAND --help tells about a command, kt --version the version."
+    about = "Apache Kafka's bin/ without the JVM. kt COMMAND --help tells about a command."
     app = typer.Typer(add_completion=False, rich_markup_mode=None, help=about)
-    app.callback()(_nothing)
+    app.callback()(_global_options_help())
     for name in COMMANDS:
-        app.command(name, help=load(name).summary)(_nothing)
+        app.command(name, short_help=load(name).summary)(_nothing)
     group = typer.main.get_command(app)
     context = group.make_context("kt", [], resilient_parsing=True, terminal_width=console.width)
     text = group.get_help(context) + "\n"
@@ -236,14 +250,35 @@ def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
     return ExitStatus.OK
 
 
-def _unknown_command(name: str, console: Console) -> None:
+def _report_unknown(name: str, console: Console) -> ExitStatus:
     import difflib
 
-    kind = "option" if name.startswith("-") else "command"
-    console.error(f"kt has no {kind} '{name}'")
-    short = name.removeprefix("kafka-").removesuffix(".sh")
-    near = difflib.get_close_matches(short, [*COMMANDS, *ALIASES], n=1, cutoff=0.5)
-    console.error(f"Did you mean kt {near[0]}? See kt --help." if near else "See kt --help.")
+    if name.partition("=")[0] in _GLOBALS:
+        message, near = f"Option {name.lstrip('-')} requires an argument", []
+    else:
+        message = f"kt has no {'option' if name.startswith('-') else 'command'} '{name}'"
+        short = name.removeprefix("kafka-").removesuffix(".sh")
+        known = [*_GLOBALS, "--help", "--version"] if name.startswith("-") else [*COMMANDS, *ALIASES]
+        near = difflib.get_close_matches(short, known, n=1, cutoff=0.5)
+    hint = f"Did you mean kt {near[0]}?" if near else ""
+    _complain(console, "USAGE", message, hint, ExitStatus.USAGE, "See kt --help.")
+    return ExitStatus.USAGE
+
+
+def _global_options_help() -> Callable[..., None]:
+    """The options in front of the command, as Typer shows them."""
+    import typer
+
+    def options(
+        profile: str = typer.Option("", metavar="NAME", help="The cluster of this profile.", show_default=False),
+        confirm: str = typer.Option(
+            "", metavar="CLUSTER", help="Answers the question of a protected profile.", show_default=False
+        ),
+        version: bool = typer.Option(False, "--version", help="Show the version and exit."),
+    ) -> None:
+        """Stands for `kt` itself; never called."""
+
+    return options
 
 
 def _nothing() -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from kafkatools.exit_status import UsageError
-from kafkatools.options.parser import Args, did_you_mean
+from kafkatools.options.parser import Args, did_you_mean, did_you_mean_subcommand
 from kafkatools.options.table import Command, Option, all_options
 
 _NEGATIVE = re.compile(r"-[0-9]+(?:\.[0-9]+)?", re.ASCII)
@@ -39,13 +39,9 @@ def parse_argparse4j(command: Command, arguments: Sequence[str]) -> tuple[Comman
 def _parse_subcommand(command: Command, outer: Args, name: str, rest: Sequence[str]) -> tuple[Command, Args]:
     found = command.subcommand(name)
     if found is None:
-        import difflib
-
-        names = [one.name for one in command.subcommands]
-        choices = ", ".join(f"'{one}'" for one in names)
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"Did you mean: {near[0]}" if near else ""
-        raise _error(command, f"invalid choice: '{name}' (choose from {choices})", hint)
+        choices = ", ".join(f"'{one.name}'" for one in command.subcommands)
+        message = f"invalid choice: '{name}' (choose from {choices})"
+        raise _error(command, message, did_you_mean_subcommand(command, name))
     chosen, args = parse_argparse4j(found._replace(program=command.program, usage_prefix=command.usage_prefix), rest)
     args.stand_behind(outer)
     return chosen, args

@@ -123,10 +123,10 @@ def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
             leftover = next(rest, None)
             if leftover is None:
                 break
-            raise _unexpected(leftover)
+            raise _unexpected(leftover, command)
         if not _looks_like_option(argument):
             if not command.operand or args.operand is not None:
-                raise _unexpected(argument)
+                raise _unexpected(argument, command)
             args.operand = argument
             continue
         name, equals, text = argument.lstrip("-").partition("=")
@@ -179,8 +179,9 @@ def _looks_like_option(argument: str) -> bool:
     return argument.startswith("-") and argument != "-"
 
 
-def _unexpected(argument: str) -> UsageError:
-    return UsageError(f"Unexpected argument '{argument}': every value belongs behind an option")
+def _unexpected(argument: str, command: Command) -> UsageError:
+    message = f"Unexpected argument '{argument}': every value belongs behind an option"
+    return UsageError(message, did_you_mean_subcommand(command, argument))
 
 
 def _value(command: Command, option: Option, attached: str | None, rest: _Peekable) -> str | None:
@@ -225,3 +226,11 @@ def did_you_mean(command: Command, name: str) -> str:
     starts = [one for one in names if len(name) >= 3 and one.startswith(name)]
     near = starts or difflib.get_close_matches(name.lstrip("-"), names, n=1, cutoff=0.6)
     return f"Did you mean --{near[0]}?" if near else ""
+
+
+def did_you_mean_subcommand(command: Command, name: str) -> str:
+    """A hint that names the nearest subcommand, or nothing."""
+    import difflib
+
+    near = difflib.get_close_matches(name, [one.name for one in command.subcommands], n=1)
+    return f"Did you mean {near[0]}?" if near else ""

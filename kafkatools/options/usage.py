@@ -13,7 +13,7 @@ def synopsis(command: Command, parent: str = "kt") -> str:
     """One line: `usage: kt topics [OPTION]...`."""
     word = "SUBCOMMAND" if command.style == ARGPARSE4J else "[SUBCOMMAND]"
     tail = f" {word}" if command.subcommands else ""
-    required = "".join(f" {option.name} {option.value}" for option in command.options if option.required)
+    required = "".join(f" {option.name} {option.value}".rstrip() for option in command.options if option.required)
     operand = f" {command.operand}" if command.operand else ""
     return f"usage: {parent} {command.name}{tail}{required} [OPTION]...{operand}"
 

@@ -93,6 +93,10 @@ def test_every_command_loads_and_has_help_on_stdout(name: str) -> None:
     assert all(len(line) <= 100 or "=" in line for line in ran.out.splitlines())
 
 
+def test_the_synopsis_names_required_options_with_single_spaces() -> None:
+    assert run_kt("log-dirs", "--help").out.splitlines()[0] == "usage: kt log-dirs --describe [OPTION]..."
+
+
 def test_help_is_wrapped_to_the_width_of_the_terminal() -> None:
     narrow = run_kt("storage", "format", "--help", environ={"COLUMNS": "60"}).out
     wide = run_kt("storage", "format", "--help", environ={"COLUMNS": "160"}).out
@@ -133,6 +137,61 @@ def test_unknown_commands_suggest_the_nearest(name: str, hint: str) -> None:
 
 def _environ(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+
+
+def test_the_help_of_kt_names_every_option_in_front_of_the_command() -> None:
+    ran = run_kt("--help")
+    assert ran.status == ExitStatus.OK
+    assert [name for name in ("--profile NAME", "--confirm CLUSTER", "--version") if name not in ran.out] == []
+    assert "..." not in ran.out.partition("Commands:")[2], "summaries are shown whole"
+
+
+def test_help_of_a_command_is_the_same_behind_and_in_front() -> None:
+    assert run_kt("help", "cluster", "cluster-id").out == run_kt("cluster", "cluster-id", "--help").out != ""
+    assert run_kt("help", "topics").out == run_kt("topics", "--help").out != ""
+    assert run_kt("help", "topicz").err == "kt has no command 'topicz'\nDid you mean kt topics? See kt --help.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["--profile"], "Option profile requires an argument", None),
+        (["--profil", "prod"], "kt has no option '--profil'", "Did you mean kt --profile?"),
+        (["topicz", "--list"], "kt has no command 'topicz'", "Did you mean kt topics?"),
+        (["topics", "--lst"], "lst is not a recognized option", "Did you mean --list?"),
+        (
+            ["sandbox", "stat"],
+            "kt sandbox: error: invalid choice: 'stat' (choose from 'start', 'status', 'stop')",
+            "Did you mean start?",
+        ),
+        (
+            ["reassign-partitions", "runn"],
+            "Unexpected argument 'runn': every value belongs behind an option",
+            "Did you mean run?",
+        ),
+    ],
+)
+def test_usage_errors_as_json_have_the_hint_of_the_text(arguments: list[str], message: str, hint: str | None) -> None:
+    ran = run_kt(*arguments, "--json")
+    expected = {"kind": "USAGE", "message": message, "exit": 2} | ({"hint": hint} if hint else {})
+    assert (ran.status, ran.out, json.loads(ran.err)) == (ExitStatus.USAGE, "", {"error": expected})
+    text = run_kt(*arguments)
+    first, second = text.err.splitlines()
+    assert (first, second.partition("See kt")[0].strip()) == (message, hint or "")
+
+
+def test_where_a_file_is_wrong_is_told_in_json_too(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "offsets.json"
+    path.write_text("{\n  oops\n}")
+    ran = run_kt("delete-records", "--bootstrap-server", "127.0.0.1:1", "--offset-json-file", str(path), "--json")
+    assert ran.status == ExitStatus.FAILED
+    assert json.loads(ran.err)["error"]["hint"].startswith(f"{path}, line 2, column 3: ")
+
+
+def test_a_usage_error_points_to_the_help_of_the_subcommand() -> None:
+    assert (
+        run_kt("reassign-partitions", "plan", "oops").err.splitlines()[1] == "See kt reassign-partitions plan --help."
+    )
 
 
 def test_a_pipe_that_is_closed_early_ends_quietly() -> None:
