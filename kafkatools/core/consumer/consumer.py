@@ -66,6 +66,7 @@ _INTERRUPTED_CLOSE_MS = 3000
 _OBJECTS = ("key.deserializer", "value.deserializer")
 
 Place = TypeVar("Place", bound=tuple[str, int])
+Fetched = TypeVar("Fetched")
 
 
 class Consumer(RecordLoops):
@@ -364,7 +365,7 @@ class Consumer(RecordLoops):
         return self._poll_records(timeout_ms)
 
     def _poll_records(self, timeout_ms: int) -> ConsumerRecords:
-        fetched = self._poll(whole_ms(timeout_ms), self._max_poll_records)
+        fetched = self._poll(whole_ms(timeout_ms), partial(self._fetcher.collect, self._max_poll_records))
         records = self._decoded(fetched) if self._decoder and fetched else ConsumerRecords(fetched)
         return self._interceptors.on_consume(records) if records else records
 
@@ -382,9 +383,9 @@ class Consumer(RecordLoops):
         looked at.
         """
         self.give_back()
-        return self._poll(whole_ms(timeout_ms), _ALL_BUFFERED)
+        return self._poll(whole_ms(timeout_ms), partial(self._fetcher.collect, _ALL_BUFFERED))
 
-    def _poll(self, timeout_ms: int, max_records: int) -> list[FetchedColumns]:
+    def _poll(self, timeout_ms: int, collect: Callable[[], list[Fetched]]) -> list[Fetched]:
         now = self._clock.now_ms()
         deadline = now + timeout_ms
         while True:
@@ -393,14 +394,14 @@ class Consumer(RecordLoops):
                 self._group.advance(now)
             self._update_positions()
             self._fetcher.note_time(now)
-            fetched = self._fetcher.collect(max_records)
+            fetched = collect()
             self._send_fetches(now)
             if fetched:
                 return fetched
             left = deadline - now
             if left <= 0:
                 self._client.poll(0)
-                return self._fetcher.collect(max_records) if self._fetcher.has_completed() else []
+                return collect() if self._fetcher.has_completed() else []
             self._client.poll(min(left, self._client.poll_limit_ms))
             now = self._clock.now_ms()
 

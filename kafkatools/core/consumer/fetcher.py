@@ -68,6 +68,20 @@ class FetchSettings(NamedTuple):
         )
 
 
+class FetchedBatches(NamedTuple):
+    """Batches of one partition as a broker sent them, in a slice of the receive buffer.
+
+    They begin with the batch that holds `fetch_offset`; `next_offset` is the one behind their last record. `aborted`:
+    (producer id, first offset) of the aborted transactions that lie in them, told to readers of what is committed only.
+    """
+
+    partition: TopicPartition
+    records: memoryview
+    fetch_offset: int
+    next_offset: int
+    aborted: tuple[tuple[int, int], ...] = ()
+
+
 class Leaders(Protocol):
     """What the fetcher needs to know of the cluster."""
 
@@ -284,6 +298,54 @@ class Fetcher:
         finally:
             self._completed.extend(paused)
         return collected
+
+    def collect_batches(self) -> list[FetchedBatches]:
+        """What is buffered, as the broker sent it: nothing is decoded, no checksum looked at. Positions move past it;
+        errors as in `collect`.
+        """
+        collected: list[FetchedBatches] = []
+        paused = [fetch for fetch in self._completed if not self._is_current(fetch)]
+        self._completed = deque(fetch for fetch in self._completed if self._is_current(fetch))
+        try:
+            while self._completed:
+                fetch = self._completed[0]
+                try:
+                    usable = self._initialize(fetch)
+                except KafkaError:
+                    if collected:
+                        break
+                    self._completed.popleft()
+                    raise
+                self._completed.popleft()
+                batches = self._batches_of(fetch) if usable else None
+                if batches is not None:
+                    collected.append(batches)
+        finally:
+            self._completed.extend(paused)
+        return collected
+
+    def _batches_of(self, fetch: CompletedFetch) -> FetchedBatches | None:
+        state = self._subscriptions.state(fetch.partition)
+        end_offset = end_offset_of(fetch.data)
+        if not state.is_fetchable or state.position is None or not fetch.data.records:
+            return None
+        if end_offset is None:
+            raise FetchFailed(
+                f"The batches of {fetch.partition} from offset {fetch.fetch_offset} on have sizes that cannot be true"
+            )
+        next_offset = max(end_offset, state.position.offset)
+        state.position = FetchPosition(next_offset, -1, state.position.leader)
+        self._subscriptions.move_partition_to_end(fetch.partition)
+        aborted = tuple((item.producer_id, item.first_offset) for item in fetch.data.aborted_transactions or ())
+        return FetchedBatches(fetch.partition, fetch.data.records, fetch.fetch_offset, next_offset, aborted)
+
+    def buffered_to(self, part: TopicPartition) -> int | None:
+        """The offset behind all that is fetched of a partition, handed out or not; None when it cannot be told."""
+        ends = [end_offset_of(fetch.data) for fetch in self._completed if fetch.partition == part]
+        if ends:
+            return ends[-1]
+        position = self._subscriptions.position(part)
+        return None if position is None else position.offset
 
     def _take(self, fetch: CompletedFetch, max_records: int) -> list[FetchedColumns]:
         part = fetch.partition
