@@ -529,6 +529,7 @@ complete -c kt -n '__kt_at delegation-tokens' -l renew-time-period -d 'With --re
 complete -c kt -n '__kt_at delegation-tokens' -l expiry-time-period -d 'With --expire: in how long, in ms; -1: at once.' -x
 complete -c kt -n '__kt_at delegation-tokens' -l hmac -d 'The HMAC of the token, in base64.' -x
 complete -c kt -n '__kt_at delegation-tokens' -l hmac-file -d 'A file that holds it: other users see command lines.' -r -F
+complete -c kt -n '__kt_at delegation-tokens' -l dry-run -d 'With --create, --renew, --expire: say what would happen, and change nothing.'
 complete -c kt -n '__kt_at delegation-tokens' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at delegation-tokens' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at delegation-tokens' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
@@ -549,6 +550,7 @@ complete -c kt -n '__kt_at storage' -l feature -d 'Level of one feature.' -x
 complete -c kt -n '__kt_at storage' -l standalone -d 'A quorum of this controller alone, to which others can be added.'
 complete -c kt -n '__kt_at storage' -l no-initial-controllers -d 'Write no controllers: this server joins a quorum that exists.'
 complete -c kt -n '__kt_at storage' -l initial-controllers -d 'The controllers of the quorum, the same on each of them.' -x
+complete -c kt -n '__kt_at storage' -l dry-run -d 'Say which directories would be formatted, and write nothing.'
 complete -c kt -n "__kt_at ''" -a sandbox -d 'Start, look at and stop the broker that kt uses when no --bootstrap-server is given.'
 complete -c kt -n '__kt_at sandbox' -a start -d 'Start it in the background.'
 complete -c kt -n '__kt_at sandbox' -a status -d 'Say whether it runs, and where.'

@@ -9,7 +9,7 @@ import base64
 import binascii
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import (
@@ -50,7 +50,9 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core.admin.client import AdminClient
 
     with AdminClient(console.connect(args), settings, console.clock) as admin:
-        if args.create:
+        if args.dry_run:
+            _foresee(console, args, admin, owners, renewers, hmac)
+        elif args.create:
             _create(console, args, admin, owners, renewers)
         elif args.describe:
             _describe(console, args, admin, owners)
@@ -77,6 +79,9 @@ def _hmac(args: Args) -> bytes:
                 text = file.read().strip()
         except UnicodeDecodeError:
             raise CommandError(f"{args.hmac_file} holds no base64") from None
+    if not text:
+        where = "--hmac is empty" if args.hmac_file is None else f"{args.hmac_file} is empty"
+        raise UsageError(f"There is no HMAC: {where}")
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -133,6 +138,65 @@ def _prolong(console: Console, args: Args, admin: AdminClient, hmac: bytes) -> N
         console.print(f"Completed {verb} operation. New expiry date : {_date(expiry_timestamp)}")
 
 
+def _foresee(
+    console: Console, args: Args, admin: AdminClient, owners: list[str], renewers: list[str], hmac: bytes
+) -> None:
+    """What the action would do, as far as the tokens that this user sees tell. Raises KafkaError as the action would.
+
+    Source of the rules: DelegationTokenControlManager (KIP-48).
+    """
+    from kafkatools.core.admin.delegation_tokens import describe_delegation_tokens
+
+    tokens = describe_delegation_tokens(admin)
+    row: dict[str, Any]
+    if args.create:
+        owner, period_ms = owners[0] if owners else None, args.max_life_time_period
+        period = f"{period_ms} ms" if period_ms >= 0 else "as the broker says"
+        row = {"action": "create", "owner": owner, "renewers": renewers, "created": False}
+        told = f"A token would be created: owner {owner or 'this user'}, renewers [{', '.join(renewers)}], "
+        told += f"max life time: {period}."
+    else:
+        token = _token_to_prolong(tokens, hmac, console.clock.wall_ms(), is_removal=_is_removal(args))
+        expiry_timestamp, when = _new_expiry(args, token, console.clock.wall_ms())
+        row = {"action": "renew" if args.renew else "expire", "token_id": token.token_id}
+        row |= {"expiry_timestamp": token.expiry_timestamp, "new_expiry_timestamp": expiry_timestamp}
+        told = f"Token {token.token_id} would {'be renewed' if args.renew else 'expire'}: "
+        told += f"{_date(token.expiry_timestamp)} -> {when}."
+    if args.json:
+        from kafkatools.output import json_line
+
+        told = json_line(row)
+    console.print(told)
+
+
+def _is_removal(args: Args) -> bool:
+    return bool(args.expire and args.expiry_time_period < 0)
+
+
+def _token_to_prolong(
+    tokens: Iterable[DelegationToken], hmac: bytes, now_ms: int, *, is_removal: bool
+) -> DelegationToken:
+    from kafkatools.core.errors import DelegationTokenExpired, DelegationTokenNotFound
+
+    token = next((token for token in tokens if token.hmac == hmac), None)
+    if token is None:
+        raise DelegationTokenNotFound
+    if not is_removal and min(token.expiry_timestamp, token.max_timestamp) < now_ms:
+        raise DelegationTokenExpired
+    return token
+
+
+def _new_expiry(args: Args, token: DelegationToken, now_ms: int) -> tuple[int | None, str]:
+    """When the token would expire, for programs (None: the broker's settings say) and for people."""
+    if _is_removal(args):
+        return now_ms, "at once"
+    period_ms = args.renew_time_period if args.renew else args.expiry_time_period
+    if period_ms < 0:
+        return None, f"as the broker says, {_date(token.max_timestamp)} at the latest"
+    expiry_timestamp = min(now_ms + period_ms, token.max_timestamp)
+    return expiry_timestamp, _date(expiry_timestamp)
+
+
 def _date(timestamp: int) -> str:
     """As Java's SimpleDateFormat writes it, in local time."""
     return f"{datetime.fromtimestamp(timestamp / 1000).astimezone():%Y-%m-%dT%H:%M}"
@@ -181,6 +245,7 @@ COMMAND = Command(
         _period("--expiry-time-period", "With --expire: in how long, in ms; -1: at once."),
         Option("--hmac", "The HMAC of the token, in base64.", value="HMAC", optional_value=True),
         Option("--hmac-file", "A file that holds it: other users see command lines.", value="FILE", ours=True),
+        Option("--dry-run", "With --create, --renew, --expire: say what would happen, and change nothing.", ours=True),
     ),
     run=run,
     destructive=("expire",),
@@ -198,7 +263,7 @@ COMMAND = Command(
         Refusal("renew", ("renewer-principal", "max-life-time-period", "expiry-time-period", "owner-principal")),
         Refusal("expire", ("max-life-time-period", "renew-time-period", "owner-principal", "renewer-principal")),
         Refusal("describe", ("renew-time-period", "max-life-time-period", "hmac", "expiry-time-period", "hmac-file")),
-        Refusal("describe", ("renewer-principal",)),
+        Refusal("describe", ("renewer-principal", "dry-run")),
         Refusal("hmac", ("hmac-file",)),
     ),
     examples=(

@@ -160,16 +160,41 @@ def run_format(console: Console, args: Args) -> ExitStatus:
     if directories and not _is_uuid(request.cluster_id):
         console.note(f"Warning: the cluster id {request.cluster_id} is no UUID; kt storage random-uuid makes one.")
     release = release_of(request.levels[METADATA_VERSION])
-    if not args.json:
-        console.print(_announcement(request) if directories else "All of the log directories are already formatted.")
+    if args.dry_run:
+        for directory in directories:
+            _ensure_can_be_made(directory.path)
+    if not args.json and not directories:
+        console.print("All of the log directories are already formatted.")
+    elif not args.json and not args.dry_run:
+        console.print(_announcement(request))
     for directory in directories:
         if args.json:
-            row = {"directory": directory.path, "kind": directory.kind, "directory_id": directory.directory_id}
-            _print_json(console, {**row, "cluster_id": request.cluster_id, METADATA_VERSION: release})
+            directory_id = None if args.dry_run else directory.directory_id
+            row = {"directory": directory.path, "kind": directory.kind, "directory_id": directory_id}
+            more = {"cluster_id": request.cluster_id, METADATA_VERSION: release, "formatted": not args.dry_run}
+            _print_json(console, {**row, **more})
+        elif args.dry_run:
+            kind = directory.kind.capitalize()
+            console.print(f"{kind} {directory.path} would be formatted with metadata.version {release}.")
         else:
             console.print(f"Formatting {directory.kind} {directory.path} with metadata.version {release}.")
-        formatter.write_directory(files, request, directory, console.clock.wall_ms())
+        if not args.dry_run:
+            formatter.write_directory(files, request, directory, console.clock.wall_ms())
     return ExitStatus.OK
+
+
+def _ensure_can_be_made(path: str) -> None:
+    """What the system would say if the directory were made now. Raises OSError."""
+    import errno
+    import os
+
+    above = os.path.abspath(path)
+    while not os.path.exists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), above)
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), above)
 
 
 def _announcement(request: FormatRequest) -> str:
@@ -431,6 +456,7 @@ _FORMAT_OPTIONS = (
         value="ID@HOST:PORT:DIRECTORY,...",
         aliases=("-I",),
     ),
+    Option("--dry-run", "Say which directories would be formatted, and write nothing.", ours=True),
 )
 
 COMMAND = Command(

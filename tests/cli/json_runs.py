@@ -102,6 +102,7 @@ class JsonRuns:
         )
         self.kt("storage", "random-uuid", servers=False)
         self.kt("storage", "info", "--config", properties, servers=False, status=1)
+        self.kt("storage", "format", "-c", properties, "-t", CLUSTER_ID, "--dry-run", servers=False)
         self.kt("storage", "format", "-c", properties, "-t", CLUSTER_ID, servers=False)
         self.kt("storage", "format", "-c", properties, "-t", CLUSTER_ID, servers=False, status=1)
         self.kt("storage", "info", "--config", properties, servers=False)
@@ -365,7 +366,8 @@ class JsonRuns:
             self.kt("replica-verification", "--exit-at-end", status=3)
 
     def _answers(self) -> None:
-        moment = {"issue_timestamp": 1, "expiry_timestamp": 2, "max_timestamp": 3}
+        later = 1 << 42
+        moment = {"issue_timestamp": 1, "expiry_timestamp": later, "max_timestamp": later}
         owner = {"principal_type": "User", "principal_name": "alice", "token_requester_principal_type": "User"}
         token = {"token_id": "t", "hmac": b"mac", **owner, "token_requester_principal_name": "bob"}
         renewer = {"principal_type": "User", "principal_name": "carol"}
@@ -380,10 +382,11 @@ class JsonRuns:
         self.bootstrap, none = broker.bootstrap, ("--command-config", self.file("none.properties", ""))
         with broker.in_background():
             self.kt("cluster", "unregister", "--id", "7", at=1)
-            self.kt("delegation-tokens", *none, "--create", "--max-life-time-period", "-1")
+            for more in ((), ("--dry-run",)):
+                self.kt("delegation-tokens", *none, "--create", "--max-life-time-period", "-1", *more)
+                self.kt("delegation-tokens", *none, "--renew", "--renew-time-period", "-1", "--hmac", "bWFj", *more)
+                self.kt("delegation-tokens", *none, "--expire", "--expiry-time-period", "-1", "--hmac", "bWFj", *more)
             self.kt("delegation-tokens", *none, "--describe")
-            self.kt("delegation-tokens", *none, "--renew", "--renew-time-period", "-1", "--hmac", "bWFj")
-            self.kt("delegation-tokens", *none, "--expire", "--expiry-time-period", "-1", "--hmac", "bWFj")
 
     def _processes(self) -> None:
         self.kt("sandbox", "start", servers=False)

@@ -3,6 +3,8 @@ refuse; those with it in tests/real_kafka."""
 
 from __future__ import annotations
 
+import base64
+import json
 import pathlib
 import time
 from collections.abc import Callable
@@ -12,8 +14,10 @@ import delegation_token_replay
 import pytest
 import transcripts
 from support.kt import Ran, run_kt
+from support.scripted_broker import ScriptedBroker
 from transcripts import Case
 
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.exit_status import ExitStatus
 
 
@@ -46,6 +50,55 @@ def test_hmac_of_a_file_is_not_shown(tmp_path: pathlib.Path) -> None:
     assert ran.status == ExitStatus.FAILED
     assert time.monotonic() - started < 30  # a broker that cannot be reached is given up after 3 s
     assert "c2Vj" not in ran.out + ran.err
+
+
+def test_an_empty_hmac_is_refused_before_a_broker_is_asked(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "hmac").write_text("\n")
+    (tmp_path / "c.properties").write_text("")
+    words = ("--bootstrap-server", "127.0.0.1:9", "--command-config", "c.properties", "--expire")
+    ran = run_kt("delegation-tokens", *words, "--expiry-time-period", "-1", "--hmac-file", "hmac", cwd=tmp_path)
+    assert (ran.status, ran.err.splitlines()[0]) == (ExitStatus.USAGE, "There is no HMAC: hmac is empty")
+
+
+def test_dry_runs_only_describe_and_refuse_what_the_broker_would(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "c.properties").write_text("")
+    soon, late = int(time.time() * 1000) + 3_600_000, 4_000_000_000_000
+    alice = {"principal_type": "User", "principal_name": "alice", "renewers": []}
+    alice |= {"token_requester_principal_type": "User", "token_requester_principal_name": "alice"}
+    old = {"token_id": "old", "hmac": b"old", "issue_timestamp": 0, "expiry_timestamp": 1, "max_timestamp": late}
+    new = {**old, "token_id": "new", "hmac": b"new", "expiry_timestamp": soon}
+    tokens = {"tokens": [{**alice, **old}, {**alice, **new}]}
+    broker = ScriptedBroker({ApiKey.DESCRIBE_DELEGATION_TOKEN: lambda *_: tokens})
+
+    def kt(*words: str, hmac: bytes = b"", status: ExitStatus = ExitStatus.OK) -> Ran:
+        server = ("--bootstrap-server", broker.bootstrap, "--command-config", "c.properties")
+        named = ("--hmac", base64.b64encode(hmac).decode()) if hmac else ()
+        ran = run_kt("delegation-tokens", *server, *words, *named, "--dry-run", cwd=tmp_path)
+        assert ran.status == status, (ran.out, ran.err)
+        return ran
+
+    with broker.in_background():
+        create = ("--create", "--max-life-time-period", "5000", "--renewer-principal", "User:bob")
+        told = "A token would be created: owner this user, renewers [User:bob], max life time: 5000 ms.\n"
+        assert kt(*create).out == told
+        row = json.loads(kt(*create, "--owner-principal", "User:eve", "--json").out)
+        assert row == {"action": "create", "owner": "User:eve", "renewers": ["User:bob"], "created": False}
+
+        renew, expire = ("--renew", "--renew-time-period"), ("--expire", "--expiry-time-period")
+        row = json.loads(kt(*renew, "9000000000000", "--json", hmac=b"new").out)
+        assert row == {"action": "renew", "token_id": "new", "expiry_timestamp": soon, "new_expiry_timestamp": late}
+        assert kt(*renew, "-1", hmac=b"new").out.startswith("Token new would be renewed: 20")
+        assert kt(*expire, "-1", hmac=b"old").out.endswith(" -> at once.\n")
+        assert json.loads(kt(*expire, "60000", "--json", hmac=b"new").out)["new_expiry_timestamp"] < soon
+        gone = kt(*expire, "-1", hmac=b"other", status=ExitStatus.FAILED)
+        assert gone.err == "Delegation Token is not found on server.\n"
+        over = kt(*renew, "-1", hmac=b"old", status=ExitStatus.FAILED)
+        assert over.err == "Delegation Token is expired.\n"
+        assert kt("--describe", status=ExitStatus.USAGE).out == ""
+    asked = {header.api_key for header, _ in broker.requests}
+    assert not asked & {
+        ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN,
+    }  # fmt: skip
 
 
 def test_every_difference_is_documented() -> None:

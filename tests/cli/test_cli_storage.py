@@ -65,6 +65,33 @@ def test_json_gives_one_object_a_directory(tmp_path: pathlib.Path) -> None:
     assert info["directories"] == ["a", "b"] and info["metadata"]["directory.id"] == rows[0]["directory_id"]
 
 
+def test_a_dry_run_of_format_writes_nothing_and_refuses_what_format_would(tmp_path: pathlib.Path) -> None:
+    import json
+
+    (tmp_path / "s.properties").write_text(_SERVER.format(directory="a,b"))
+    words = ("storage", "format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", "s.properties")
+    told = run_kt(*words, "--dry-run", cwd=tmp_path)
+    assert (told.status, told.out, told.err) == (
+        ExitStatus.OK,
+        "Metadata directory a would be formatted with metadata.version 4.3-IV0.\n"
+        "Data directory b would be formatted with metadata.version 4.3-IV0.\n",
+        "",
+    )
+    rows = [json.loads(line) for line in run_kt(*words, "--dry-run", "--json", cwd=tmp_path).out.splitlines()]
+    assert [(row["directory"], row["formatted"], row["directory_id"]) for row in rows] == [
+        ("a", False, None),
+        ("b", False, None),
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["s.properties"]
+
+    (tmp_path / "b").write_text("in the way")
+    assert run_kt(*words, "--dry-run", cwd=tmp_path).err == f"{tmp_path}/b: Not a directory\n"
+    (tmp_path / "b").unlink()
+    assert run_kt(*words, cwd=tmp_path).status == ExitStatus.OK
+    again = run_kt(*words, "--dry-run", cwd=tmp_path)
+    assert (again.status, again.out, again.err) == (ExitStatus.FAILED, "", run_kt(*words, cwd=tmp_path).err)
+
+
 def test_failed_format_with_json_writes_the_error_as_json(tmp_path: pathlib.Path) -> None:
     import json
 

@@ -25,7 +25,7 @@ PAGES = {
 }
 """The page of a command that has none of its own name."""
 
-SHARED_KEYS = {"*", "error", "note", "kind", "message", "exit"}
+SHARED_KEYS = {"*", "error", "note", "kind", "message", "exit", "hint"}
 """What README.md tells about for all commands."""
 
 Seen = dict[str, collections.Counter[str]]

@@ -95,6 +95,13 @@ def test_delegation_tokens_behave_as_recorded(kafka: Secured, tmp_path: pathlib.
     assert tokens["User:alice"]["renewers"] == ["User:bob", "User:carol"]
     assert tokens["User:bob"]["requester"] == "User:alice"
 
+    seen = rows()
+    expire = ("--expire", "--expiry-time-period", "-1", "--hmac", tokens["User:alice"]["hmac"])
+    for change in (("--create", "--max-life-time-period", "-1"), expire):
+        dry = run_kt("delegation-tokens", *words, *change, "--dry-run", cwd=tmp_path)
+        assert dry.status == ExitStatus.OK, dry.err
+    assert rows() == seen
+
 
 def test_acls_are_changed_and_taken_back_through_brokers_and_controllers(
     kafka: Secured, tmp_path: pathlib.Path
