@@ -8,7 +8,8 @@ is the exact name of a topic means this topic alone, and what any other pattern 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import (
@@ -30,6 +31,7 @@ from kafkatools.options import (
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.configs import ConfigEntry
     from kafkatools.core.admin.topics import CreatedTopic, PartitionDescription, TopicDescription
 
 _ACTIONS = ("create", "list", "alter", "describe", "delete")
@@ -362,7 +364,6 @@ def _report(console: Console, args: Args, errors: Mapping[str, Exception | None]
 
 def _describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     """TopicService.describeTopic: layout, configuration and reassignments of the topics asked for."""
-    from kafkatools.core.admin.cluster import describe_cluster
     from kafkatools.core.admin.configs import TOPIC, describe_configs
     from kafkatools.core.admin.reassignments import list_reassignments
 
@@ -370,28 +371,38 @@ def _describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     if not topics:
         return ExitStatus.OK
     configs = describe_configs(admin, [(TOPIC, topic.name) for topic in topics])
-    view = _View(
-        args,
-        live_brokers={node.id for node in describe_cluster(admin).nodes},
-        reassignments=list_reassignments(admin),
-    )
+    view = _View(args, live_brokers=_live_brokers(args, admin), reassignments=list_reassignments(admin))
     if args.json:
         topics.sort(key=lambda topic: topic.name)
+    settings: dict[int, _Settings] = {}  # by the identity of entries: most topics share theirs
     failed = False
     for topic in topics:
-        entries = configs[TOPIC, topic.name]
-        error = topic.error or entries.error
+        found = configs[TOPIC, topic.name]
+        error = topic.error or found.error
         if error is not None:
             console.error(f"{args.command.error_prefix}{error}", error.name, topic=topic.name)
             failed = True
             continue
-        view.show(console, topic, {entry.name: entry for entry in entries.entries})
+        key = id(found.entries)
+        if key not in settings:
+            settings[key] = _settings_of(found.entries)
+        view.show(console, topic, settings[key])
     return ExitStatus.FAILED if failed else ExitStatus.OK
+
+
+def _live_brokers(args: Args, admin: AdminClient) -> set[int]:
+    """The ids of the brokers that are up, where that is of interest."""
+    if not args.unavailable_partitions:
+        return set()
+    from kafkatools.core.admin.cluster import describe_cluster
+
+    return {node.id for node in describe_cluster(admin).nodes}
 
 
 def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
     """The topics to show, in Kafka's order. An id goes before a name; the id 0 counts as none."""
-    from kafkatools.core.admin.topics import describe_topics
+    from kafkatools.core.admin.topics import describe_all_topics, describe_topics
+    from kafkatools.options.patterns import java_map_order
 
     if args.topic_id is not None:
         topic_id = uuid_bytes(args.topic_id)
@@ -401,14 +412,15 @@ def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
             if not topics and not args.if_exists:
                 raise CommandError(f"TopicId '{args.topic_id}' does not exist as expected")
             return topics
-    names = _names(admin, args, exclude_internal=args.exclude_internal)
-    _ensure_found(names, args)
-    if not names:
-        return []
     limit = args.partition_size_limit_per_response
-    found = describe_topics(admin, names=names, **({} if limit is None else {"partition_limit": limit}))
-    from kafkatools.options.patterns import java_map_order
-
+    given = {} if limit is None else {"partition_limit": limit}
+    if args.topic:
+        names = _names(admin, args, exclude_internal=args.exclude_internal)
+        _ensure_found(names, args)
+        found = describe_topics(admin, names=names, **given)
+    else:
+        found = describe_all_topics(admin, **given)
+        names = [name for name in sorted(found) if not (args.exclude_internal and name in INTERNAL_TOPICS)]
     futures = java_map_order(names, len(names))
     return [found[name] for name in java_map_order(futures, len(names))]
 
@@ -432,6 +444,24 @@ def uuid_bytes(text: str) -> bytes:
     return decoded
 
 
+class _Settings(NamedTuple):
+    """What is shown of a topic's settings: those that are not defaults, by name and as text in Kafka's order."""
+
+    own: Mapping[str, str | None]
+    text: str
+    min_in_sync: int
+
+
+def _settings_of(entries: Sequence[ConfigEntry]) -> _Settings:
+    from kafkatools.core.admin.configs import DEFAULT_CONFIG
+    from kafkatools.options.patterns import java_map_order
+
+    own = {entry.name: entry.value for entry in entries if entry.source != DEFAULT_CONFIG}
+    text = ",".join(f"{name}={own[name]}" for name in java_map_order(entry.name for entry in entries) if name in own)
+    minimum = next((entry.value for entry in entries if entry.name == "min.insync.replicas"), None)
+    return _Settings(own, text, int(minimum or 0))
+
+
 class _View:
     """What of the topics is shown, as text or JSON (TopicCommand's DescribeOptions)."""
 
@@ -442,25 +472,22 @@ class _View:
         self._only_overrides = args.topics_with_overrides
         self._reports = [name for name in _REPORTS if args.given(name)]
 
-    def show(self, console: Console, topic: TopicDescription, entries: Mapping[str, Any]) -> None:
+    def show(self, console: Console, topic: TopicDescription, settings: _Settings) -> None:
         """Prints one topic."""
-        from kafkatools.core.admin.configs import DEFAULT_CONFIG
-
-        own = {name: entry.value for name, entry in entries.items() if entry.source != DEFAULT_CONFIG}
-        partitions = sorted(topic.partitions, key=lambda partition: partition.partition)
+        partitions: Sequence[PartitionDescription] = topic.partitions
         if self._reports:
-            minimum = int(entries["min.insync.replicas"].value)
+            minimum = settings.min_in_sync
             partitions = [one for one in partitions if self._is_reported(topic.name, one, minimum)]
-        elif self._only_overrides and not own:
+        elif self._only_overrides and not settings.own:
             return
         if self._json:
-            self._show_json(console, topic, own, partitions)
+            self._show_json(console, topic, settings.own, partitions)
             return
-        if not self._reports:
-            console.print(self._headline(topic, own, entries))
+        lines = [] if self._reports else [self._headline(topic, settings)]
         if not self._only_overrides:
-            for partition in partitions:
-                console.print(self._line(topic.name, partition))
+            lines += self._lines(topic.name, partitions)
+        if lines:
+            console.print("\n".join(lines))
 
     def _is_reported(self, topic: str, partition: PartitionDescription, minimum: int) -> bool:
         in_sync = len(partition.isr)
@@ -478,31 +505,29 @@ class _View:
         moving = self._reassignments.get((topic, partition.partition))
         return len(partition.replicas) - (len(moving.adding_replicas) if moving else 0)
 
-    def _headline(self, topic: TopicDescription, own: Mapping[str, str | None], entries: Mapping[str, Any]) -> str:
-        from kafkatools.options.patterns import java_map_order
-
-        configs = ",".join(f"{name}={own[name]}" for name in java_map_order(entries) if name in own)
+    def _headline(self, topic: TopicDescription, settings: _Settings) -> str:
         factor = self._replication_factor(topic.name, topic.partitions[0])
         return (
             f"Topic: {topic.name}\tTopicId: {topic.topic_id}\tPartitionCount: {len(topic.partitions)}"
-            f"\tReplicationFactor: {factor}\tConfigs: {configs}"
+            f"\tReplicationFactor: {factor}\tConfigs: {settings.text}"
         )
 
-    def _line(self, topic: str, partition: PartitionDescription) -> str:
-        moving = self._reassignments.get((topic, partition.partition))
-        columns = [
-            f"\tTopic: {topic}",
-            f"Partition: {partition.partition}",
-            f"Leader: {partition.leader if partition.leader >= 0 else 'none'}",
-            f"Replicas: {_ids(partition.replicas)}",
-            f"Isr: {_ids(partition.isr)}",
+    def _lines(self, topic: str, partitions: Sequence[PartitionDescription]) -> list[str]:
+        start = f"\tTopic: {topic}\tPartition: "
+        return [
+            f"{start}{index}\tLeader: {leader if leader >= 0 else 'none'}\tReplicas: {_ids(replicas)}\tIsr: {_ids(isr)}"
+            f"{self._move(topic, index)}\tElr: {_ids(elr)}\tLastKnownElr: {_ids(last_known_elr)}"
+            for index, leader, _, replicas, isr, _, elr, last_known_elr in partitions
         ]
-        if moving:
-            columns.append(f"Adding Replicas: {_ids(moving.adding_replicas)}")
-            columns.append(f"Removing Replicas: {_ids(moving.removing_replicas)}")
-        columns.append(f"Elr: {_ids(partition.elr)}")
-        columns.append(f"LastKnownElr: {_ids(partition.last_known_elr)}")
-        return "\t".join(columns)
+
+    def _move(self, topic: str, partition: int) -> str:
+        """The columns of a partition that is being moved."""
+        if not self._reassignments:
+            return ""
+        moving = self._reassignments.get((topic, partition))
+        if not moving:
+            return ""
+        return f"\tAdding Replicas: {_ids(moving.adding_replicas)}\tRemoving Replicas: {_ids(moving.removing_replicas)}"
 
     def _show_json(
         self,
@@ -540,7 +565,8 @@ class _View:
         }
 
 
-def _ids(brokers: Sequence[int] | None) -> str:
+@cache
+def _ids(brokers: tuple[int, ...] | None) -> str:
     """`1,2`; N/A when the broker did not say."""
     return "N/A" if brokers is None else ",".join(map(str, brokers))
 

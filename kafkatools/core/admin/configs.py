@@ -161,10 +161,13 @@ def _ask(
 
 def _read_described(entity: Any) -> dict[Resource, ResourceConfig | KafkaError]:
     found: dict[Resource, ResourceConfig | KafkaError] = {}
+    alike: dict[int, ResourceConfig] = {}  # by identity: resources with the same settings share one tuple of them
     for result in entity.results:
         error = error_of(result.error_code, result.error_message)
-        entries = tuple(_entry(config) for config in result.configs)
-        found[int(result.resource_type), result.resource_name] = error or ResourceConfig(entries)
+        key = id(result.configs)
+        if key not in alike:
+            alike[key] = ResourceConfig(tuple(_entry(config) for config in result.configs))
+        found[int(result.resource_type), result.resource_name] = error or alike[key]
     return found
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
@@ -48,6 +49,11 @@ class PartitionDescription(NamedTuple):
     offline_replicas: tuple[int, ...] = ()
     elr: tuple[int, ...] | None = None
     last_known_elr: tuple[int, ...] | None = None
+
+
+# From a row of `topic_partitions_messages`, in the order of PartitionDescription.
+_DESCRIBED = itemgetter(1, 2, 3, 4, 5, 8, 6, 7)
+_NUMBER = itemgetter(0)
 
 
 class TopicDescription(NamedTuple):
@@ -133,10 +139,21 @@ def describe_topics(
 
 def _describe_by_name(admin: AdminClient, names: list[str], partition_limit: int) -> dict[str, TopicDescription]:
     try:
-        return _describe_in_pages(admin, names, partition_limit)
+        found = _describe_in_pages(admin, names, partition_limit)
+        return {name: found.get(name) or _unanswered(name) for name in names}
     except UnsupportedVersion:
         results = _describe_by_metadata(admin, names, admin.deadline_ms())
         return _described({name: results.get(name, UnknownTopicOrPartition()) for name in names})
+
+
+def describe_all_topics(
+    admin: AdminClient, partition_limit: int = DEFAULT_PARTITION_LIMIT
+) -> dict[str, TopicDescription]:
+    """Every topic, internal ones too, without asking for their names first. Raises KafkaError."""
+    try:
+        return _describe_in_pages(admin, None, partition_limit)
+    except UnsupportedVersion:
+        return _described(_describe_by_metadata(admin, None, admin.deadline_ms()))
 
 
 def _described(results: Mapping[str, Any]) -> dict[str, TopicDescription]:
@@ -147,7 +164,7 @@ def _described(results: Mapping[str, Any]) -> dict[str, TopicDescription]:
 
 
 def _describe_by_metadata(
-    admin: AdminClient, names: list[str], deadline_ms: int
+    admin: AdminClient, names: list[str] | None, deadline_ms: int
 ) -> dict[str, TopicDescription | KafkaError]:
     response = admin.metadata_of(names, deadline_ms)
     return {topic.name: error_of(topic.error_code) or _from_metadata(topic) for topic in response.topics}
@@ -169,13 +186,16 @@ def _from_metadata(topic: Any) -> TopicDescription:
     return TopicDescription(topic.name, topic_id, bool(getattr(topic, "is_internal", False)), partitions)
 
 
-def _describe_in_pages(admin: AdminClient, names: list[str], partition_limit: int) -> dict[str, TopicDescription]:
-    """DescribeTopicPartitions (KIP-966): pages, in the order of the topics' names, until there is no cursor left."""
+def _describe_in_pages(
+    admin: AdminClient, names: Sequence[str] | None, partition_limit: int
+) -> dict[str, TopicDescription]:
+    """DescribeTopicPartitions (KIP-966) of these topics or all (None): pages, in the order of the topics' names, until
+    there is no cursor left."""
     deadline_ms = admin.deadline_ms()
-    left = sorted(names)
+    left = sorted(names or ())
     cursor: Any = None
     found: dict[str, TopicDescription] = {}
-    while left:
+    while left or names is None:
         fields = {
             "topics": [{"name": name} for name in left],
             "response_partition_limit": partition_limit,
@@ -189,7 +209,7 @@ def _describe_in_pages(admin: AdminClient, names: list[str], partition_limit: in
         name = response.next_cursor.topic_name
         cursor = {"topic_name": name, "partition_index": response.next_cursor.partition_index}
         left = [each for each in left if each >= name]
-    return {name: found.get(name) or _unanswered(name) for name in names}
+    return found
 
 
 def _unanswered(name: str) -> TopicDescription:
@@ -198,25 +218,13 @@ def _unanswered(name: str) -> TopicDescription:
 
 def _add_page(found: dict[str, TopicDescription], topic: Any) -> None:
     error = error_of(topic.error_code)
-    partitions = tuple(
-        PartitionDescription(
-            part.partition_index,
-            part.leader_id,
-            part.leader_epoch,
-            tuple(part.replica_nodes),
-            tuple(part.isr_nodes),
-            tuple(part.offline_replicas),
-            None if part.eligible_leader_replicas is None else tuple(part.eligible_leader_replicas),
-            None if part.last_known_elr is None else tuple(part.last_known_elr),
-        )
-        for part in topic.partitions
-    )
+    partitions = list(map(PartitionDescription._make, map(_DESCRIBED, topic.rows)))
     before = found.get(topic.name)
     if before is not None:
-        partitions = before.partitions + partitions
-    ordered = tuple(sorted(partitions, key=lambda part: part.partition))
+        partitions += before.partitions
+    partitions.sort(key=_NUMBER)
     found[topic.name] = TopicDescription(
-        topic.name, topic_id_text(topic.topic_id), bool(topic.is_internal), ordered, error
+        topic.name, topic_id_text(topic.topic_id), bool(topic.is_internal), tuple(partitions), error
     )
 
 

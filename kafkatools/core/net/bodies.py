@@ -1,5 +1,5 @@
-"""Bodies of requests and answers by the cheapest codec that knows them: Metadata by hand, the table of small messages,
-else the generated classes. What is not loaded yet is imported when a message needs it."""
+"""Bodies of requests and answers by the cheapest codec that knows them: the large ones by hand, the table of small
+messages, else the generated classes. What is not loaded yet is imported when a message needs it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,27 @@ def build_body(api_key: int, version: int, fields: Mapping[str, Any]) -> Any:
     """A request from plain fields: an entity, or the buffers of its body. Raises UnsupportedVersion."""
     if api_key == ApiKey.METADATA and version <= metadata_messages.MAX_VERSION and _is_plain_metadata(fields):
         return [metadata_messages.encode_metadata_request(fields, version)]
-    from kafkatools.core.protocol.light_messages import encode_request
-
-    body = encode_request(api_key, version, fields)
+    body = _encode_plain(api_key, version, fields)
     if body is not None:
         return [body]
     from kafkatools.core.protocol.messages import build, request_type
 
     return build(request_type(api_key, version), fields)
+
+
+def _encode_plain(api_key: int, version: int, fields: Mapping[str, Any]) -> bytes | None:
+    """The body of a request that needs no generated class; None for any other."""
+    if api_key == ApiKey.DESCRIBE_TOPIC_PARTITIONS:
+        from kafkatools.core.protocol import topic_partitions_messages
+
+        return topic_partitions_messages.encode_request(fields)
+    if api_key == ApiKey.DESCRIBE_CONFIGS:
+        from kafkatools.core.protocol import config_messages
+
+        return config_messages.encode_request(version, fields)
+    from kafkatools.core.protocol.light_messages import encode_request
+
+    return encode_request(api_key, version, fields)
 
 
 def _is_plain_metadata(fields: Mapping[str, Any]) -> bool:
@@ -40,6 +53,14 @@ def decode_body(api_key: int, version: int, raw: memoryview) -> Any:
     """An answer; fields have the same names whichever codec reads it, but for the throttle time. Raises DecodeError."""
     if api_key == ApiKey.METADATA and version <= metadata_messages.MAX_VERSION:
         return metadata_messages.decode_metadata_response(raw, version)
+    if api_key == ApiKey.DESCRIBE_TOPIC_PARTITIONS:
+        from kafkatools.core.protocol import topic_partitions_messages
+
+        return topic_partitions_messages.decode_response(raw)
+    if api_key == ApiKey.DESCRIBE_CONFIGS:
+        from kafkatools.core.protocol import config_messages
+
+        return config_messages.decode_response(version, raw)
     from kafkatools.core.protocol.light_messages import decode_response
 
     body = decode_response(api_key, version, raw)

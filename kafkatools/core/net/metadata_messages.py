@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kafkatools.core.errors import DecodeError
+from kafkatools.core.protocol.partition_rows import read_rows
 from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
 
 MAX_VERSION = 13
@@ -34,6 +35,7 @@ _INT32 = struct.Struct(">i")
 _PARTITION = struct.Struct(">hii")
 _PARTITION_WITH_EPOCH = struct.Struct(">hiii")
 _NO_ID = bytes(16)
+_LISTS = (False, False, False)  # of a partition: its replicas, those in sync, those offline; none may be null
 
 
 class Broker(NamedTuple):
@@ -55,6 +57,9 @@ class Partition(NamedTuple):
     replica_nodes: tuple[int, ...]
     isr_nodes: tuple[int, ...]
     offline_replicas: tuple[int, ...]
+
+
+_made = Partition._make
 
 
 class Topic(NamedTuple):
@@ -162,10 +167,16 @@ class _Reader:
             raw = bytes(self._take(16))
             topic_id = None if raw == _NO_ID else uuid.UUID(bytes=raw)
         is_internal = version >= _INTERNAL_VERSION and self._take(1)[0] != 0
-        partitions = [self._partition() for _ in range(self._count())]
+        partitions = self._partitions(self._count())
         operations = self._int32() if version >= _OPERATIONS_VERSION else -(2**31)
         self._skip_tags()
         return Topic(error_code, name, topic_id, is_internal, partitions, operations)
+
+    def _partitions(self, count: int) -> list[Partition]:
+        if not self._is_flexible:
+            return [self._partition() for _ in range(count)]
+        rows, self._position = read_rows(self._body, self._position, count, _LISTS)
+        return [_made(row) for row in rows]
 
     def _partition(self) -> Partition:
         leader_epoch = -1
@@ -177,7 +188,6 @@ class _Reader:
             self._position += _PARTITION.size
         replicas, in_sync = self._nodes(), self._nodes()
         offline = self._nodes() if self._version >= _OFFLINE_VERSION else ()
-        self._skip_tags()
         return Partition(error_code, index, leader, leader_epoch, replicas, in_sync, offline)
 
     def _nodes(self) -> tuple[int, ...]:

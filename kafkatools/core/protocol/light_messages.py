@@ -1,5 +1,5 @@
 """The small messages of everyday commands, by a table: coordinators, groups of the classic protocol and what their
-members tell each other, committed offsets, ListOffsets, InitProducerId, SASL.
+members tell each other, committed offsets, ListOffsets, InitProducerId, SASL, the nodes of a cluster, its moves.
 
 A generated message class costs a few ms to import, and a consumer of a group needs fourteen of them before it sees its
 first record. The table says what they are made of, in Kafka's order; a test holds it against the generated codec,
@@ -77,7 +77,10 @@ _GENERATION = F("generation_id", "i")
 _NAME = F("name", "s")
 _PARTITION = F("partition_index", "i")
 _ENDPOINT = (F("node_id", "i"), F("host", "s"), F("port", "i"))
-_COORDINATOR = (F("key", "s"), *_ENDPOINT, _CODE, F("error_message", "n"))
+_MESSAGE = F("error_message", "n")
+_COORDINATOR = (F("key", "s"), *_ENDPOINT, _CODE, _MESSAGE)
+_NODE = (F("broker_id", "i"), *_ENDPOINT[1:], F("rack", "n"), F("is_fenced", "?", 2))
+_MOVED = (_PARTITION, F("replicas", "I"), F("adding_replicas", "I"), F("removing_replicas", "I"))
 _FETCHED = (
     _PARTITION, F("committed_offset", "q"), F("committed_leader_epoch", "i", 5), F("metadata", "n"), _CODE,
 )  # fmt: skip
@@ -93,6 +96,7 @@ _LISTING = (_PARTITION, F("current_leader_epoch", "i", 4, default=-1), F("timest
 _LIST_OFFSETS, _OFFSET_COMMIT, _OFFSET_FETCH, _FIND_COORDINATOR = 2, 8, 9, 10
 _JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP, _INIT_PRODUCER_ID = 11, 12, 13, 14, 22
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
+_LIST_PARTITION_REASSIGNMENTS, _DESCRIBE_CLUSTER = 46, 60
 
 MESSAGES: dict[int, Message] = {
     _LIST_OFFSETS: Message(
@@ -182,7 +186,23 @@ MESSAGES: dict[int, Message] = {
     _SASL_AUTHENTICATE: Message(
         0, 2, 2,
         (F("auth_bytes", "d"),),
-        (_CODE, F("error_message", "n"), F("auth_bytes", "d"), F("session_lifetime", "q", 1)),
+        (_CODE, _MESSAGE, F("auth_bytes", "d"), F("session_lifetime", "q", 1)),
+    ),
+    _LIST_PARTITION_REASSIGNMENTS: Message(
+        0, 0, 0,
+        (F("timeout", "i", default=60_000), F("topics", "N", parts=_WANTED_TOPIC)),
+        (_throttle(), _CODE, _MESSAGE, F("topics", "[", parts=(_NAME, F("partitions", "[", parts=_MOVED)))),
+    ),
+    _DESCRIBE_CLUSTER: Message(
+        0, 2, 0,
+        (
+            F("include_cluster_authorized_operations", "?"), F("endpoint_type", "b", 1, default=1),
+            F("include_fenced_brokers", "?", 2),
+        ),
+        (
+            _throttle(), _CODE, _MESSAGE, F("endpoint_type", "b", 1), F("cluster_id", "s"), F("controller_id", "i"),
+            F("brokers", "[", parts=_NODE), F("cluster_authorized_operations", "i"),
+        ),
     ),
 }  # fmt: skip
 

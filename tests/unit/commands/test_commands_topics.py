@@ -51,11 +51,11 @@ PARTITIONS = (
     PartitionDescription(2, 3, 5, (2, 3), (3,), elr=(), last_known_elr=()),
     PartitionDescription(3, 2, 5, (2, 3), (2, 3)),
 )
-ENTRIES = {
-    "min.insync.replicas": ConfigEntry("min.insync.replicas", "2", TOPIC_CONFIG),
-    "retention.ms": ConfigEntry("retention.ms", "60000", TOPIC_CONFIG),
-    "cleanup.policy": ConfigEntry("cleanup.policy", "delete", DEFAULT_CONFIG),
-}
+ENTRIES = (
+    ConfigEntry("min.insync.replicas", "2", TOPIC_CONFIG),
+    ConfigEntry("retention.ms", "60000", TOPIC_CONFIG),
+    ConfigEntry("cleanup.policy", "delete", DEFAULT_CONFIG),
+)
 
 
 def _shown(*options: str, moving: dict[tuple[str, int], PartitionReassignment] | None = None) -> list[str]:
@@ -63,7 +63,7 @@ def _shown(*options: str, moving: dict[tuple[str, int], PartitionReassignment] |
     out = io.BytesIO()
     console = Console(io.BytesIO(), out, io.BytesIO(), {})
     view = topics._View(args, {1, 3}, moving or {})
-    view.show(console, TopicDescription("t", "3uENZ7QkRCauYus2vsZVLA", False, PARTITIONS), ENTRIES)
+    view.show(console, TopicDescription("t", "3uENZ7QkRCauYus2vsZVLA", False, PARTITIONS), topics._settings_of(ENTRIES))
     return out.getvalue().decode().splitlines()
 
 

@@ -82,6 +82,40 @@ def test_old_broker_is_described_through_metadata() -> None:
     assert [node.id for node in nodes] == [1]
 
 
+def test_all_topics_are_described_page_by_page() -> None:
+    pages = {
+        None: (
+            {"name": "a", "partitions": [{"partition_index": 1, "leader_id": 2, "replica_nodes": [2, 3]}]},
+            ("a", 2),
+        ),
+        ("a", 2): ({"name": "a", "partitions": [{"partition_index": 2}, {"partition_index": 0}]}, ("b", 0)),
+        ("b", 0): ({"name": "b", "error_code": 5, "partitions": []}, None),
+    }
+
+    def page(header: Any, request: Any) -> dict[str, Any]:
+        assert (request.topics, request.response_partition_limit) == ((), 7)
+        at = request.cursor
+        topic, following = pages[None if at is None else (at.topic_name, at.partition_index)]
+        cursor = None if following is None else dict(zip(("topic_name", "partition_index"), following, strict=True))
+        return {"topics": [topic], "next_cursor": cursor}
+
+    broker = ScriptedBroker({ApiKey.DESCRIBE_TOPIC_PARTITIONS: page})
+    with broker.in_background(), admin(broker) as client:
+        found = topics.describe_all_topics(client, partition_limit=7)
+    assert [part.partition for part in found["a"].partitions] == [0, 1, 2]
+    assert (found["a"].partitions[1].leader, found["a"].partitions[1].replicas) == (2, (2, 3))
+    assert isinstance(found["b"].error, errors.LeaderNotAvailable)
+
+
+def test_all_topics_of_an_old_broker_are_described_through_metadata() -> None:
+    broker = ScriptedBroker(versions={ApiKey.DESCRIBE_TOPIC_PARTITIONS: (9, 9)})
+    broker.topics = [{"name": "a", "partitions": [partition(0)]}, {"name": "b", "error_code": 5, "partitions": []}]
+    with broker.in_background(), admin(broker) as client:
+        found = topics.describe_all_topics(client)
+    assert [part.partition for part in found["a"].partitions] == [0]
+    assert isinstance(found["b"].error, errors.LeaderNotAvailable)
+
+
 def listed(request: Any, code: int = 0) -> dict[str, Any]:
     return {
         "topics": [

@@ -1,0 +1,208 @@
+"""DescribeConfigs requests and responses framed by hand, versions 1 to 4.
+
+The settings of five hundred topics are eighteen thousand entries, most of them the same bytes over and over: the
+entries of a resource that repeat those of one before are taken from there, which is sound since what bytes mean depends
+on nothing else. The layout is Kafka's DescribeConfigsRequest.json and ...Response.json; a test holds both against the
+generated codec, version by version. Every length is checked against the bytes that are left before it is used.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kafkatools.core.errors import DecodeError
+from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
+
+FIRST_VERSION, LAST_VERSION = 1, 4
+_DOCUMENTATION_VERSION = 3
+_FLEXIBLE_VERSION = 4
+_FIELDS = {"resources", "include_synonyms", "include_documentation"}
+_RESOURCE_FIELDS = {"resource_type", "resource_name", "configuration_keys"}
+# With so many kinds of entries a repetition is looked for, the latest first.
+_KINDS = 8
+
+_INT8 = struct.Struct(">b")
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_FLAGS = struct.Struct(">?b?")
+
+
+class Synonym(NamedTuple):
+    """Another place that the value may come from."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+class Config(NamedTuple):
+    """A setting; without type and documentation before version 3."""
+
+    name: str
+    value: str | None
+    read_only: bool
+    config_source: int
+    is_sensitive: bool
+    synonyms: tuple[Synonym, ...]
+    config_type: int = 0
+    documentation: str | None = None
+
+
+class Result(NamedTuple):
+    """A resource: its settings, or an error. Resources with the very same settings share one tuple of them."""
+
+    error_code: int
+    error_message: str | None
+    resource_type: int
+    resource_name: str
+    configs: tuple[Config, ...]
+
+
+class DescribeConfigsResponse(NamedTuple):
+    """The answer."""
+
+    throttle_time_ms: int
+    results: list[Result]
+
+
+def encode_request(version: int, fields: Mapping[str, Any]) -> bytes | None:
+    """The body of a request. None for fields that the version does not have."""
+    with_documentation = fields.get("include_documentation", False)
+    if not fields.keys() <= _FIELDS or (with_documentation and version < _DOCUMENTATION_VERSION):
+        return None
+    flexible = version >= _FLEXIBLE_VERSION
+    resources = fields.get("resources", ())
+    out = bytearray(_size(len(resources), flexible, _INT32))
+    for resource in resources:
+        if not resource.keys() <= _RESOURCE_FIELDS:
+            return None
+        out += _INT8.pack(resource["resource_type"]) + _text(resource["resource_name"], flexible)
+        keys = resource.get("configuration_keys", ())
+        out += _size(-1 if keys is None else len(keys), flexible, _INT32)
+        for key in keys or ():
+            out += _text(key, flexible)
+        if flexible:
+            out.append(0)
+    out.append(bool(fields.get("include_synonyms", False)))
+    if version >= _DOCUMENTATION_VERSION:
+        out.append(bool(with_documentation))
+    if flexible:
+        out.append(0)
+    return bytes(out)
+
+
+def _size(size: int, flexible: bool, plain: struct.Struct) -> bytes:
+    return unsigned_varint(size + 1) if flexible else plain.pack(size)
+
+
+def _text(text: str, flexible: bool) -> bytes:
+    data = text.encode()
+    return _size(len(data), flexible, _INT16) + data
+
+
+def decode_response(version: int, body: bytes | bytearray | memoryview) -> DescribeConfigsResponse:
+    """The answer in a response's body. Raises DecodeError."""
+    try:
+        return _Reader(body, version).response()
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise DecodeError(f"a DescribeConfigs response that ends early or is no text: {error}") from error
+
+
+class _Reader:
+    def __init__(self, body: bytes | bytearray | memoryview, version: int) -> None:
+        self._body = memoryview(body)
+        self._flexible = version >= _FLEXIBLE_VERSION
+        self._with_documentation = version >= _DOCUMENTATION_VERSION
+        self._position = 0
+        self._seen: list[tuple[memoryview, tuple[Config, ...]]] = []
+
+    def response(self) -> DescribeConfigsResponse:
+        (throttle_time_ms,) = self._numbers(_INT32)
+        results = [self._result() for _ in range(self._count())]
+        self._skip_tags()
+        return DescribeConfigsResponse(throttle_time_ms, results)
+
+    def _result(self) -> Result:
+        (error_code,) = self._numbers(_INT16)
+        message = self._nullable_text()
+        (resource_type,) = self._numbers(_INT8)
+        found = Result(error_code, message, resource_type, self._text(), self._configs())
+        self._skip_tags()
+        return found
+
+    def _configs(self) -> tuple[Config, ...]:
+        begin = self._position
+        for index, (raw, configs) in enumerate(self._seen):
+            if self._body[begin : begin + len(raw)] == raw:
+                if index:
+                    self._seen.insert(0, self._seen.pop(index))
+                self._position = begin + len(raw)
+                return configs
+        configs = tuple([self._config() for _ in range(self._count())])
+        self._seen.insert(0, (self._body[begin : self._position], configs))
+        del self._seen[_KINDS:]
+        return configs
+
+    def _config(self) -> Config:
+        name, value = self._text(), self._nullable_text()
+        read_only, source, is_sensitive = self._numbers(_FLAGS)
+        synonyms = tuple([self._synonym() for _ in range(self._count())])
+        config_type, documentation = 0, None
+        if self._with_documentation:
+            (config_type,) = self._numbers(_INT8)
+            documentation = self._nullable_text()
+        self._skip_tags()
+        return Config(name, value, read_only, source, is_sensitive, synonyms, config_type, documentation)
+
+    def _synonym(self) -> Synonym:
+        name, value = self._text(), self._nullable_text()
+        (source,) = self._numbers(_INT8)
+        self._skip_tags()
+        return Synonym(name, value, source)
+
+    def _numbers(self, layout: struct.Struct) -> tuple[Any, ...]:
+        position = self._position
+        self._position = position + layout.size
+        return layout.unpack_from(self._body, position)
+
+    def _length(self, plain: struct.Struct) -> int:
+        """No more than the bytes that are left; -1 is null."""
+        if self._flexible:
+            number, self._position = read_unsigned_varint(self._body, self._position)
+            length = number - 1
+        else:
+            (length,) = self._numbers(plain)
+        left = len(self._body) - self._position
+        if not -1 <= length <= left:
+            raise DecodeError(f"a length of {length} at byte {self._position} with {left} bytes left")
+        return length
+
+    def _count(self) -> int:
+        count = self._length(_INT32)
+        if count < 0:
+            raise DecodeError(f"a null array at byte {self._position}")
+        return count
+
+    def _nullable_text(self) -> str | None:
+        length = self._length(_INT16)
+        if length < 0:
+            return None
+        begin = self._position
+        self._position = begin + length
+        return str(self._body[begin : self._position], "utf-8")
+
+    def _text(self) -> str:
+        found = self._nullable_text()
+        if found is None:
+            raise DecodeError(f"a null text at byte {self._position}")
+        return found
+
+    def _skip_tags(self) -> None:
+        if not self._flexible:
+            return
+        if self._body[self._position] == 0:
+            self._position += 1
+        else:
+            self._position = skip_tagged_fields(self._body, self._position)

@@ -1,0 +1,141 @@
+"""DescribeConfigs framed by hand, held against the codec generated from Kafka's schema, version by version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkatools.core.errors import DecodeError
+from kafkatools.core.protocol.api_versions import ApiKey, versions_of
+from kafkatools.core.protocol.config_messages import FIRST_VERSION, LAST_VERSION, decode_response, encode_request
+from kafkatools.core.protocol.messages import build, decode_all, encode, encode_fields, request_type, response_type
+
+VERSIONS = range(FIRST_VERSION, LAST_VERSION + 1)
+TEXTS = st.text(max_size=5) | st.just("ü" * 100)
+SYNONYMS = st.fixed_dictionaries({"name": TEXTS, "value": st.none() | TEXTS, "source": st.integers(0, 8)})
+CONFIGS = st.fixed_dictionaries(
+    {
+        "name": TEXTS,
+        "value": st.none() | TEXTS,
+        "read_only": st.booleans(),
+        "config_source": st.integers(-1, 8),
+        "is_sensitive": st.booleans(),
+        "synonyms": st.lists(SYNONYMS, max_size=2),
+        "config_type": st.integers(0, 9),
+        "documentation": st.none() | TEXTS,
+    }
+)
+RESULTS = st.fixed_dictionaries(
+    {
+        "error_code": st.sampled_from([0, 3]),
+        "error_message": st.none() | TEXTS,
+        "resource_type": st.integers(0, 32),
+        "resource_name": TEXTS,
+        "configs": st.lists(CONFIGS, max_size=3),
+    }
+)
+ANSWERS = st.fixed_dictionaries(
+    {
+        "throttle_time": st.integers(0, 1000),
+        # some results many times, so that settings come again
+        "results": st.lists(RESULTS, max_size=3).flatmap(
+            lambda found: st.lists(st.sampled_from(found), max_size=12) if found else st.just([])
+        ),
+    }
+)
+SMALL = {
+    "results": [
+        {
+            "resource_type": 2,
+            "resource_name": name,
+            "configs": [{"name": "a", "value": "1", "synonyms": [{"name": "b", "value": None, "source": 5}]}],
+        }
+        for name in ("x", "y")
+    ]
+}
+
+
+def response_bytes(version: int, fields: dict[str, Any]) -> bytes:
+    return encode_fields(response_type(ApiKey.DESCRIBE_CONFIGS, version), fields)
+
+
+def _plain(result: Any) -> Any:
+    configs = [
+        (
+            each.name, each.value, each.read_only, int(each.config_source), each.is_sensitive,
+            [(one.name, one.value, int(one.source)) for one in each.synonyms], getattr(each, "config_type", 0),
+            getattr(each, "documentation", None),
+        )
+        for each in result.configs
+    ]  # fmt: skip
+    return int(result.error_code), result.error_message, int(result.resource_type), result.resource_name, configs
+
+
+def test_versions_are_those_of_the_tables() -> None:
+    assert list(VERSIONS) == list(versions_of(ApiKey.DESCRIBE_CONFIGS))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(fields=ANSWERS)
+def test_answers_are_those_of_the_generated_codec(version: int, fields: dict[str, Any]) -> None:
+    raw = response_bytes(version, fields)
+    answer = decode_response(version, raw)
+    expected = decode_all(response_type(ApiKey.DESCRIBE_CONFIGS, version), raw)
+    assert [_plain(result) for result in answer.results] == [_plain(result) for result in expected.results]
+    assert answer.throttle_time_ms == fields["throttle_time"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(
+    fields=st.fixed_dictionaries(
+        {},
+        optional={
+            "resources": st.lists(
+                st.fixed_dictionaries(
+                    {"resource_type": st.integers(0, 32), "resource_name": TEXTS},
+                    optional={"configuration_keys": st.none() | st.lists(TEXTS, max_size=3)},
+                ),
+                max_size=3,
+            ),
+            "include_synonyms": st.booleans(),
+            "include_documentation": st.just(False),
+        },
+    )
+)
+def test_requests_are_those_of_the_generated_codec(version: int, fields: dict[str, Any]) -> None:
+    kind = request_type(ApiKey.DESCRIBE_CONFIGS, version)
+    assert encode_request(version, fields) == encode(build(kind, fields))
+
+
+def test_what_a_version_lacks_is_left_to_the_generated_codec() -> None:
+    assert encode_request(2, {"include_documentation": True}) is None
+    asked = {"include_documentation": True}
+    assert encode_request(4, asked) == encode(build(request_type(ApiKey.DESCRIBE_CONFIGS, 4), asked))
+    assert encode_request(4, {"unheard_of": True}) is None
+    assert encode_request(4, {"resources": [{"unheard_of": True}]}) is None
+
+
+def test_resources_with_the_same_settings_share_them() -> None:
+    answer = decode_response(4, response_bytes(4, SMALL))
+    assert [result.resource_name for result in answer.results] == ["x", "y"]
+    assert answer.results[0].configs is answer.results[1].configs
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_answer_that_ends_early_is_an_error(version: int) -> None:
+    raw = response_bytes(version, SMALL)
+    for end in range(len(raw)):
+        with pytest.raises(DecodeError):
+            decode_response(version, raw[:end])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_null_and_impossible_lengths_are_refused(version: int) -> None:
+    throttle = bytes(4)
+    null, huge = (b"\0", b"\xff\xff\xff\xff\x07") if version >= 4 else (b"\xff" * 4, b"\x7f\xff\xff\xff")
+    for count in (null, huge):
+        with pytest.raises(DecodeError):
+            decode_response(version, throttle + count + bytes(40))
