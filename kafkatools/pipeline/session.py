@@ -1,0 +1,287 @@
+"""The Spark session of a pipeline: found, set up, and its errors put into words.
+
+Rules: importing this imports neither PySpark nor pyarrow. What is missing (Java, PySpark, pyarrow) is said in one line
+before anything is started. Spark's JVM says nothing on this process's streams: what it prints, and what its Python
+workers print, goes to a file that nobody sees, read only when it does not start; `is_verbose` leaves it on stderr.
+A session that this process has already is shared: every pipeline gets one of its own within it (own views, own
+settings), and the context stays.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import IO, TYPE_CHECKING, Any
+
+from kafkatools.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+JAVA_NEEDED = 17
+DEFAULT_MASTER = "local[*]"
+EXTRA = "pip install 'kafkatools[spark]'"
+
+_LOGGING = os.path.join(os.path.dirname(__file__), "log4j2.properties")
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+    "spark.sql.pyspark.jvmStacktrace.enabled": "false",
+}
+"""What a session has unless `conf` says otherwise."""
+
+_SOURCES = (
+    ("kafkatools.pipeline.log_source", "KafkaLogDataSource"),
+    ("kafkatools.pipeline.live_source", "KtDataSource"),
+)
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+def find_java(environ: Mapping[str, str]) -> str:
+    """The path of Java 17 or later, where Spark looks for it: JAVA_HOME, then PATH. PipelineError in one line."""
+    home = environ.get("JAVA_HOME")
+    path = os.path.join(home, "bin", "java") if home else shutil.which("java", path=environ.get("PATH"))
+    advice = f"Spark needs Java {JAVA_NEEDED} or later; install it (Debian: apt-get install openjdk-17-jre-headless; "
+    advice += "macOS: brew install openjdk@17) or set JAVA_HOME to its directory"
+    if path is None:
+        raise PipelineError(f"Java is not on the PATH, and JAVA_HOME is not set: {advice}")
+    if not os.access(path, os.X_OK):
+        raise PipelineError(f"JAVA_HOME is {home}, but there is no bin/java in it: {advice}")
+    told = subprocess.run([path, "-version"], capture_output=True, check=False, stdin=subprocess.DEVNULL)
+    found = _VERSION.search((told.stderr + told.stdout).decode(errors="replace"))
+    if found is None:
+        raise PipelineError(f"{path} -version does not say a version: {advice}")
+    if int(found[1]) < JAVA_NEEDED:
+        raise PipelineError(f"{path} is Java {found[1]}: {advice}")
+    return path
+
+
+def ensure_installed() -> None:
+    """PipelineError unless PySpark 4.0 or later and pyarrow can be imported."""
+    from importlib.util import find_spec
+
+    for module in ("pyspark", "pyarrow"):
+        if find_spec(module) is None:
+            raise PipelineError(f"The Python package {module} is not installed: {EXTRA}")
+    from pyspark import __version__
+
+    if int(__version__.partition(".")[0]) < 4:
+        raise PipelineError(f"PySpark {__version__} is too old, 4.0 is the first that will do: {EXTRA}")
+
+
+def open_session(
+    app_name: str, master: str | None = None, conf: Mapping[str, str] | None = None, *, is_verbose: bool = False
+) -> SparkSession:
+    """A session with the sources `kafka-log` and `kt`; `master` as Spark knows it (sc://HOST is Spark Connect).
+
+    `conf` are Spark's settings, over the defaults here. PipelineError in one line when it cannot be had.
+    """
+    ensure_installed()
+    if not is_verbose:
+        _quiet_python()
+    settings = _DEFAULTS | dict(conf or {})
+    master = master or settings.get("spark.master") or DEFAULT_MASTER
+    if master.startswith("sc://"):
+        session = _connect(app_name, master, settings)
+    else:
+        session = _classic(app_name, master, settings, is_verbose)
+    register(session)
+    if not master.startswith("local"):
+        ship_package(session)
+    return session
+
+
+def register(spark: SparkSession) -> None:
+    """Makes `spark.read.format("kafka-log")` and `.format("kt")` known to a session of anybody's."""
+    from importlib import import_module
+    from importlib.util import find_spec
+
+    for module, name in _SOURCES:
+        if find_spec(module) is None:
+            continue
+        spark.dataSource.register(getattr(import_module(module), name))
+
+
+def is_connected(spark: SparkSession) -> bool:
+    """Does the session speak to a server (Spark Connect), with no JVM of its own?"""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+# -- Starting --
+
+
+def _classic(app_name: str, master: str, settings: Mapping[str, str], is_verbose: bool) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None:
+        shared = SparkSession.builder.getOrCreate().newSession()
+        for name, value in settings.items():
+            if shared.conf.isModifiable(name):
+                shared.conf.set(name, value)
+        return shared
+    java = find_java(os.environ)  # noqa: TID251 - Spark's scripts read the environment of this process, nothing else
+    os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))  # noqa: TID251
+    spark_conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(app_name)
+    for name, value in settings.items():
+        spark_conf.set(name, value)
+    if not is_verbose:
+        options = settings.get("spark.driver.extraJavaOptions", "")
+        if "log4j" not in options:
+            spark_conf.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING} {options}".strip())
+    with tempfile.TemporaryFile() as said:
+        try:
+            _launch(spark_conf, None if is_verbose else said)
+            return SparkSession.builder.config(conf=spark_conf).getOrCreate()
+        except Exception as error:
+            reason = _last_words(said) or plain_error(error)
+            raise PipelineError(f"Spark does not start (master {master}, {java}): {reason}") from error
+
+
+def _launch(conf: SparkConf, said: IO[bytes] | None) -> None:
+    """Starts Spark's JVM; its words go to a file, or to stderr, never to stdout."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:
+        streams: dict[str, Any] = {"stdout": 2} if said is None else {"stdout": said, "stderr": said}
+        SparkContext._ensure_initialized(gateway=launch_gateway(conf, streams), conf=conf)  # type: ignore[no-untyped-call]
+
+
+def _quiet_python() -> None:
+    """PySpark logs an error that it raises with all of its trace, and warns of a pandas that is not used here."""
+    import logging
+    import warnings
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+
+
+def _last_words(said: IO[bytes]) -> str:
+    """What the JVM complained of when it ended at once."""
+    said.seek(0)
+    lines = said.read().decode(errors="replace").splitlines()
+    complaints = [line for line in lines if re.match(r"(Error|Exception|Invalid|Unrecognized|.*Exception:)", line)]
+    return complaints[0].strip() if complaints else ""
+
+
+def _connect(app_name: str, master: str, settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    try:
+        session = SparkSession.builder.remote(master).appName(app_name).getOrCreate()
+        for name, value in settings.items():
+            if name.startswith("spark.sql.") and session.conf.isModifiable(name):
+                session.conf.set(name, value)
+    except ImportError as error:
+        raise PipelineError(
+            f"Spark Connect needs more packages ({error.name}): pip install 'pyspark[connect]'"
+        ) from None
+    except Exception as error:
+        raise PipelineError(f"{master} does not answer: {plain_error(error)}") from error
+    return session
+
+
+# -- The package on the executors --
+
+
+_shipped: list[tempfile.TemporaryDirectory[str]] = []  # executors that come later fetch it, too: kept until the end
+
+
+def ship_package(spark: SparkSession) -> None:
+    """Sends this package to executors whose Python has none: as a zip, without its compiled kernels.
+
+    An installed one is left alone: its kernels are compiled. The packages that kafkatools needs have to be there in any
+    case (docs/pipeline.md says how).
+    """
+    if is_connected(spark):
+        return
+    from importlib.util import find_spec
+
+    context = spark.sparkContext
+    tries = max(2, context.defaultParallelism)
+    if not all(context.parallelize(["kafkatools"] * tries, tries).map(find_spec).map(bool).collect()):
+        directory = tempfile.TemporaryDirectory(prefix="kafkatools-")
+        _shipped.append(directory)
+        context.addPyFile(zip_package(directory.name))
+
+
+def zip_package(directory: str) -> str:
+    """The package's Python files as kafkatools.zip in the directory; its path."""
+    import zipfile
+
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    path = os.path.join(directory, "kafkatools.zip")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for folder, _, names in os.walk(root):
+            for name in names:
+                if name.endswith((".py", ".properties")):
+                    file = os.path.join(folder, name)
+                    archive.write(file, os.path.join("kafkatools", os.path.relpath(file, root)))
+    return path
+
+
+# -- Errors in words --
+
+_CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
+_SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
+_POSITION = re.compile(r"[;(]\s*line (\d+),? pos(?:ition)? (\d+)\)?;?")
+_WORKER_ERROR = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:Error|Exception)): ?(?P<text>.*)$", re.MULTILINE)
+_JAVA_ERROR = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+(?P<type>\w+(?:Error|Exception)): ?(?P<text>.*)$", re.M)
+_OURS = re.compile(r"PipelineError: (?P<text>.*)")
+
+
+def plain_error(exception: BaseException) -> str:
+    """An exception of Spark's in one line for people: no trace, no error class, the place in the SQL behind it.
+
+    What this package said in a worker (`PipelineError`) stands for itself.
+    """
+    if isinstance(exception, PipelineError):
+        return str(exception)
+    text = _message(exception)
+    ours = _OURS.findall(text)
+    if ours:
+        return _one_line(ours[-1])
+    if "Traceback (most recent call last)" in text:
+        raised = [found for found in _WORKER_ERROR.finditer(text) if not found["type"].startswith(("org.", "java."))]
+        if raised:
+            return _one_line(f"{raised[-1]['type'].rpartition('.')[2]}: {raised[-1]['text']}")
+    if text.startswith("An error occurred while calling") or "\n\tat " in text:
+        java = [found[1] or found[0] for found in _JAVA_ERROR.findall(text)]
+        worded = [one for one in java if _CONDITION.match(one)]
+        if java:
+            return _cleaned((worded or java)[-1])
+    return _cleaned(text) or type(exception).__name__
+
+
+def _message(exception: BaseException) -> str:
+    """All that an exception says; Spark's own keep their message beside what str() makes of it."""
+    described = getattr(exception, "_desc", None)
+    text = described if isinstance(described, str) and described else str(exception)
+    cause = getattr(exception, "_cause", None)
+    return text if not isinstance(cause, BaseException) or "Traceback" in text else f"{text}\n{_message(cause)}"
+
+
+def _cleaned(text: str) -> str:
+    """The first paragraph without Spark's decoration."""
+    text = text.strip()
+    place = _POSITION.search(text) or re.search(r"\(line (\d+), pos (\d+)\)", text)
+    head = re.split(r"\n\s*\n|\n== |;\n|\n\s*['+:]|\n\tat |\nJVM stacktrace", text, maxsplit=1)[0]
+    head = _POSITION.sub("", _SQLSTATE.sub("", _CONDITION.sub("", head)))
+    head = re.sub(r"\s*\(line \d+, pos \d+\)", "", head)
+    line = _one_line(head).rstrip(";").rstrip()
+    return f"{line} (line {place[1]}, position {int(place[2]) + 1})" if place else line
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
