@@ -23,11 +23,9 @@ from kafkatools.core.log.filenames import (
     FUTURE_DIRECTORY_SUFFIX,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_SUFFIX,
-    SNAPSHOT_SUFFIX,
     STRAY_DIRECTORY_SUFFIX,
     is_log_name,
     offset_from_name,
-    offset_name,
     parse_partition_directory,
 )
 from kafkatools.core.topic_partition import TopicPartition
@@ -47,7 +45,8 @@ _SHOWN = 8
 @dataclass(frozen=True, slots=True)
 class LogFile:
     """One segment. `url` is an absolute path, or a URL for fsspec; `next_base_offset` that of the segment behind it
-    (None: it is the last); `log_start_offset` the first offset that the broker still shows of this partition."""
+    (None: it is the last); `log_start_offset` the first offset that the broker still shows of this partition;
+    `suffixes` those of the files beside it with the same name (`.index`)."""
 
     topic: str
     partition: int
@@ -56,6 +55,7 @@ class LogFile:
     size_bytes: int
     next_base_offset: int | None = None
     log_start_offset: int = 0
+    suffixes: frozenset[str] = frozenset()
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -72,12 +72,9 @@ class LogFile:
         return head.removesuffix(LOG_SUFFIX) + suffix + chain + tail
 
     def read_beside(self, suffix: str) -> bytes | None:
-        """What is in one of the segment's other files; None when there is none."""
-        return storage.read_bytes(self.beside(suffix))
-
-    def read_snapshot(self) -> bytes | None:
-        """The producers known at the segment's first offset; None when no snapshot lies beside it."""
-        return storage.read_bytes(storage.join(self.directory, offset_name(self.base_offset) + SNAPSHOT_SUFFIX))
+        """What is in one of the segment's other files; None when there is none. `.snapshot`: the producers that were
+        known at its first offset."""
+        return storage.read_bytes(self.beside(suffix)) if suffix in self.suffixes else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +179,13 @@ def find_log_files(paths: str | Sequence[str], selection: Selection | None = Non
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A partition's directory; `segments` where they are known already."""
+    """A partition's directory; `segment`: only this one of it is wanted; `entries` where they are known already."""
 
     topic_partition: TopicPartition
     directory: str
     is_named: bool
-    segments: tuple[storage.Entry, ...] | None = None
+    segment: str = ""
+    entries: tuple[storage.Entry, ...] | None = None
 
 
 def _expanded(path: str) -> list[str]:
@@ -221,12 +219,10 @@ def _places(url: str) -> list[_Place]:
     if kind == storage.FILE:
         if kind_of(name) != LOG or not is_log_name(name):
             raise PipelineError(f"{url} is no segment: the name of one is its base offset and .log")
-        segment = storage.Entry(name, storage.FILE, storage.size_of(url))
-        return [_Place(_partition_of(directory), directory, True, (segment,))]
+        return [_Place(_partition_of(directory), directory, True, name)]
     inside = storage.entries(url)
-    segments = tuple(each for each in inside if _is_segment(each))
-    if segments:
-        return [_Place(_partition_of(url), url, True, segments)]
+    if any(_is_segment(each) for each in inside):
+        return [_Place(_partition_of(url), url, True, entries=tuple(inside))]
     found = [
         _Place(partition, storage.join(url, each.name), False)
         for each in inside
@@ -251,9 +247,11 @@ def _partition_of(directory: str) -> TopicPartition:
 
 
 def _segments_of(place: _Place) -> list[LogFile]:
-    segments = place.segments
-    if segments is None:
-        segments = tuple(each for each in storage.entries(place.directory) if _is_segment(each))
+    entries = place.entries if place.entries is not None else storage.entries(place.directory)
+    suffixes: dict[str, set[str]] = {}
+    for each in entries:
+        stem, dot, suffix = each.name.partition(".")
+        suffixes.setdefault(stem, set()).add(dot + suffix)
     start = _log_start_offset(place)
     return [
         LogFile(
@@ -262,8 +260,10 @@ def _segments_of(place: _Place) -> list[LogFile]:
             url=storage.join(place.directory, each.name),
             size_bytes=each.size_bytes,
             log_start_offset=start,
+            suffixes=frozenset(suffixes[each.name.partition(".")[0]] - {LOG_SUFFIX}),
         )
-        for each in segments
+        for each in entries
+        if _is_segment(each) and place.segment in ("", each.name)
     ]
 
 

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
+from kafkatools.core.log.dump.segment_file import WINDOW_BYTES, SegmentFile
 from kafkatools.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -162,6 +163,42 @@ def open_file(url: str) -> BinaryIO:
         return cast("BinaryIO", system.open(inner, "rb"))
     except Exception as error:  # whatever a remote system's client raises
         raise unreadable(url, error) from error
+
+
+def open_segment(url: str) -> SegmentFile:
+    """A segment to be read through a bounded window. Raises PipelineError when it cannot be opened."""
+    path = local_path(url)
+    try:
+        return SegmentFile(path) if path is not None else _RemoteSegment(url)
+    except Exception as error:  # whatever a remote system's client raises
+        raise unreadable(url, error) from error
+
+
+class _RemoteSegment(SegmentFile):
+    """A segment behind a URL; windows are read one at a time."""
+
+    def __init__(self, url: str) -> None:
+        self.path = url
+        self._file = open_file(url)
+        self.size = self._file.seek(0, os.SEEK_END)
+        self._window_bytes = WINDOW_BYTES
+        self._start = 0
+        self._window = memoryview(b"")
+
+    def close(self) -> None:
+        self._file.close()
+
+    def read_ahead_from(self, position: int) -> None:
+        """The client of the remote system reads ahead as it likes."""
+
+    def _read_window(self, position: int, size: int) -> None:
+        self._file.seek(position)
+        wanted = min(max(size, self._window_bytes), max(self.size - position, 0))
+        parts = []
+        while wanted > 0 and (part := self._file.read(wanted)):
+            parts.append(part)
+            wanted -= len(part)
+        self._start, self._window = position, memoryview(b"".join(parts))
 
 
 def read_bytes(url: str) -> bytes | None:
