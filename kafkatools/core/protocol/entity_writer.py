@@ -1,14 +1,17 @@
 """Entities to bytes: per entity type one list of small writers, made once from its plan (flexible types: KIP-482).
 
 `writer_of` takes kio's entities, `fields_writer_of` plain mappings, without an entity in between: a broker that answers
-for ten thousand partitions makes none.
+for ten thousand partitions makes none. Neighbours of fixed size are one `pack`, as are the numbers of an array, and
+elements that stand in an answer many times (`Shared`) are written once.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from kafkatools.core.protocol.plans import (
@@ -23,6 +26,17 @@ from kafkatools.core.protocol.plans import (
 from kafkatools.core.protocol.varints import write_unsigned_varint
 
 Writer = Callable[[bytearray, Any], None]
+
+
+class Shared(list[Any]):
+    """The elements of an array that stands in an answer many times: its bytes are made once for each of its writers.
+
+    It must not change any more once it has been written.
+    """
+
+    def __init__(self, elements: Iterable[Any]) -> None:
+        super().__init__(elements)
+        self.encoded: dict[Writer, bytes] = {}
 
 
 def _fixed(layout: str) -> Writer:
@@ -76,7 +90,7 @@ def _scalar(type_name: str, compact: bool, nullable: bool) -> Writer:
     return _sized(compact, ">h" if type_name == "string" else ">i", nullable, type_name == "string")
 
 
-def _array(item: Writer, compact: bool, nullable: bool) -> Writer:
+def _array(write_items: Callable[[bytearray, Sequence[Any]], None], compact: bool, nullable: bool) -> Writer:
     pack = struct.Struct(">i").pack
 
     def write(out: bytearray, values: Any) -> None:
@@ -91,8 +105,33 @@ def _array(item: Writer, compact: bool, nullable: bool) -> Writer:
             write_unsigned_varint(out, len(values) + 1)
         else:
             out += pack(len(values))
+        write_items(out, values)
+
+    return write
+
+
+def _each(item: Writer) -> Writer:
+    def write(out: bytearray, values: Sequence[Any]) -> None:
+        if isinstance(values, Shared):
+            if write not in values.encoded:
+                data = bytearray()
+                write_all(data, values)
+                values.encoded[write] = bytes(data)
+            out += values.encoded[write]
+        else:
+            write_all(out, values)
+
+    def write_all(out: bytearray, values: Sequence[Any]) -> None:
         for value in values:
             item(out, value)
+
+    return write
+
+
+def _numbers(code: str) -> Writer:
+    def write(out: bytearray, values: Sequence[Any]) -> None:
+        if values:
+            out += struct.pack(f">{len(values)}{code}", *values)
 
     return write
 
@@ -116,7 +155,45 @@ def _field_writer(field: FieldPlan, compact: bool, nested: Callable[[Any], Write
             item = _nullable_entity(item)
     else:
         item = _scalar(field.type, compact, nullable and not field.is_array)
-    return _array(item, compact, field.is_nullable) if field.is_array else item
+    if not field.is_array:
+        return item
+    layout = NUMBER_LAYOUTS.get(field.type or "")
+    return _array(_each(item) if layout is None else _numbers(layout[1:]), compact, field.is_nullable)
+
+
+def _is_number(field: FieldPlan) -> bool:
+    return field.type in NUMBER_LAYOUTS and not field.is_array
+
+
+def _runs(fields: Sequence[FieldPlan]) -> list[list[FieldPlan]]:
+    """The fields in order: neighbours that are plain numbers together, any other alone."""
+    runs: list[list[FieldPlan]] = []
+    for is_run, found in groupby(fields, _is_number):
+        group = list(found)
+        runs += [group] if is_run else [[field] for field in group]
+    return runs
+
+
+def _packer(run: Sequence[FieldPlan]) -> Callable[..., bytes]:
+    return struct.Struct(">" + "".join(NUMBER_LAYOUTS[field.type or ""][1:] for field in run)).pack
+
+
+def _run_writer(run: Sequence[FieldPlan]) -> Writer:
+    pick, pack = attrgetter(*(field.name for field in run)), _packer(run)
+
+    def write(out: bytearray, entity: Any) -> None:
+        out += pack(*pick(entity))
+
+    return write
+
+
+def _member_writer(field: FieldPlan, compact: bool) -> Writer:
+    name, write_field = field.name, _field_writer(field, compact, writer_of)
+
+    def write(out: bytearray, entity: Any) -> None:
+        write_field(out, getattr(entity, name))
+
+    return write
 
 
 def _tag_writer(plan: EntityPlan) -> Writer:
@@ -154,16 +231,15 @@ def _no_tags(out: bytearray, entity: Any) -> None:
 def writer_of(entity_type: Any) -> Writer:
     """The writer of an entity type: appends an entity's bytes."""
     plan = plan_of(entity_type)
-    writers = [(field.name, _field_writer(field, plan.is_flexible, writer_of)) for field in plan.fields]
-    write_tags: Writer | None = None
+    writers = [
+        _run_writer(run) if len(run) > 1 else _member_writer(run[0], plan.is_flexible) for run in _runs(plan.fields)
+    ]
     if plan.is_flexible:
-        write_tags = _tag_writer(plan) if plan.tagged else _no_tags
+        writers.append(_tag_writer(plan) if plan.tagged else _no_tags)
 
     def write(out: bytearray, entity: Any) -> None:
-        for name, write_field in writers:
-            write_field(out, getattr(entity, name))
-        if write_tags is not None:
-            write_tags(out, entity)
+        for write_part in writers:
+            write_part(out, entity)
 
     return write
 
@@ -199,6 +275,35 @@ def _fields_tag_writer(plan: EntityPlan) -> Writer:
     return write
 
 
+def _fields_run_writer(run: Sequence[FieldPlan]) -> Writer:
+    pick, pack = itemgetter(*(field.name for field in run)), _packer(run)
+    defaults = {field.name: field.default() for field in run}
+
+    def write(out: bytearray, fields: Mapping[str, Any]) -> None:
+        try:
+            out += pack(*pick(fields))
+        except KeyError:
+            out += pack(*pick({**defaults, **fields}))
+
+    return write
+
+
+def _entry_writer(field: FieldPlan, compact: bool) -> Writer:
+    name, default, write_field = (
+        field.name,
+        _default_bytes(field, compact),
+        _field_writer(field, compact, fields_writer_of),
+    )
+
+    def write(out: bytearray, fields: Mapping[str, Any]) -> None:
+        if name in fields:
+            write_field(out, fields[name])
+        else:
+            out += default
+
+    return write
+
+
 @cache
 def fields_writer_of(entity_type: Any) -> Writer:
     """The writer of a mapping by the names of an entity's fields: numbers of ms for times, missing ones are defaults,
@@ -207,20 +312,13 @@ def fields_writer_of(entity_type: Any) -> Writer:
     plan = plan_of(entity_type)
     compact = plan.is_flexible
     writers = [
-        (field.name, _default_bytes(field, compact), _field_writer(field, compact, fields_writer_of))
-        for field in plan.fields
+        _fields_run_writer(run) if len(run) > 1 else _entry_writer(run[0], compact) for run in _runs(plan.fields)
     ]
-    write_tags: Writer | None = None
     if plan.is_flexible:
-        write_tags = _fields_tag_writer(plan) if plan.tagged else _no_tags
+        writers.append(_fields_tag_writer(plan) if plan.tagged else _no_tags)
 
     def write(out: bytearray, fields: Mapping[str, Any]) -> None:
-        for name, default, write_field in writers:
-            if name in fields:
-                write_field(out, fields[name])
-            else:
-                out += default
-        if write_tags is not None:
-            write_tags(out, fields)
+        for write_part in writers:
+            write_part(out, fields)
 
     return write

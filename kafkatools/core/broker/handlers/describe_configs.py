@@ -6,7 +6,7 @@ Not done: nothing; documentation is in this project's words.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.broker import loggers
 from kafkatools.core.broker.controller import config_entries as entries
@@ -22,6 +22,7 @@ from kafkatools.core.broker.controller.metadata_image import (
 from kafkatools.core.broker.controller.topics import validate_name
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
+from kafkatools.core.protocol.entity_writer import Shared
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -30,35 +31,58 @@ VERSIONS = (1, 4)
 KINDS = (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 
 
+class _Wanted(NamedTuple):
+    """What a request wants to know of each entry, and the entries of topics made so far, by what they depend on."""
+
+    synonyms: bool
+    documentation: bool
+    alike: dict[Any, Shared]
+
+    def only(self, found: entries.Entries) -> Shared:
+        """The entries without what is not wanted."""
+        for entry in found:
+            if not self.synonyms:
+                entry["synonyms"] = []
+            if not self.documentation and entry["documentation"]:
+                entry["documentation"] = None
+        return Shared(found)
+
+
 def handle(node: Node, request: Request) -> Response:
     """One result per resource."""
     entity = request.decode()
-    with_documentation = request.version >= 3 and entity.include_documentation
-    results = []
-    for resource in entity.resources:
-        result = _describe(node, request, resource)
-        for entry in result["configs"]:
-            if not entity.include_synonyms:
-                entry["synonyms"] = []
-            if not with_documentation and entry["documentation"]:
-                entry["documentation"] = None
-        results.append(result)
-    return request.respond({"results": results})
+    wanted = _Wanted(entity.include_synonyms, request.version >= 3 and entity.include_documentation, {})
+    return request.respond({"results": [_describe(node, request, each, wanted) for each in entity.resources]})
 
 
-def _describe(node: Node, request: Request, resource: Any) -> dict[str, Any]:
+def _describe(node: Node, request: Request, resource: Any, wanted: _Wanted) -> dict[str, Any]:
     kind, name = int(resource.resource_type), resource.resource_name
     result = {"resource_type": kind, "resource_name": name}
     try:
         if kind not in KINDS:
             raise InvalidRequest()
         authorize_resource(node, request, DESCRIBE_CONFIGS, (kind, name))
-        found = _entries(node, (kind, name), resource.configuration_keys or None)
+        keys = resource.configuration_keys or None
+        if kind == TOPIC_RESOURCE:
+            found = _topic_entries(node, name, keys, wanted)
+        else:
+            found = wanted.only(_entries(node, (kind, name), keys))
     except UnknownTopicOrPartition as error:
         return {**result, "error_code": error.code, "error_message": "", "configs": []}
     except KafkaError as error:
         return {**result, **error_fields(error), "configs": []}
     return {**result, "error_code": 0, "error_message": "", "configs": found}
+
+
+def _topic_entries(node: Node, name: str, keys: entries.Keys, wanted: _Wanted) -> Shared:
+    """Topics with the same settings of their own have the same entries, made and written once a request."""
+    validate_name(name)
+    controller = node.controller
+    overrides = controller.image.topic_configs(name)
+    key = (frozenset(overrides.items()), None if keys is None else tuple(keys))
+    if name not in controller.image.topics or key not in wanted.alike:
+        wanted.alike[key] = wanted.only(entries.describe_topic(controller.image, controller.settings, name, keys))
+    return wanted.alike[key]
 
 
 def authorize_resource(node: Node, request: Request, operation: int, resource: tuple[int, str]) -> None:
@@ -75,9 +99,6 @@ def authorize_resource(node: Node, request: Request, operation: int, resource: t
 def _entries(node: Node, resource: tuple[int, str], keys: entries.Keys) -> entries.Entries:
     kind, name = resource
     controller = node.controller
-    if kind == TOPIC_RESOURCE:
-        validate_name(name)
-        return entries.describe_topic(controller.image, controller.settings, name, keys)
     if kind == BROKER_RESOURCE:
         return entries.describe_broker(controller.settings, name, keys)
     if kind == GROUP_RESOURCE:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import DESCRIBE, TOPIC
 from kafkatools.core.broker.controller.topics import validate_name
-from kafkatools.core.broker.handlers.metadata import topic_fields
+from kafkatools.core.broker.handlers.metadata import partition_fields
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import InvalidRequest, InvalidTopic, TopicAuthorizationFailed, UnknownTopicOrPartition
 
@@ -34,9 +34,9 @@ def handle(node: Node, request: Request) -> Response:
             return request.respond({"topics": [_failed(topic.name, InvalidRequest.code) for topic in entity.topics]})
         if names and names[0] == cursor.topic_name:
             first_partition = cursor.partition_index
-    allowed = [name for name in names if node.authorize(request, DESCRIBE, TOPIC, name)]
+    allowed = dict.fromkeys(name for name in names if node.authorize(request, DESCRIBE, TOPIC, name))
     limit = max(1, min(entity.response_partition_limit, node.config.max_request_partition_size_limit))
-    topics, next_cursor = _page(node, allowed, first_partition, limit)
+    topics, next_cursor = _page(node, list(allowed), first_partition, limit)
     for topic in topics:
         topic["topic_authorized_operations"] = node.authorized_operations(request, TOPIC, topic["name"])
     if wanted:
@@ -63,12 +63,17 @@ def _topic(node: Node, name: str, first: int, limit: int) -> tuple[dict[str, Any
     topic = node.controller.image.topics.get(name)
     if topic is None:
         return _missing(name), None
-    fields = topic_fields(topic, 0)
-    rest = [partition for partition in fields["partitions"] if partition["partition_index"] >= first]
-    fields["partitions"] = [
-        {**partition, "eligible_leader_replicas": [], "last_known_elr": []} for partition in rest[:limit]
-    ]
-    return fields, rest[limit]["partition_index"] if len(rest) > limit else None
+    indexes = sorted(topic.partitions)
+    if first:
+        indexes = [index for index in indexes if index >= first]
+    fields = {
+        "error_code": 0,
+        "name": name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.is_internal,
+        "partitions": [partition_fields(index, topic.partitions[index]) for index in indexes[:limit]],
+    }
+    return fields, indexes[limit] if len(indexes) > limit else None
 
 
 def _missing(name: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller import topics
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, CREATE, DESCRIBE, TOPIC
-from kafkatools.core.broker.controller.metadata_image import INTERNAL_TOPICS, TopicState
+from kafkatools.core.broker.controller.metadata_image import INTERNAL_TOPICS, PartitionState, TopicState
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import (
     InvalidRequest,
@@ -149,18 +149,22 @@ def topic_fields(topic: TopicState, error_code: int) -> dict[str, Any]:
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
-        "partitions": [
-            {
-                "error_code": NONE if partition.leader >= 0 else LeaderNotAvailable.code,
-                "partition_index": index,
-                "leader_id": partition.leader,
-                "leader_epoch": partition.leader_epoch,
-                "replica_nodes": partition.replicas,
-                "isr_nodes": partition.isr,
-                "offline_replicas": [],
-            }
-            for index, partition in sorted(topic.partitions.items())
-        ],
+        "partitions": [partition_fields(index, partition) for index, partition in sorted(topic.partitions.items())],
+    }
+
+
+def partition_fields(index: int, partition: PartitionState) -> dict[str, Any]:
+    """A partition, for Metadata and DescribeTopicPartitions; one node has no eligible leader replicas."""
+    return {
+        "error_code": NONE if partition.leader >= 0 else LeaderNotAvailable.code,
+        "partition_index": index,
+        "leader_id": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "replica_nodes": partition.replicas,
+        "isr_nodes": partition.isr,
+        "offline_replicas": (),
+        "eligible_leader_replicas": (),
+        "last_known_elr": (),
     }
 
 
