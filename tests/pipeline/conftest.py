@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ def spark() -> Iterator[SparkSession]:
         from pyspark.sql import SparkSession
     except ImportError:
         require("PySpark is not installed: pip install 'kafkatools[spark]'")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = (
         SparkSession.builder.master("local[2]")
         .appName("kafkatools tests")

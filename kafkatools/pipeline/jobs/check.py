@@ -1,0 +1,204 @@
+"""`check`: whole log directories, every batch's checksum and every file beside the segments, as a table of findings.
+
+Files are spread over the executors by size, each is checked by itself (check_files.py); what a segment tells of its
+partition then meets the other segments' (check_partition.py). It reads local directories (on a cluster: one that all
+workers see), since indexes are compared with positions in their files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, astuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkatools.core.log.filenames import (
+    CLEANER_OFFSET_CHECKPOINT,
+    DELETE_DIRECTORY_SUFFIX,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    offset_from_name,
+)
+from kafkatools.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kafkatools.pipeline.jobs.check_files import Problem, SegmentFacts
+
+FINDINGS_SCHEMA = (
+    "directory string, file string, kind string, position bigint, severity string, problem string, lost string"
+)
+_FOUND_SCHEMA = f"{FINDINGS_SCHEMA}, facts string"
+_CHECKPOINTS = (
+    CLEANER_OFFSET_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+)
+_SMALL_FILES = (".snapshot", ".txnindex")
+_TASKS_PER_CORE = 4
+
+
+class CheckedFile(NamedTuple):
+    """One file to be checked."""
+
+    directory: str
+    path: str
+    size_bytes: int
+    is_alone: bool = False
+    """Asked for by its own name: the rest of its directory is not checked."""
+
+
+def files_to_check(paths: Iterable[str]) -> list[CheckedFile]:
+    """Every file below the paths that can be checked; PipelineError where there is nothing. Partitions that are being
+    deleted are left out.
+    """
+    found: dict[str, CheckedFile] = {}
+    for path in paths:
+        if not os.path.exists(path):
+            raise PipelineError(f"{path}: there is no such file or directory")
+        before = len(found)
+        for each in _files_below(path):
+            found[each.path] = each
+        if len(found) == before:
+            raise PipelineError(f"{path}: there is nothing of a log in it")
+    return list(found.values())
+
+
+def _files_below(path: str) -> Iterator[CheckedFile]:
+    path = os.path.abspath(path)
+    if os.path.isfile(path):
+        yield CheckedFile(os.path.dirname(path), path, os.path.getsize(path), is_alone=True)
+        return
+    for root, directories, names in os.walk(path):
+        directories[:] = sorted(name for name in directories if not name.endswith(DELETE_DIRECTORY_SUFFIX))
+        for name in sorted(names):
+            if _is_checked(name):
+                full = os.path.join(root, name)
+                yield CheckedFile(root, full, os.path.getsize(full))
+
+
+def _is_checked(name: str) -> bool:
+    if name in _CHECKPOINTS or name.endswith(".checkpoint"):
+        return True
+    known = (".log", ".index", ".timeindex", *_SMALL_FILES)
+    return name.endswith(known) and offset_from_name(name) is not None
+
+
+def check(spark: SparkSession, paths: Iterable[str], *, deep: bool = False) -> DataFrame:
+    """All findings below the paths, a row each (FINDINGS_SCHEMA); `deep` reads every record too.
+
+    `position` is null where the whole file is meant; `severity` is damage or warning.
+    """
+    from kafkatools.pipeline.jobs.frames import default_parallelism
+
+    groups = spread(files_to_check(paths), _TASKS_PER_CORE * default_parallelism(spark))
+    found = spark.range(0, len(groups), 1, len(groups)).mapInArrow(_FileTask(groups, deep), _FOUND_SCHEMA)
+    return found.groupBy("directory").applyInArrow(_whole_partition, FINDINGS_SCHEMA)
+
+
+def spread(files: Sequence[CheckedFile], groups: int) -> list[list[CheckedFile]]:
+    """The files in at most so many groups of about the same size, the largest first."""
+    import heapq
+
+    buckets: list[tuple[int, int, list[CheckedFile]]] = [
+        (0, number, []) for number in range(max(1, min(groups, len(files))))
+    ]
+    for file in sorted(files, key=lambda each: -each.size_bytes):
+        size, number, members = heapq.heappop(buckets)
+        members.append(file)
+        heapq.heappush(buckets, (size + file.size_bytes, number, members))
+    return [members for _, _, members in sorted(buckets, key=lambda each: each[1])]
+
+
+class _FileTask:
+    """Runs on an executor: the ids of its rows name groups of files."""
+
+    def __init__(self, groups: list[list[CheckedFile]], deep: bool) -> None:
+        self._groups = groups
+        self._deep = deep
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for file in self._groups[number]:
+                    yield _rows(file, *check_file(file.path, deep=self._deep))
+
+
+def check_file(path: str, *, deep: bool = False) -> tuple[list[Problem], SegmentFacts | None]:
+    """One file by itself; what cannot be opened is a finding."""
+    from kafkatools.core.log.dump.damage import Damage
+    from kafkatools.pipeline.jobs.check_files import Problem, check_segment, check_small_file
+
+    kind = os.path.basename(path).rpartition(".")[2]
+    try:
+        if kind == "log":
+            return check_segment(path, deep=deep)
+        if os.path.basename(path) in _CHECKPOINTS:
+            return _check_checkpoint(path), None
+        return ([] if kind in ("index", "timeindex") else check_small_file(path)), None
+    except OSError as problem:
+        return [Problem(problem.filename or path, kind, -1, f"cannot be read: {problem.strerror}")], None
+    except Damage as damage:
+        return [Problem(path, kind, damage.position, damage.reason)], None
+
+
+def _check_checkpoint(path: str) -> list[Problem]:
+    from kafkatools.core.errors import KafkaError
+    from kafkatools.core.log.checkpoints import read_offset_checkpoint
+    from kafkatools.core.log.files import RealFileSystem
+    from kafkatools.pipeline.jobs.check_files import Problem
+
+    try:
+        read_offset_checkpoint(RealFileSystem(), path)
+    except (KafkaError, ValueError) as error:
+        return [Problem(path, os.path.basename(path), -1, str(error))]
+    return []
+
+
+def _rows(file: CheckedFile, problems: Sequence[Problem], facts: SegmentFacts | None) -> Any:
+    told = json.dumps({} if facts is None else asdict(facts))
+    rows = [(file.directory, *_cells(each), None) for each in problems]
+    if not file.is_alone:
+        rows.append((file.directory, *[None] * 6, told))
+    return _record_batch(rows, _FOUND_SCHEMA)
+
+
+def _cells(problem: Problem) -> tuple[Any, ...]:
+    file, kind, position, text, lost, severity = astuple(problem)
+    return file, kind, (position if position >= 0 else None), severity, text, lost or None
+
+
+def _record_batch(rows: Sequence[tuple[Any, ...]], schema: str) -> Any:
+    import pyarrow
+
+    kinds = {"string": pyarrow.string(), "bigint": pyarrow.int64()}
+    fields = [field.split() for field in schema.split(", ")]
+    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
+    arrays = [pyarrow.array(column, kinds[kind]) for column, (_, kind) in zip(columns, fields, strict=True)]
+    return pyarrow.RecordBatch.from_arrays(arrays, names=[name for name, _ in fields])
+
+
+def _whole_partition(table: Any) -> Any:
+    """Runs once for each directory: its findings as they are, and those of all its files together."""
+    import pyarrow
+    import pyarrow.compute
+
+    from kafkatools.pipeline.jobs.check_files import SegmentFacts
+    from kafkatools.pipeline.jobs.check_partition import check_partition
+
+    directory = table.column("directory")[0].as_py()
+    told = [json.loads(text) for text in table.column("facts").to_pylist() if text]
+    segments = [SegmentFacts(**{key: _pairs(value) for key, value in each.items()}) for each in told if each]
+    found = table.filter(pyarrow.compute.is_valid(table.column("file"))).drop_columns(["facts"])
+    if not told:
+        return found
+    more = [(directory, *_cells(each)) for each in check_partition(directory, segments)]
+    return pyarrow.concat_tables([found, pyarrow.Table.from_batches([_record_batch(more, FINDINGS_SCHEMA)])])
+
+
+def _pairs(value: Any) -> Any:
+    return [tuple(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,380 @@
+"""Checking one file of a log directory: a segment together with its two indexes, or a small file by itself.
+
+A segment is walked once: `SoundStretch` takes whole windows of sound batches, the walk of `dump-log` everything else.
+What the walk saw of each batch (position, last offset, largest timestamp) is kept as columns, and the indexes are
+compared with them; only an index that does not fit entry by entry is looked at again in the way of Kafka's tool, which
+knows what is harmless. `SegmentFacts` is what the check of the whole partition (check_partition.py) needs to know.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kafkatools.core.log.dump import file_kinds
+from kafkatools.core.log.dump.batch_headers import BatchHeader, Header, LegacyHeader, codec_name
+from kafkatools.core.log.dump.damage import Damage, Finding
+from kafkatools.core.log.dump.file_dump import FileDump
+from kafkatools.core.log.dump.gaps import GapFinder
+from kafkatools.core.log.dump.options import DumpOptions
+from kafkatools.core.log.dump.records import records_of
+from kafkatools.core.log.dump.segment_file import SegmentFile, open_regular_file
+from kafkatools.core.log.dump.sound_stretch import SoundStretch
+from kafkatools.core.log.transaction_index import ENTRY_SIZE
+from kafkatools.core.records import kernel
+from kafkatools.core.records.control import ControlRecordType, parse_control_type
+
+DAMAGE = "damage"
+WARNING = "warning"
+
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_UNKNOWN_TIME = -(1 << 63)
+_LARGE_SEGMENT = 1 << 20
+DATA, COMMIT, ABORT = "data", "commit", "abort"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something found in a file. `position` is -1 for the whole file; `severity` is `damage` or `warning`."""
+
+    file: str
+    kind: str
+    position: int
+    problem: str
+    lost: str = ""
+    severity: str = DAMAGE
+
+
+@dataclass
+class SegmentFacts:
+    """What a segment tells the check of its partition.
+
+    `epochs`: the leader epochs with the first offset of each, as they came. `transactions`: (what, producer id,
+    offset), the first data batch of a producer since its last marker, and the markers. `holes`: (last offset before,
+    first after). `misses_records`: batches lack offsets inside, as only compaction leaves them.
+    """
+
+    base_offset: int
+    size_bytes: int
+    first_offset: int = -1
+    last_offset: int = -1
+    batches: int = 0
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+    transactions: list[tuple[str, int, int]] = field(default_factory=list)
+    holes: list[tuple[int, int]] = field(default_factory=list)
+    misses_records: bool = False
+
+
+def check_segment(path: str, *, deep: bool = False) -> tuple[list[Problem], SegmentFacts]:
+    """Every batch of a segment (with `deep` every record too), and the two indexes beside it. Raises OSError."""
+    findings: list[Finding] = []
+    watch = _Watch(SegmentFacts(_base_offset(path), os.path.getsize(path)), deep=deep)
+    dump = FileDump(DumpOptions(deep=deep), watch, findings.append)
+    dump.dump(path)
+    problems = [_problem(finding, "log") for finding in findings]
+    problems += [Problem(path, "log", position, text) for position, text in watch.miscounts]
+    for suffix in (file_kinds.OFFSET_INDEX, file_kinds.TIME_INDEX):
+        problems += _check_index(path, suffix, watch)
+    return problems, watch.facts
+
+
+def check_small_file(path: str) -> list[Problem]:
+    """A producer snapshot, a transaction index, or a KRaft snapshot with all its batches."""
+    kind = str(file_kinds.kind_of(path)).removeprefix(".")
+    findings: list[Finding] = []
+    dump = FileDump(DumpOptions(), _Watch(SegmentFacts(-1, 0), deep=False), findings.append)
+    dump.dump(path)
+    return [_problem(finding, kind) for finding in findings]
+
+
+def read_aborted_entries(path: str) -> list[tuple[int, int, int]]:
+    """(producer id, first offset, last offset) of a transaction index's whole entries."""
+    from kafkatools.core.log.dump.state_files import read_aborted_transactions
+
+    with open(open_regular_file(path), "rb") as file:
+        data = file.read()
+    whole = data[: len(data) - len(data) % ENTRY_SIZE]
+    return [(each.producer_id, each.first_offset, each.last_offset) for each in read_aborted_transactions(whole)]
+
+
+def _base_offset(path: str) -> int:
+    try:
+        return file_kinds.base_offset_of(path)
+    except Damage:
+        return -1
+
+
+def _problem(finding: Finding, kind: str) -> Problem:
+    return Problem(finding.file, kind, finding.position, finding.problem, finding.lost)
+
+
+class _Watch:
+    """`Lines` that shows nothing (file_dump.Lines): it notes what the other checks need."""
+
+    def __init__(self, facts: SegmentFacts, *, deep: bool) -> None:
+        self.facts = facts
+        self.miscounts: list[tuple[int, str]] = []
+        self._deep = deep
+        self._positions: list[Any] = []
+        self._last_offsets: list[Any] = []
+        self._timestamps: list[Any] = []
+        self._open: set[int] = set()
+        self._is_lost = False
+
+    def columns(self) -> tuple[Any, Any, Any]:
+        """Position, last offset and largest timestamp of every batch, in the order of the file."""
+        empty = [np.empty(0, np.int64)]
+        parts = (self._positions, self._last_offsets, self._timestamps)
+        return tuple(np.concatenate(part or empty) for part in parts)  # type: ignore[return-value]
+
+    # -- what the walk sees --
+
+    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder) -> Callable[[int, array[int]], int]:
+        return _WatchedStretch(file, end, self._deep, gaps, self).forward
+
+    def sound(self, table: array[int], rows: int, window_position: int, window: memoryview) -> None:
+        """Rows of the kernel's table: sound batches of magic 2."""
+        if rows <= 0:
+            return
+        cells = np.frombuffer(table, np.int64, rows * kernel.HEADER_WIDTH).reshape(rows, kernel.HEADER_WIDTH)
+        base, last = cells[:, 1], cells[:, 1] + cells[:, 7]
+        self._positions.append(cells[:, 0] + window_position)
+        self._last_offsets.append(last)
+        self._timestamps.append(cells[:, 9].copy())
+        if not self.facts.batches and self._is_lost:
+            self.facts.first_offset = self.facts.base_offset
+        before = np.concatenate(([self._due(int(base[0]))], last[:-1] + 1))
+        for row in np.flatnonzero(base != before):
+            self.facts.holes.append((int(before[row]) - 1, int(base[row])))
+        self._note_counts(cells, window_position)
+        epochs = cells[:, 4]
+        for row in np.flatnonzero(np.concatenate(([True], epochs[1:] != epochs[:-1]))):
+            self._note_epoch(int(epochs[row]), int(base[row]))
+        for row in np.flatnonzero(cells[:, 6] & _TRANSACTIONAL):
+            start = int(cells[row, 0])
+            self._note_transaction(
+                int(cells[row, 6]), int(cells[row, 10]), int(base[row]), window[start : start + int(cells[row, 2])]
+            )
+        self._note_end(int(base[0]), int(last[-1]), rows)
+
+    def _note_counts(self, cells: Any, window_position: int) -> None:
+        counts, deltas = cells[:, 13], cells[:, 7]
+        self.facts.misses_records |= bool((counts <= deltas).any())
+        for row in np.flatnonzero((counts > deltas + 1) | (counts < 0)):
+            text = f"the batch counts {counts[row]} records on {deltas[row] + 1} offsets"
+            self.miscounts.append((int(cells[row, 0]) + window_position, text))
+
+    def batch(self, header: Header, decoder: object, gaps: GapFinder) -> None:
+        """One batch that is out of the ordinary; raises Damage where Kafka's tool would end."""
+        self._positions.append(np.array([header.position], np.int64))
+        self._last_offsets.append(np.array([header.last_offset], np.int64))
+        exact = header.max_timestamp if isinstance(header, BatchHeader) else _UNKNOWN_TIME
+        self._timestamps.append(np.array([exact], np.int64))
+        if isinstance(header, BatchHeader) and header.is_valid:
+            self._note_header(header)
+        elif isinstance(header, LegacyHeader) and header.is_valid:
+            self.facts.misses_records = True  # a wrapper's first offset is inside of it
+            self._note_end(header.last_offset, header.last_offset, 1)
+        else:
+            self._is_lost = True  # its offsets are not to be believed, so what follows is no hole
+        if isinstance(header, LegacyHeader):
+            header.ensure_known_magic()
+        if self._deep:
+            for record in records_of(header):
+                gaps.see(record.offset)
+        else:
+            codec_name(header.codec)
+
+    def _note_header(self, header: BatchHeader) -> None:
+        due = self._due(header.base_offset)
+        if header.base_offset > due:
+            self.facts.holes.append((due - 1, header.base_offset))
+        self.facts.misses_records |= header.record_count <= header.last_offset_delta
+        self._note_epoch(header.partition_leader_epoch, header.base_offset)
+        if header.is_transactional:
+            self._note_transaction(header.attributes, header.producer_id, header.base_offset, header.view)
+        self._note_end(header.base_offset, header.last_offset, 1)
+
+    def _due(self, base_offset: int) -> int:
+        was_lost, self._is_lost = self._is_lost, False
+        return base_offset if was_lost or not self.facts.batches else self.facts.last_offset + 1
+
+    def _note_end(self, first: int, last: int, batches: int) -> None:
+        facts = self.facts
+        if not facts.batches and facts.first_offset < 0:
+            facts.first_offset = first
+        facts.last_offset = max(facts.last_offset, last)
+        facts.batches += batches
+
+    def _note_epoch(self, epoch: int, offset: int) -> None:
+        epochs = self.facts.epochs
+        if not epochs or epochs[-1][0] != epoch:
+            epochs.append((epoch, offset))
+
+    def _note_transaction(self, attributes: int, producer_id: int, offset: int, view: memoryview) -> None:
+        if attributes & _CONTROL:
+            kind = _marker_kind(view)
+            if kind is None:
+                return
+            self._open.discard(producer_id)
+            self.facts.transactions.append((kind, producer_id, offset))
+        elif producer_id not in self._open:
+            self._open.add(producer_id)
+            self.facts.transactions.append((DATA, producer_id, offset))
+
+    # -- the rest of Lines: nothing is shown --
+
+    def file(self, path: str, kind: str | None) -> None: ...
+
+    def log(self, path: str, base_offset: int) -> None: ...
+
+    def snapshot(self, path: str, snapshot_id: tuple[int, int] | None) -> None: ...
+
+    def trailing(self, path: str, count: int) -> None: ...
+
+    def empty_index(self, path: str) -> None: ...
+
+    def sane_index(self, path: str) -> None: ...
+
+    def offset_entry(self, path: str, entry: object) -> None: ...
+
+    def time_entry(self, path: str, entry: object) -> None: ...
+
+    def producer(self, path: str, entry: object) -> None: ...
+
+    def aborted_transaction(self, path: str, entry: object) -> None: ...
+
+
+class _WatchedStretch(SoundStretch):
+    """The quick way through sound batches, which tells the watch of them and shows nothing."""
+
+    def __init__(self, file: SegmentFile, end: int, deep: bool, gaps: GapFinder, watch: _Watch) -> None:
+        super().__init__(file, end, DumpOptions(deep=deep), gaps, len)
+        self._watch = watch
+        self._is_deep = deep
+
+    def _show(self, window: memoryview, position: int, stop: int, state: array[int]) -> int:
+        shown = super()._show(window, position, stop, state) if self._is_deep else stop
+        self._watch.sound(self._table, shown, position, window)
+        return shown
+
+
+def _marker_kind(batch: memoryview) -> str | None:
+    """Of the control batch of a transaction: commit or abort."""
+    from kafkatools.core.errors import KafkaError
+    from kafkatools.core.records.batch import RecordBatch
+
+    try:
+        kind = parse_control_type(next(RecordBatch(batch).records()).key)
+    except (KafkaError, StopIteration):
+        return None
+    return {ControlRecordType.COMMIT: COMMIT, ControlRecordType.ABORT: ABORT}.get(kind)
+
+
+# -- indexes --
+
+
+def _check_index(log_path: str, suffix: str, watch: _Watch) -> list[Problem]:
+    path = log_path.removesuffix(file_kinds.LOG) + suffix
+    kind = suffix.removeprefix(".")
+    try:
+        with open(open_regular_file(path), "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return [Problem(path, kind, -1, "there is no such file", "a broker would rebuild it")]
+    if suffix == file_kinds.OFFSET_INDEX:
+        if _offsets_fit(data, watch):
+            return list(_emptiness(path, kind, data, watch))
+    elif _times_fit(data, watch):
+        return []
+    return _compare_slowly(path, kind)
+
+
+def _emptiness(path: str, kind: str, data: bytes, watch: _Watch) -> Iterator[Problem]:
+    if not data and watch.facts.size_bytes > _LARGE_SEGMENT and watch.facts.batches > 1:
+        yield Problem(path, kind, -1, "the index of a large segment is empty", "reads search all of it", WARNING)
+
+
+def _entries(data: bytes, entry: Any, base_offset: int) -> Any:
+    """The entries up to the first zero one, offsets made absolute; None when the size or what follows is odd."""
+    if len(data) % entry.itemsize:
+        return None
+    rows = np.frombuffer(data, entry)
+    zeros = np.flatnonzero(rows["offset"][1:] == 0)
+    if len(zeros):
+        end = int(zeros[0]) + 1
+        if rows["offset"][end:].any():
+            return None
+        rows = rows[:end]
+    return rows
+
+
+_OFFSET_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
+_TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+
+
+def _offsets_fit(data: bytes, watch: _Watch) -> bool:
+    rows = _entries(data, _OFFSET_ENTRY, watch.facts.base_offset)
+    if rows is None:
+        return False
+    positions, last_offsets, _ = watch.columns()
+    wanted = rows["position"].astype(np.int64)
+    offsets = rows["offset"].astype(np.int64) + watch.facts.base_offset
+    where = np.searchsorted(positions, wanted)
+    if (where >= len(positions)).any():
+        return False
+    return bool((positions[where] == wanted).all() and (last_offsets[where] == offsets).all())
+
+
+def _times_fit(data: bytes, watch: _Watch) -> bool:
+    rows = _entries(data, _TIME_ENTRY, watch.facts.base_offset)
+    if rows is None:
+        return False
+    _, last_offsets, timestamps = watch.columns()
+    wanted = rows["offset"].astype(np.int64) + watch.facts.base_offset
+    times = rows["timestamp"].astype(np.int64)
+    if (last_offsets[1:] <= last_offsets[:-1]).any() or (times[1:] <= times[:-1]).any():
+        return False
+    where = np.searchsorted(last_offsets, wanted)
+    if (where >= len(last_offsets)).any():
+        return False
+    return bool((last_offsets[where] == wanted).all() and (timestamps[where] == times).all())
+
+
+def _compare_slowly(path: str, kind: str) -> list[Problem]:
+    """Entry by entry as Kafka's tool does, in its words."""
+    findings: list[Finding] = []
+    dump = FileDump(DumpOptions(verify_index_only=True), _Watch(SegmentFacts(-1, 0), deep=False), findings.append)
+    try:
+        dump.dump(path)
+    except FileNotFoundError as missing:
+        return [Problem(path, kind, -1, f"cannot be compared: {os.path.basename(missing.filename)} is not there")]
+    problems = [_problem(finding, kind) for finding in findings]
+    summary = dump.summary
+    for entries in summary.mismatches.values():
+        problems += [
+            Problem(path, kind, -1, f"offset {each.first} is said to be at byte {each.second}, {each.found} is there")
+            for each in entries
+            if not each.is_harmless
+        ]
+    for entries in summary.wrong_times.values():
+        problems += [
+            Problem(path, kind, -1, f"timestamp {each.first} of offset {each.second}, the log has {_time(each)}")
+            for each in entries
+            if not each.is_harmless
+        ]
+    for pairs in summary.times_out_of_order.values():
+        problems += [Problem(path, kind, -1, f"timestamp {time} after {before}") for time, before in pairs]
+    for entries in summary.offsets_not_found.values():
+        problems += [Problem(path, kind, -1, f"no batch of the log ends with offset {each.second}") for each in entries]
+    return problems
+
+
+def _time(entry: Any) -> object:
+    return entry.largest_timestamp

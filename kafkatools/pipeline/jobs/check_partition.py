@@ -1,0 +1,215 @@
+"""Checking a partition's directory as a whole: what no single file can tell.
+
+Segments must follow one another, every epoch must stand in leader-epoch-checkpoint, and every aborted transaction whose
+records are still there must stand in a transaction index, or readers of committed data would see them. Compaction takes
+records and markers away: a hole is damage only where the log was certainly never compacted (it is in a broker's log
+directory whose cleaner-offset-checkpoint does not name it), and a warning where that is unknown.
+
+Source: TransactionIndex, CleanedTransactionMetadata (KIP-98), LeaderEpochFileCache (KIP-101).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.log.checkpoints import read_checkpoint, read_offset_checkpoint
+from kafkatools.core.log.filenames import (
+    CLEANER_OFFSET_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    TXN_INDEX_SUFFIX,
+    offset_from_name,
+    offset_name,
+    parse_partition_directory,
+)
+from kafkatools.core.log.files import RealFileSystem
+from kafkatools.pipeline.jobs.check_files import (
+    ABORT,
+    DAMAGE,
+    DATA,
+    WARNING,
+    Problem,
+    SegmentFacts,
+    read_aborted_entries,
+)
+
+_COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+@dataclass(frozen=True)
+class _Aborted:
+    """A transaction that was aborted while some of its records are in the log."""
+
+    producer_id: int
+    first_offset: int
+    marker_offset: int
+
+
+def check_partition(directory: str, segments: Sequence[SegmentFacts]) -> list[Problem]:
+    """What is wrong between the files of one directory; `segments` in any order."""
+    ordered = sorted(segments, key=lambda each: each.base_offset)
+    problems = [*_order(directory, ordered), *_lone_files(directory, ordered)]
+    problems += _epochs(directory, ordered)
+    problems += _transactions(directory, ordered)
+    return problems
+
+
+def _log(directory: str, facts: SegmentFacts) -> str:
+    return os.path.join(directory, offset_name(facts.base_offset) + ".log")
+
+
+# -- segments --
+
+
+def _order(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Problem]:
+    hole = _weight_of_holes(directory, segments)
+    previous = -1
+    for facts in segments:
+        path = _log(directory, facts)
+        if previous >= facts.base_offset:
+            text = f"begins at offset {facts.base_offset}, but the segment before ends with {previous}"
+            yield Problem(path, "log", -1, text)
+        elif hole and previous >= 0 and facts.base_offset > previous + 1:
+            yield _hole(path, previous, facts.base_offset, hole)
+        if hole and facts.first_offset > facts.base_offset:
+            yield _hole(path, facts.base_offset - 1, facts.first_offset, hole)
+        for before, after in facts.holes if hole else ():
+            if after > before + 1:
+                yield _hole(path, before, after, hole)
+        previous = max(previous, facts.last_offset, facts.base_offset - 1)
+
+
+def _hole(path: str, before: int, after: int, severity: str) -> Problem:
+    return Problem(
+        path, "log", -1, f"offset {before} is followed by {after}", f"{after - before - 1} offsets", severity
+    )
+
+
+def _weight_of_holes(directory: str, segments: Iterable[SegmentFacts]) -> str:
+    """How bad a hole is here: damage, a warning, or nothing at all (empty)."""
+    partition = parse_partition_directory(os.path.basename(os.path.abspath(directory)))
+    if any(facts.misses_records for facts in segments) or (partition and partition.topic in _COMPACTED_TOPICS):
+        return ""
+    checkpoint = os.path.join(os.path.dirname(os.path.abspath(directory)), CLEANER_OFFSET_CHECKPOINT)
+    if partition is None or not os.path.exists(checkpoint):
+        return WARNING
+    try:
+        cleaned = read_offset_checkpoint(RealFileSystem(), checkpoint)
+    except (KafkaError, OSError):
+        return WARNING
+    return "" if partition in cleaned else DAMAGE
+
+
+def _lone_files(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Problem]:
+    """Indexes without a segment, and what a crash left behind."""
+    bases = {facts.base_offset for facts in segments}
+    for name in sorted(os.listdir(directory)):
+        path = os.path.join(directory, name)
+        kind = name.rpartition(".")[2]
+        if name.endswith((".swap", ".cleaned")):
+            yield Problem(path, kind, -1, "left behind by a crash", "a broker would finish or remove it", WARNING)
+        elif name.endswith((".index", ".timeindex", ".txnindex")) and offset_from_name(name) not in bases:
+            yield Problem(path, kind, -1, "there is no segment of that base offset")
+
+
+# -- leader epochs --
+
+
+def _epochs(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Problem]:
+    path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
+    seen = [pair for facts in segments for pair in facts.epochs if pair[0] >= 0]
+    if not os.path.exists(path):
+        if seen and len(segments) and parse_partition_directory(os.path.basename(os.path.abspath(directory))):
+            yield Problem(path, LEADER_EPOCH_CHECKPOINT, -1, "there is no such file", "a broker would make it anew")
+        return
+    try:
+        rows = read_checkpoint(RealFileSystem(), path, columns=2)
+    except KafkaError as error:
+        yield Problem(path, LEADER_EPOCH_CHECKPOINT, -1, error.message or str(error))
+        return
+    entries = [(int(epoch), int(offset)) for epoch, offset in rows]
+    for (epoch, offset), (next_epoch, next_offset) in zip(entries, entries[1:], strict=False):
+        if next_epoch <= epoch or next_offset <= offset:
+            text = f"epoch {next_epoch} from offset {next_offset} after epoch {epoch} from offset {offset}"
+            yield Problem(path, LEADER_EPOCH_CHECKPOINT, -1, text)
+    yield from _epochs_of_batches(path, entries, seen)
+
+
+def _epochs_of_batches(
+    path: str, entries: Sequence[tuple[int, int]], seen: Sequence[tuple[int, int]]
+) -> Iterator[Problem]:
+    """The first batch of each epoch against the file, which may begin an epoch earlier than compaction left it."""
+    told: set[int] = set()
+    for epoch, offset in seen:
+        if epoch in told:
+            continue
+        written = next((each for each, start in reversed(entries) if start <= offset), None)
+        if written != epoch:
+            told.add(epoch)
+            said = "of no epoch" if written is None else f"of epoch {written}"
+            text = f"offset {offset} is said to be {said}, its batch is of epoch {epoch}"
+            yield Problem(path, LEADER_EPOCH_CHECKPOINT, -1, text)
+
+
+# -- aborted transactions --
+
+
+def _transactions(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Problem]:
+    aborted, markers = _outcomes(segments)
+    listed: dict[tuple[int, int], int] = {}
+    for facts in segments:
+        path = os.path.join(directory, offset_name(facts.base_offset) + TXN_INDEX_SUFFIX)
+        entries = read_aborted_entries(path) if os.path.exists(path) else []
+        for producer_id, first_offset, last_offset in entries:
+            listed[(producer_id, last_offset)] = first_offset
+            yield from _entry(path, (producer_id, first_offset, last_offset), facts, markers)
+    for each in aborted:
+        first = listed.get((each.producer_id, each.marker_offset))
+        path = os.path.join(directory, offset_name(_segment_of(segments, each.marker_offset)) + TXN_INDEX_SUFFIX)
+        what = f"the aborted transaction of producer {each.producer_id} from offset {each.first_offset}"
+        if first is None:
+            text = f"{what} to {each.marker_offset} is missing"
+            yield Problem(path, "txnindex", -1, text, "readers of committed data would see its records")
+        elif first > each.first_offset:
+            text = f"{what} is said to begin at {first}"
+            yield Problem(path, "txnindex", -1, text, "readers of committed data would see its first records")
+
+
+def _outcomes(segments: Sequence[SegmentFacts]) -> tuple[list[_Aborted], dict[int, tuple[str, int]]]:
+    """The aborted transactions with data in the log, and every marker by its offset: kind and producer."""
+    begun: dict[int, int] = {}
+    markers: dict[int, tuple[str, int]] = {}
+    aborted = []
+    for facts in segments:
+        for kind, producer_id, offset in facts.transactions:
+            if kind == DATA:
+                begun.setdefault(producer_id, offset)
+                continue
+            markers[offset] = (kind, producer_id)
+            first = begun.pop(producer_id, None)
+            if kind == ABORT and first is not None:
+                aborted.append(_Aborted(producer_id, first, offset))
+    return aborted, markers
+
+
+def _entry(
+    path: str, entry: tuple[int, int, int], facts: SegmentFacts, markers: dict[int, tuple[str, int]]
+) -> Iterator[Problem]:
+    """An entry whose marker is in its own segment must be told by that marker; compaction may have removed it."""
+    producer_id, first_offset, last_offset = entry
+    marker = markers.get(last_offset)
+    text = f"entry of producer {producer_id}, offsets {first_offset} to {last_offset}"
+    if first_offset > last_offset:
+        yield Problem(path, "txnindex", -1, f"{text}: it ends before it begins")
+    elif marker == (ABORT, producer_id):
+        return
+    elif marker is not None:
+        yield Problem(path, "txnindex", -1, f"{text}: offset {last_offset} {marker[0]}s for producer {marker[1]}")
+    elif facts.base_offset <= last_offset <= facts.last_offset and not facts.misses_records and not facts.holes:
+        yield Problem(path, "txnindex", -1, f"{text}: there is no abort marker at offset {last_offset}")
+
+
+def _segment_of(segments: Sequence[SegmentFacts], offset: int) -> int:
+    return max((facts.base_offset for facts in segments if facts.base_offset <= offset), default=0)
