@@ -5,7 +5,7 @@ import os
 from setuptools import Extension, setup
 
 RECORDS = "kafkatools.core.records"
-KERNELS = ("_kernel", "_kernel_text", "_scan_kernel", "_dump_kernel", "_clean_kernel")
+KERNELS = ("_kernel", "_kernel_text", "_scan_kernel", "_dump_kernel", "_clean_kernel", "_gather_kernel")
 
 
 def extensions() -> list[Extension]:

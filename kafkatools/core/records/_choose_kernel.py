@@ -10,7 +10,7 @@ import pathlib
 import sys
 import types
 
-KERNELS = ("_kernel", "_kernel_text", "_scan_kernel", "_dump_kernel", "_clean_kernel")
+KERNELS = ("_kernel", "_kernel_text", "_scan_kernel", "_dump_kernel", "_clean_kernel", "_gather_kernel")
 
 
 def _load_source(name: str) -> None:

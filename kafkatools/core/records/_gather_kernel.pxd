@@ -1,0 +1,53 @@
+# The C types of _gather_kernel.py. Pointers carry no length: whoever takes one is told the end as well.
+cimport cython
+from cpython cimport array
+from libc.string cimport memcpy
+from kafkatools.core.records._kernel cimport _as_long, _as_unsigned_int, _as_unsigned_long, _items, _slots
+
+cdef long long* _longs(array.array column) except? NULL
+cdef int* _ints(array.array column) except? NULL
+@cython.locals(shift=int, raw="unsigned long long", byte="unsigned long long")
+cdef (long long, Py_ssize_t) _long_number(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+@cython.locals(shift=int, raw="unsigned long long", byte="unsigned long long")
+cdef (long long, Py_ssize_t) _short_number(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+@cython.locals(byte=int)
+cdef (long long, Py_ssize_t) _number(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+@cython.locals(byte=int)
+cdef (long long, Py_ssize_t) _wide_number(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t _after(Py_ssize_t position, long long size, Py_ssize_t end) noexcept nogil
+@cython.locals(size="long long")
+cdef Py_ssize_t _after_headers(const unsigned char* data, Py_ssize_t position, long long count, Py_ssize_t end) noexcept nogil
+@cython.locals(
+    base_offset="long long", base_timestamp="long long", append_time="long long", has_append_time=bint, slot=Py_ssize_t,
+    size="long long", position=Py_ssize_t, limit=Py_ssize_t, timestamp="long long", delta="long long",
+)
+cdef (Py_ssize_t, Py_ssize_t) _decode_batch(
+    const unsigned char* data, Py_ssize_t after, Py_ssize_t end, const long long* batches, Py_ssize_t batch, long long* places, Py_ssize_t row, Py_ssize_t stop
+) noexcept nogil
+@cython.locals(
+    source="const unsigned char*", end=Py_ssize_t, headers="long long*", rows="long long*", taken="int*", room=Py_ssize_t, width=Py_ssize_t, state="long long*",
+    batch=Py_ssize_t, done="long long", after=Py_ssize_t, row=Py_ssize_t, reason=int, header=Py_ssize_t, slot=Py_ssize_t, first="long long", last="long long",
+    count="long long", left="long long", reached=Py_ssize_t,
+)
+cpdef Py_ssize_t decode_batches(
+    const unsigned char[::1] data, array.array batches, Py_ssize_t stop, array.array places, array.array counts, array.array run
+) except? -1
+cdef void _copy_cell(unsigned char* target, Py_ssize_t position, const unsigned char* data, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+@cython.locals(
+    source="const unsigned char*", end=Py_ssize_t, cells="long long*", ends="int*", out="unsigned char*", bits="unsigned char*", numbers="long long*",
+    row=Py_ssize_t, rows=Py_ssize_t, size=Py_ssize_t, nulls="long long", room=Py_ssize_t, width=Py_ssize_t, slot=Py_ssize_t, length="long long", start="long long",
+)
+cpdef Py_ssize_t gather_cells(
+    const unsigned char[::1] data, array.array places, Py_ssize_t column, Py_ssize_t stop, array.array offsets, unsigned char[::1] target,
+    unsigned char[::1] validity, array.array state
+) except? -1
+@cython.locals(slot=Py_ssize_t, size="long long")
+cdef bint _list_record(const unsigned char* data, Py_ssize_t position, long long count, Py_ssize_t end, long long* places, Py_ssize_t row) noexcept nogil
+@cython.locals(
+    source="const unsigned char*", end=Py_ssize_t, cells="long long*", sums="int*", listed="long long*", bits="unsigned char*", numbers="long long*",
+    row=Py_ssize_t, rows=Py_ssize_t, total="long long", nulls="long long", room=Py_ssize_t, width=Py_ssize_t, taken=Py_ssize_t, slot=Py_ssize_t, count="long long",
+)
+cpdef Py_ssize_t list_headers(
+    const unsigned char[::1] data, array.array places, Py_ssize_t stop, array.array ends, unsigned char[::1] validity, array.array headers,
+    array.array state
+) except? -1

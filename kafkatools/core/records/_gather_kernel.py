@@ -1,0 +1,363 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: cdivision=True, annotation_typing=False, infer_types=False
+"""Records of many batches into the columns of a table: where they lie first, then their bytes, column by column.
+
+The rules of `_kernel.py` hold here too. Two steps: `decode_batches` walks through the records of a run of batches
+(the rows of a table of `scan_batches`) and writes one row of PLACE_WIDTH integers a record; `gather_cells` copies the
+keys or the values one behind the other and writes the offsets beside them, and a bitmap of what is not null (Arrow's
+columnar format). `list_headers` does for headers what the first does for records, so that the second can follow.
+
+Functions that run without the interpreter's lock have numbers in place of names: 8 is PLACE_WIDTH, and the bit of
+LogAppendTime; 6 bytes is the smallest body of a record. The numbers of the format are read by functions of this
+file's own: those of `_kernel.py` would be calls through a pointer, seven a record.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+try:
+    import cython
+except ImportError:
+
+    class _Uncompiled:
+        compiled = False
+
+    cython = _Uncompiled()
+
+if not cython.compiled:
+    from kafkatools.core.records._kernel import _as_long, _as_unsigned_int, _as_unsigned_long, _items, _slots
+
+    memcpy: Any = None
+
+Buffer = bytes | bytearray | memoryview
+
+# A row of places: offset, timestamp, where the key begins and its length (-1: null), the same of the value, where the
+# headers begin and their number.
+PLACE_WIDTH = 8
+PLACE_OFFSET = 0
+PLACE_TIMESTAMP = 1
+PLACE_KEY = 2
+PLACE_VALUE = 4
+PLACE_HEADERS = 6
+
+# Slots of the state of decode_batches: the row of the next batch, how many of its records are done, where the next one
+# begins, and why the last call stopped.
+RUN_ROW = 0
+RUN_RECORD = 1
+RUN_POSITION = 2
+RUN_REASON = 3
+RUN_SIZE = 4
+
+# All batches are done; the places are full; a record of the batch at RUN_ROW cannot be read; bytes are left behind its
+# last record; its count is negative or it does not lie within the data.
+RUN_DONE = 0
+RUN_FULL = 1
+RUN_DAMAGED = 2
+RUN_LEFT_OVER = 3
+RUN_IMPOSSIBLE = 4
+
+# Slots of the state of gather_cells and list_headers: the row of places that is next, rows of the column so far, bytes
+# (of list_headers: headers) so far, nulls so far.
+COLUMN_NEXT = 0
+COLUMN_ROWS = 1
+COLUMN_BYTES = 2
+COLUMN_NULLS = 3
+COLUMN_SIZE = 4
+
+BATCH_WIDTH = 14
+BATCH_HEADER = 61
+
+
+def _longs(column: Any) -> Any:
+    if column is None or column.itemsize != 8:
+        raise TypeError("expected an array of 64-bit integers")
+    if cython.compiled:
+        return column.data.as_longlongs
+    return column
+
+
+def _ints(column: Any) -> Any:
+    if column is None or column.itemsize != 4:
+        raise TypeError("expected an array of 32-bit integers")
+    if cython.compiled:
+        return column.data.as_ints
+    return column
+
+
+def _long_number(data: Any, position: int, end: int) -> tuple[int, int]:
+    shift = 0
+    raw = 0
+    while position < end and shift < 70:
+        byte = data[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            raw = _as_unsigned_long(raw)
+            return _as_long((raw >> 1) ^ -(raw & 1)), position
+        shift += 7
+    return 0, -1
+
+
+def _short_number(data: Any, position: int, end: int) -> tuple[int, int]:
+    shift = 0
+    raw = 0
+    while position < end and shift < 35:
+        byte = data[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            raw = _as_unsigned_int(raw)
+            return _as_long((raw >> 1) ^ -(raw & 1)), position
+        shift += 7
+    return 0, -1
+
+
+def _number(data: Any, position: int, end: int) -> tuple[int, int]:
+    """A zig-zag 32-bit integer and the position after it; -1 when it is malformed or cut off."""
+    if position < 0 or position >= end:
+        return 0, -1
+    byte = data[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    if position + 1 < end and data[position + 1] < 0x80:
+        byte = (byte & 0x7F) | (data[position + 1] << 7)
+        return (byte >> 1) ^ -(byte & 1), position + 2
+    return _short_number(data, position, end)
+
+
+def _wide_number(data: Any, position: int, end: int) -> tuple[int, int]:
+    """The same with 64 bits."""
+    if position < 0 or position >= end:
+        return 0, -1
+    byte = data[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    return _long_number(data, position, end)
+
+
+def _after(position: int, size: int, end: int) -> int:
+    """The position after `size` bytes; a negative size is a null and takes none."""
+    if position < 0 or size > end - position:
+        return -1
+    if size > 0:
+        return position + size
+    return position
+
+
+def _after_headers(data: Any, position: int, count: int, end: int) -> int:
+    """The position after `count` headers, -1 when they are malformed."""
+    if position < 0 or count < 0 or count > end - position:
+        return -1
+    while count > 0:
+        size, position = _number(data, position, end)
+        if size < 0:
+            return -1
+        position = _after(position, size, end)
+        size, position = _number(data, position, end)
+        position = _after(position, size, end)
+        if position < 0:
+            return -1
+        count -= 1
+    return position
+
+
+def _decode_batch(
+    data: Any, after: int, end: int, batches: Any, batch: int, places: Any, row: int, stop: int
+) -> tuple[int, int]:
+    """Records from `after` on into the rows up to `stop`; the row it came to, and where the record begins that was
+    not taken (DefaultRecord.readFrom).
+    """
+    base_offset = batches[batch + 1]
+    base_timestamp = batches[batch + 8]
+    append_time = batches[batch + 9]
+    has_append_time = (batches[batch + 6] & 8) != 0
+    slot = row * 8
+    while row < stop:
+        size, position = _number(data, after, end)
+        if position < 0 or size < 6 or size > end - position:
+            break
+        limit = position + size
+        timestamp, position = _wide_number(data, position + 1, limit)
+        delta, position = _number(data, position, limit)
+        places[slot] = _as_long(base_offset + delta)
+        places[slot + 1] = append_time if has_append_time else _as_long(base_timestamp + timestamp)
+        size, position = _number(data, position, limit)
+        places[slot + 2] = position
+        places[slot + 3] = size
+        position = _after(position, size, limit)
+        size, position = _number(data, position, limit)
+        places[slot + 4] = position
+        places[slot + 5] = size
+        position = _after(position, size, limit)
+        size, position = _number(data, position, limit)
+        places[slot + 6] = position
+        places[slot + 7] = size
+        if size != 0:
+            position = _after_headers(data, position, size, limit)
+        if position != limit:
+            break
+        after = limit
+        slot += 8
+        row += 1
+    return row, after
+
+
+def decode_batches(
+    data: Buffer, batches: array[int], stop: int, places: array[int], counts: array[int], run: array[int]
+) -> int:
+    """Where the records of the batches run[RUN_ROW]..stop lie, one row of places each; how many.
+
+    `batches` is a table of `scan_batches` over the same data: plain batches of magic 2 only (of a compressed one the
+    caller has decompressed the records, and gives a table whose position is that of the records minus the size of a
+    header). counts[row of the batch] = how many of its records this call has taken. A call that stopped because the
+    places were full is followed by another with the same `run`; it begins with zeros.
+    """
+    source, end = _items(data), len(data)
+    headers, rows, taken = _longs(batches), _longs(places), _ints(counts)
+    stop = min(stop, len(batches) // BATCH_WIDTH, len(counts))
+    room, width, header = len(places) // PLACE_WIDTH, BATCH_WIDTH, BATCH_HEADER
+    state = _longs(run)
+    batch, done, after = max(run[RUN_ROW], 0), max(run[RUN_RECORD], 0), run[RUN_POSITION]
+    row = 0
+    reason = RUN_DONE
+    while batch < stop:
+        slot = batch * width
+        first = headers[slot] + header
+        last = headers[slot] + headers[slot + 2]
+        count = headers[slot + 13]
+        if count < 0 or first < 0 or first > last or last > end:
+            reason = RUN_IMPOSSIBLE
+            break
+        if done == 0:
+            after = first
+        left = count - done
+        reached, after = _decode_batch(source, after, last, headers, slot, rows, row, min(room, row + left))
+        taken[batch] = reached - row
+        done += reached - row
+        row = reached
+        if done < count:
+            reason = RUN_FULL if row == room else RUN_DAMAGED
+            break
+        if after != last:
+            reason = RUN_LEFT_OVER
+            break
+        done = 0
+        batch += 1
+    state[0], state[1], state[2], state[3] = batch, done, after, reason
+    return row
+
+
+def _copy_cell(target: Any, position: int, data: Any, start: int, size: int) -> None:
+    if cython.compiled:
+        memcpy(target + position, data + start, size)
+    else:
+        target[position : position + size] = data[start : start + size]
+
+
+def gather_cells(
+    data: Buffer,
+    places: array[int],
+    column: int,
+    stop: int,
+    offsets: array[int],
+    target: bytearray,
+    validity: bytearray,
+    state: array[int],
+) -> int:
+    """Appends the cells of the rows state[COLUMN_NEXT]..stop to a column of variable length; the row it came to.
+
+    `column` is PLACE_KEY or PLACE_VALUE. `offsets` has one item more than rows, the first is 0; a bit of `validity`,
+    all ones before, is cleared for a null. It stops early where `offsets`, `target` or `validity` have no room.
+    """
+    source, end = _items(data), len(data)
+    cells, ends = _longs(places), _ints(offsets)
+    out, bits = _slots(target), _slots(validity)
+    numbers = _longs(state)
+    stop = min(stop, len(places) // PLACE_WIDTH)
+    row, rows, size, nulls = max(numbers[0], 0), max(numbers[1], 0), max(numbers[2], 0), numbers[3]
+    stop = min(stop, row + len(offsets) - 1 - rows, row + 8 * len(validity) - rows)
+    room = min(len(target), 0x7FFFFFFF)
+    width = PLACE_WIDTH
+    slot = row * width + min(max(column, 0), PLACE_HEADERS)
+    while row < stop:
+        length = cells[slot + 1]
+        if length > 0:
+            start = cells[slot]
+            if length > room - size or start < 0 or start > end or length > end - start:
+                break
+            _copy_cell(out, size, source, start, length)
+            size += length
+        elif length < 0:
+            bits[rows >> 3] &= ~(1 << (rows & 7))
+            nulls += 1
+        rows += 1
+        ends[rows] = size
+        slot += width
+        row += 1
+    numbers[0], numbers[1], numbers[2], numbers[3] = row, rows, size, nulls
+    return int(row)
+
+
+def _list_record(data: Any, position: int, count: int, end: int, places: Any, row: int) -> bool:
+    """The places of one record's headers; whether they could be read."""
+    slot = row * 8
+    while count > 0:
+        size, position = _number(data, position, end)
+        places[slot + 2] = position
+        places[slot + 3] = max(size, 0)
+        position = _after(position, size, end)
+        size, position = _number(data, position, end)
+        places[slot + 4] = position
+        places[slot + 5] = size
+        position = _after(position, size, end)
+        if position < 0:
+            return False
+        slot += 8
+        count -= 1
+    return True
+
+
+def list_headers(
+    data: Buffer,
+    places: array[int],
+    stop: int,
+    ends: array[int],
+    validity: bytearray,
+    headers: array[int],
+    state: array[int],
+) -> int:
+    """The headers of the rows state[COLUMN_NEXT]..stop as a list a row; how many headers this call has put into
+    `headers`, in the columns PLACE_KEY and PLACE_VALUE.
+
+    `ends` has one item more than rows: how many headers there are up to a row, those of earlier calls included; a
+    record without headers is a null. It stops early where there is no room.
+    """
+    source, end = _items(data), len(data)
+    cells, sums, listed = _longs(places), _ints(ends), _longs(headers)
+    bits = _slots(validity)
+    numbers = _longs(state)
+    stop = min(stop, len(places) // PLACE_WIDTH)
+    row, rows, total, nulls = max(numbers[0], 0), max(numbers[1], 0), max(numbers[2], 0), numbers[3]
+    stop = min(stop, row + len(ends) - 1 - rows, row + 8 * len(validity) - rows)
+    room = len(headers) // PLACE_WIDTH
+    taken = 0
+    width = PLACE_WIDTH
+    slot = row * width + PLACE_HEADERS
+    while row < stop:
+        count = cells[slot + 1]
+        if count > 0:
+            if count > room - taken or not _list_record(source, cells[slot], count, end, listed, taken):
+                break
+            taken += count
+            total += count
+        else:
+            bits[rows >> 3] &= ~(1 << (rows & 7))
+            nulls += 1
+        rows += 1
+        sums[rows] = total
+        slot += width
+        row += 1
+    numbers[0], numbers[1], numbers[2], numbers[3] = row, rows, total, nulls
+    return taken

@@ -1,0 +1,373 @@
+"""Columns of Arrow batches while they are being filled, one class for each kind.
+
+A column is fed chunks: places of records in a buffer, and the headers of their batches. `take` gives the finished
+column and begins anew. Buffers that nobody holds any more are filled again (`Spares`): pages that were touched before
+cost nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kafkatools.core.records import gather_kernel as kernel
+from kafkatools.pipeline.errors import PipelineError
+
+Buffer = bytes | bytearray | memoryview
+Longs = npt.NDArray[np.int64]
+
+LARGEST_COLUMN = 0x7FFFFFFF
+TRANSACTION_STATES = ("open", "committed", "aborted")
+_MICROS = 1000
+_FURTHEST_MS = ((1 << 63) - 1) // _MICROS
+_SEQUENCES = 1 << 31
+_FIRST_ROWS = 16384
+_FIRST_BYTES = 1 << 20
+_HEADER_PLACES = 4096
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Records of one buffer: their places (rows of PLACE_WIDTH integers), and a row of the table of headers, the
+    position, the transaction's state of each batch with the number of its records.
+    """
+
+    buffer: Buffer
+    places: array[int]
+    rows: int
+    batches: Longs
+    counts: npt.NDArray[np.int32]
+    positions: Longs
+    transactions: Sequence[str | None] | None
+
+    @property
+    def view(self) -> Longs:
+        """The places as a matrix."""
+        return np.frombuffer(self.places, np.int64).reshape(-1, kernel.PLACE_WIDTH)[: self.rows]
+
+    def of_batch(self, column: int) -> Longs:
+        """A field of the batches' headers, once for each record."""
+        return np.repeat(self.batches[:, column], self.counts)
+
+
+class Column(Protocol):
+    """One column while it is being filled."""
+
+    def add(self, chunk: Chunk) -> None:
+        """Takes the records of a chunk."""
+
+    def take(self, rows: int) -> Any:
+        """The finished pyarrow.Array of that many rows; the next one begins."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of variable length so far."""
+
+
+class Spares:
+    """Buffers that were handed out, to be used again when they have come back."""
+
+    def __init__(self) -> None:
+        self._given: list[Any] = []
+
+    def take(self, least: int, make: Callable[[int], Any]) -> Any:
+        """One of at least `least` items, with anything in it."""
+        for index in range(len(self._given)):
+            # the list's own reference and the argument's: nobody else has it
+            if sys.getrefcount(self._given[index]) <= 2 and len(self._given[index]) >= least:
+                return self._given.pop(index)
+        return make(least)
+
+    def give(self, buffer: Any) -> None:
+        """Hands out a buffer; only the last few are remembered."""
+        self._given.append(buffer)
+        del self._given[:-4]
+
+
+class Numbers:
+    """A column of fixed width: what `of_chunk` makes of each chunk."""
+
+    size_bytes = 0
+
+    def __init__(self, arrow_type: Any, dtype: str, of_chunk: Callable[[Chunk], npt.NDArray[Any]]) -> None:
+        self._type = arrow_type
+        self._dtype = np.dtype(dtype)
+        self._of_chunk = of_chunk
+        self._spares = Spares()
+        self._items = self._make(_FIRST_ROWS)
+        self._rows = 0
+
+    def _make(self, rows: int) -> npt.NDArray[Any]:
+        return np.empty(rows, self._dtype)
+
+    def add(self, chunk: Chunk) -> None:
+        """Takes the records of a chunk."""
+        end = self._rows + chunk.rows
+        if end > len(self._items):
+            items = self._make(max(2 * len(self._items), end))
+            items[: self._rows] = self._items[: self._rows]
+            self._items = items
+        self._items[self._rows : end] = self._of_chunk(chunk)
+        self._rows = end
+
+    def take(self, rows: int) -> Any:
+        """The finished column."""
+        items, self._items, self._rows = self._items, None, 0  # type: ignore[assignment]
+        taken = self._finish(items, rows)
+        self._spares.give(items)
+        size = len(items)
+        del items
+        self._items = self._spares.take(size, self._make)
+        return taken
+
+    def _finish(self, items: npt.NDArray[Any], rows: int) -> Any:
+        return pa.Array.from_buffers(self._type, rows, [None, pa.py_buffer(items)])
+
+
+class Transactions(Numbers):
+    """The state of each record's transaction as text, null outside of any."""
+
+    def __init__(self, arrow_type: Any) -> None:
+        super().__init__(arrow_type, "i1", _states)
+
+    def _finish(self, items: npt.NDArray[Any], rows: int) -> Any:
+        states = items[:rows]
+        return pa.array(TRANSACTION_STATES, self._type).take(pa.array(states, mask=states < 0))
+
+
+def _states(chunk: Chunk) -> npt.NDArray[Any]:
+    codes = [-1] * len(chunk.counts)
+    if chunk.transactions is not None:
+        codes = [-1 if state is None else TRANSACTION_STATES.index(state) for state in chunk.transactions]
+    return np.repeat(np.array(codes, "i1"), chunk.counts)
+
+
+class Constant:
+    """The same in every row; made once for the most rows there were."""
+
+    size_bytes = 0
+
+    def __init__(self, arrow_type: Any, value: object) -> None:
+        self._type = arrow_type
+        self._value = value
+        self._made = pa.array([], arrow_type)
+
+    def add(self, chunk: Chunk) -> None:
+        """Nothing is kept."""
+
+    def take(self, rows: int) -> Any:
+        """The column."""
+        if len(self._made) < rows:
+            self._made = pa.repeat(pa.scalar(self._value, self._type), max(rows, _FIRST_ROWS))
+        return self._made.slice(0, rows)
+
+
+class Cells:
+    """A column of keys or of values."""
+
+    def __init__(self, arrow_type: Any, column: int) -> None:
+        self._type = arrow_type
+        self._column = column
+        self._all_offsets, self._all_bytes = Spares(), Spares()
+        self._begin(_FIRST_ROWS, _FIRST_BYTES)
+
+    def _begin(self, rows: int, size: int) -> None:
+        self._offsets: array[int] = self._all_offsets.take(rows + 1, _new_ints)
+        self._offsets[0] = 0
+        self._bytes: bytearray = self._all_bytes.take(size, bytearray)
+        self._validity = bytearray(b"\xff") * (-(-rows // 8))
+        self._state = array("q", bytes(8 * kernel.COLUMN_SIZE))
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes so far."""
+        return self._state[kernel.COLUMN_BYTES]
+
+    def add(self, chunk: Chunk) -> None:
+        """Copies the cells of a chunk."""
+        self.add_places(chunk.buffer, chunk.places, chunk.rows)
+
+    def add_places(self, buffer: Buffer, places: array[int], stop: int) -> None:
+        """Copies the cells that rows of places say."""
+        self._state[kernel.COLUMN_NEXT] = 0
+        while True:
+            reached = kernel.gather_cells(
+                buffer, places, self._column, stop, self._offsets, self._bytes, self._validity, self._state
+            )
+            if reached == stop:
+                return
+            self._grow(places[reached * kernel.PLACE_WIDTH + self._column + 1])
+
+    def _grow(self, length: int) -> None:
+        rows = min(len(self._offsets) - 1, 8 * len(self._validity))
+        if self._state[kernel.COLUMN_ROWS] == rows:
+            self._offsets.extend(_new_ints(rows))
+            self._validity.extend(b"\xff" * (len(self._offsets) // 8 + 1 - len(self._validity)))
+            return
+        needed = self._state[kernel.COLUMN_BYTES] + length
+        if needed > LARGEST_COLUMN:
+            raise PipelineError(f"a run of records has {needed} bytes in one column, more than Arrow's 2 GiB")
+        self._bytes.extend(bytes(min(max(needed, 2 * len(self._bytes)), LARGEST_COLUMN) - len(self._bytes)))
+
+    def take(self, rows: int) -> Any:
+        """The finished column."""
+        nulls, size = self._state[kernel.COLUMN_NULLS], self._state[kernel.COLUMN_BYTES]
+        buffers = [
+            pa.py_buffer(self._validity) if nulls else None,
+            pa.py_buffer(self._offsets).slice(0, 4 * (rows + 1)),
+            pa.py_buffer(self._bytes).slice(0, size),
+        ]
+        taken = pa.Array.from_buffers(self._type, rows, self._checked(buffers, rows), nulls)
+        room = len(self._offsets) - 1, len(self._bytes)
+        self._all_offsets.give(self._offsets)
+        self._all_bytes.give(self._bytes)
+        self._offsets, self._bytes = array("i"), bytearray()
+        self._begin(*room)
+        return taken
+
+    def _checked(self, buffers: list[Any], rows: int) -> list[Any]:
+        return buffers
+
+
+class Names(Cells):
+    """Names of headers: what is not UTF-8 gets replacement characters, as in Java."""
+
+    def _checked(self, buffers: list[Any], rows: int) -> list[Any]:
+        data = buffers[2]
+        if not len(data) or int(np.frombuffer(data, np.uint8).max()) < 0x80:
+            return buffers
+        offsets = np.frombuffer(buffers[1], np.int32)
+        whole = data.to_pybytes()
+        names = [whole[offsets[row] : offsets[row + 1]].decode("utf-8", "replace") for row in range(rows)]
+        return list(pa.array(names, pa.string()).buffers())
+
+
+class Headers:
+    """Lists of names and values; null where a record has none, as in Spark's Kafka source."""
+
+    def __init__(self, arrow_type: Any) -> None:
+        self._type = arrow_type
+        entry = arrow_type.value_type
+        self._names = Names(entry.field(0).type, kernel.PLACE_KEY)
+        self._values = Cells(entry.field(1).type, kernel.PLACE_VALUE)
+        self._listed = array("q", bytes(8 * kernel.PLACE_WIDTH * _HEADER_PLACES))
+        self._begin(_FIRST_ROWS)
+
+    def _begin(self, rows: int) -> None:
+        self._ends = _new_ints(rows + 1)
+        self._validity = bytearray(b"\xff") * (-(-rows // 8))
+        self._state = array("q", bytes(8 * kernel.COLUMN_SIZE))
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of names and values so far."""
+        return self._names.size_bytes + self._values.size_bytes
+
+    def add(self, chunk: Chunk) -> None:
+        """Copies the headers of a chunk."""
+        self._state[kernel.COLUMN_NEXT] = 0
+        while True:
+            before = self._state[kernel.COLUMN_NEXT]
+            count = kernel.list_headers(
+                chunk.buffer, chunk.places, chunk.rows, self._ends, self._validity, self._listed, self._state
+            )
+            self._names.add_places(chunk.buffer, self._listed, count)
+            self._values.add_places(chunk.buffer, self._listed, count)
+            if self._state[kernel.COLUMN_NEXT] == chunk.rows:
+                return
+            if self._state[kernel.COLUMN_NEXT] == before:
+                self._grow(chunk, before)
+
+    def _grow(self, chunk: Chunk, row: int) -> None:
+        rows = min(len(self._ends) - 1, 8 * len(self._validity))
+        if self._state[kernel.COLUMN_ROWS] == rows:
+            self._ends.extend(_new_ints(rows))
+            self._validity.extend(b"\xff" * (len(self._ends) // 8 + 1 - len(self._validity)))
+            return
+        count = chunk.places[row * kernel.PLACE_WIDTH + 7]
+        self._listed = array("q", bytes(8 * kernel.PLACE_WIDTH * max(count, 2 * _HEADER_PLACES)))
+
+    def take(self, rows: int) -> Any:
+        """The finished column."""
+        nulls, total = self._state[kernel.COLUMN_NULLS], self._state[kernel.COLUMN_BYTES]
+        entries = pa.StructArray.from_arrays(
+            [self._names.take(total), self._values.take(total)], fields=list(self._type.value_type)
+        )
+        buffers = [pa.py_buffer(self._validity) if nulls else None, pa.py_buffer(self._ends).slice(0, 4 * (rows + 1))]
+        taken = pa.Array.from_buffers(self._type, rows, buffers, nulls, children=[entries])
+        self._begin(len(self._ends) - 1)
+        return taken
+
+
+def _new_ints(count: int) -> array[int]:
+    return array("i", bytes(4 * count))
+
+
+# -- what a column is made of --
+
+
+def _offsets(chunk: Chunk) -> npt.NDArray[Any]:
+    return chunk.view[:, kernel.PLACE_OFFSET]
+
+
+def micros(milliseconds: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Timestamps as Spark counts them; those beyond its range are its first and last."""
+    within: npt.NDArray[Any] = np.clip(milliseconds, -_FURTHEST_MS, _FURTHEST_MS) * _MICROS
+    return within
+
+
+def _timestamps(chunk: Chunk) -> npt.NDArray[Any]:
+    return micros(chunk.view[:, kernel.PLACE_TIMESTAMP])
+
+
+def timestamp_types(batches: Longs) -> Longs:
+    """Of each batch: 0 CreateTime, 1 LogAppendTime, -1 none (magic 0)."""
+    types: Longs = np.where(batches[:, 3] == 0, -1, (batches[:, 6] >> 3) & 1)
+    return types
+
+
+def _timestamp_types(chunk: Chunk) -> npt.NDArray[Any]:
+    return np.repeat(timestamp_types(chunk.batches), chunk.counts)
+
+
+def _sequences(chunk: Chunk) -> npt.NDArray[Any]:
+    first = chunk.of_batch(12)
+    sequences = (first + (_offsets(chunk) - chunk.of_batch(1))) % _SEQUENCES
+    return np.where(first < 0, -1, sequences)
+
+
+def _positions(chunk: Chunk) -> npt.NDArray[Any]:
+    return np.repeat(chunk.positions, chunk.counts)
+
+
+def new_column(name: str, arrow_type: Any, topic: str, partition: int) -> Column:
+    """An empty column of records by its name."""
+    numbers: dict[str, tuple[str, Callable[[Chunk], npt.NDArray[Any]]]] = {
+        "offset": ("i8", _offsets),
+        "timestamp": ("i8", _timestamps),
+        "timestamptype": ("i4", _timestamp_types),
+        "leaderepoch": ("i4", lambda chunk: chunk.of_batch(4)),
+        "producerid": ("i8", lambda chunk: chunk.of_batch(10)),
+        "producerepoch": ("i2", lambda chunk: chunk.of_batch(11)),
+        "sequence": ("i4", _sequences),
+        "batchposition": ("i8", _positions),
+    }
+    name = name.lower()
+    if name in numbers:
+        return Numbers(arrow_type, *numbers[name])
+    others: dict[str, Callable[[], Column]] = {
+        "key": lambda: Cells(arrow_type, kernel.PLACE_KEY),
+        "value": lambda: Cells(arrow_type, kernel.PLACE_VALUE),
+        "headers": lambda: Headers(arrow_type),
+        "topic": lambda: Constant(arrow_type, topic),
+        "partition": lambda: Constant(arrow_type, partition),
+        "transaction": lambda: Transactions(arrow_type),
+    }
+    return others[name]()

@@ -1,0 +1,124 @@
+"""The columns of a table of records, of one of batches and of one of damages: names and types, in one place.
+
+The first seven are those of Spark's own Kafka source, `headers` its eighth. Names are compared as Spark does, without
+regard to case; a reader gives what the schema it is handed says, in its order and its spelling.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql.types import DataType, StructType
+
+HEADERS = "array<struct<key:string,value:binary>>"
+
+RECORD_COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
+HEADER_COLUMNS = {"headers": HEADERS}
+METADATA_COLUMNS = {
+    "leaderEpoch": "int",
+    "producerId": "bigint",
+    "producerEpoch": "smallint",
+    "sequence": "int",
+    "transaction": "string",
+    "batchPosition": "bigint",
+}
+BATCH_COLUMNS = {
+    "topic": "string",
+    "partition": "int",
+    "file": "string",
+    "position": "bigint",
+    "size": "int",
+    "baseOffset": "bigint",
+    "lastOffset": "bigint",
+    "count": "int",
+    "baseTimestamp": "timestamp",
+    "maxTimestamp": "timestamp",
+    "timestampType": "int",
+    "codec": "string",
+    "producerId": "bigint",
+    "producerEpoch": "smallint",
+    "baseSequence": "int",
+    "isTransactional": "boolean",
+    "isControl": "boolean",
+    "transaction": "string",
+    "leaderEpoch": "int",
+    "crc": "bigint",
+    "magic": "int",
+}
+ERROR_COLUMNS = {
+    "topic": "string",
+    "partition": "int",
+    "file": "string",
+    "position": "bigint",
+    "length": "bigint",
+    "kind": "string",
+    "reason": "string",
+}
+
+
+def spark_schema(include_headers: bool = False, include_metadata: bool = False) -> StructType:
+    """The schema of records."""
+    columns = dict(RECORD_COLUMNS)
+    if include_headers:
+        columns |= HEADER_COLUMNS
+    if include_metadata:
+        columns |= METADATA_COLUMNS
+    return struct_of(columns)
+
+
+def struct_of(columns: Mapping[str, str]) -> StructType:
+    """A schema of columns that may be null, from names and types."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(name, _type_of(text)) for name, text in columns.items()])
+
+
+def check_schema(given: StructType, known: Mapping[str, str] | None = None) -> None:
+    """Raise PipelineError when a schema has a column that there is not, or one of another type; `known` are those of
+    records unless said otherwise.
+    """
+    known = {**RECORD_COLUMNS, **HEADER_COLUMNS, **METADATA_COLUMNS} if known is None else known
+    types = {name.lower(): text for name, text in known.items()}
+    seen = set()
+    for field in given.fields:
+        name = field.name.lower()
+        if name not in types:
+            raise PipelineError(f"there is no column {field.name}; there are {', '.join(known)}")
+        if field.dataType.simpleString() != types[name]:
+            raise PipelineError(f"column {field.name} is {types[name]}, not {field.dataType.simpleString()}")
+        if name in seen:
+            raise PipelineError(f"column {field.name} is in the schema twice")
+        seen.add(name)
+
+
+def _type_of(text: str) -> DataType:
+    from pyspark.sql import types
+
+    if text == HEADERS:
+        header = types.StructType(
+            [types.StructField("key", types.StringType()), types.StructField("value", types.BinaryType())]
+        )
+        return types.ArrayType(header)
+    simple: dict[str, DataType] = {
+        "binary": types.BinaryType(),
+        "string": types.StringType(),
+        "smallint": types.ShortType(),
+        "int": types.IntegerType(),
+        "bigint": types.LongType(),
+        "timestamp": types.TimestampType(),
+        "boolean": types.BooleanType(),
+    }
+    return simple[text]

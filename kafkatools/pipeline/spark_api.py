@@ -1,0 +1,61 @@
+"""What the pipeline takes of PySpark's data source API, under PySpark 4.0 as under the newest: import it from here.
+
+What a version lacks is stood in for by something that nothing there ever calls or makes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import datasource
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = [
+    "HAS_FILTERS",
+    "HAS_READ_LIMITS",
+    "HAS_STREAM_ARROW_WRITER",
+    "DataSource",
+    "DataSourceArrowWriter",
+    "DataSourceReader",
+    "DataSourceStreamArrowWriter",
+    "DataSourceStreamReader",
+    "DataSourceStreamWriter",
+    "DataSourceWriter",
+    "InputPartition",
+    "WriterCommitMessage",
+    "arrow_schema",
+]
+
+HAS_FILTERS = hasattr(DataSourceReader, "pushFilters")
+"""Filters can be pushed into a reader (4.1 and later)."""
+
+HAS_READ_LIMITS = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
+"""`latestOffset` is told where the stream is and how much is wanted (4.2 and later)."""
+
+HAS_STREAM_ARROW_WRITER = hasattr(datasource, "DataSourceStreamArrowWriter")
+"""Streaming writers may take Arrow batches (4.1 and later)."""
+
+DataSourceArrowWriter: Any = getattr(datasource, "DataSourceArrowWriter", DataSourceWriter)
+DataSourceStreamArrowWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
+
+
+def arrow_schema(schema: StructType) -> Any:
+    """The pyarrow.Schema that batches of a reader must have."""
+    from pyspark.sql.pandas import types
+
+    convert: Any = types.to_arrow_schema
+    try:
+        return convert(schema, timezone="UTC")
+    except TypeError:  # PySpark 4.0, which always writes UTC
+        return convert(schema)
