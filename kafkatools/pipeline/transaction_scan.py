@@ -1,0 +1,191 @@
+"""The batches of transactions in a segment, found by headers alone.
+
+Nothing is believed that a checksum does not vouch for where it decides something: markers, and whatever the caller asks
+`is_sound` about. Behind a place that is no batch the scan goes on at the next valid one, as every reader of damaged
+logs here does.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.log.batch_headers import CONTROL_MASK, HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL_MASK
+from kafkatools.core.log.dump.resync import next_valid_batch
+from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.records import kernel
+from kafkatools.core.records.batch import RecordBatch
+from kafkatools.core.records.control import MARKER_BATCH_SIZE, ControlRecordType, EndTransactionMarker
+from kafkatools.core.records.crc import crc32c
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Headers = NDArray[np.int64]
+
+_ROWS = 8192
+_LARGEST_BATCH = 1 << 30
+_SIZE_AT = 8
+_ATTRIBUTES_AT = 21
+# of a marker's batch: the length of its key (4, as a varint) and the type in it
+_KEY_LENGTH_AT = HEADER_SIZE + 4
+_KEY_LENGTH = 8
+_TYPE_AT = HEADER_SIZE + 7
+
+_KNOWN = 0x7F  # every attribute that has a meaning
+
+# The columns of the table of headers.
+_POSITION, _BASE_OFFSET, _BYTES, _MAGIC, _CRC, _ATTRIBUTES, _LAST_DELTA, _PRODUCER_ID, _EPOCH = (
+    0,
+    1,
+    2,
+    3,
+    5,
+    6,
+    7,
+    10,
+    11,
+)
+
+
+class TransactionBatch(NamedTuple):
+    """A batch of a transaction; `is_abort` of a marker, None of a batch with records."""
+
+    position: int
+    base_offset: int
+    producer_id: int
+    producer_epoch: int
+    is_abort: bool | None
+
+
+class TransactionScan:
+    """The batches of transactions of one segment from a position on. `damaged` counts the places between batches that
+    were none; `has_lost_tail`: none followed on the last one."""
+
+    def __init__(self, file: SegmentFile, position: int = 0) -> None:
+        self._file = file
+        self._position = position
+        self._table = array("q", bytes(8 * kernel.HEADER_WIDTH * _ROWS))
+        self._status = array("q", bytes(8 * kernel.STATUS_SIZE))
+        self._last_position = -1
+        self._last_offset = -1
+        self.damaged = 0
+        self.has_lost_tail = False
+
+    def windows(self) -> Iterator[list[TransactionBatch]]:
+        """Lists of batches in the order of the file; whoever has what he wanted stops."""
+        while (window := self._next_window()) is not None:
+            rows = kernel.scan_batches(window, 0, len(window), self._table, self._status)
+            headers = self._headers(rows)
+            sound, resume_at = self._sound_rows(headers)
+            if resume_at is None:
+                resume_at = self._stuck_at(rows)
+                end = self._position + self._status[kernel.STATUS_POSITION]
+            else:
+                window = self._next_window() or window  # looking at doubtful ones may have moved it
+                end = resume_at
+            yield self._transactional(window, headers[:sound])
+            self._position = end
+            if resume_at is not None:
+                self._resume(resume_at)
+
+    def _next_window(self) -> memoryview | None:
+        """What can be scanned from here on, at least one whole batch if there is one."""
+        left = self._file.size - self._position
+        if left <= 0:
+            return None
+        window = self._file.window(self._position, min(HEADER_SIZE, left))
+        size = int.from_bytes(window[_SIZE_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
+        if len(window) < size <= min(left, _LARGEST_BATCH):
+            window = self._file.window(self._position, size)
+        return window
+
+    def _headers(self, rows: int) -> Headers:
+        import numpy as np
+
+        width = kernel.HEADER_WIDTH
+        headers = np.frombuffer(self._table, np.int64, rows * width).reshape(rows, width).copy()
+        headers[:, _POSITION] += self._position
+        return headers
+
+    def _sound_rows(self, headers: Headers) -> tuple[int, int | None]:
+        """How many headers can be believed, and where to look for the next batch if that is not all of them.
+
+        An offset that does not go up, or what no broker writes, says that this is no header or that the length before
+        it was wrong; whose checksum is right is believed all the same.
+        """
+        for row in self._doubtful(headers):
+            before = int(headers[row - 1, _POSITION]) if row else self._last_position
+            if before >= 0 and not is_sound(self._file, before):
+                return max(row - 1, 0), before + 1
+            here = int(headers[row, _POSITION])
+            if not is_sound(self._file, here):
+                return row, here + 1
+        if len(headers):
+            self._last_position = int(headers[-1, _POSITION])
+            self._last_offset = int(headers[-1, _BASE_OFFSET] + headers[-1, _LAST_DELTA])
+        return len(headers), None
+
+    def _doubtful(self, headers: Headers) -> list[int]:
+        import numpy as np
+
+        first, last = headers[:, _BASE_OFFSET], headers[:, _BASE_OFFSET] + headers[:, _LAST_DELTA]
+        before = np.concatenate((np.array([self._last_offset], np.int64), last[:-1]))[: len(headers)]
+        is_known = (headers[:, _MAGIC] >= 0) & (headers[:, _MAGIC] <= 2) & (headers[:, _ATTRIBUTES] & ~_KNOWN == 0)
+        found: list[int] = np.flatnonzero((first <= before) | (last < first) | ~is_known).tolist()
+        return found
+
+    def _stuck_at(self, rows: int) -> int | None:
+        """Where to look for the next batch when what follows the table is none; None when the file ends there, or when
+        the next window will show."""
+        position = self._position + self._status[kernel.STATUS_POSITION]
+        is_damage = self._status[kernel.STATUS_REASON] == kernel.SCAN_TOO_SMALL or rows == 0
+        return position + 1 if is_damage and position < self._file.size else None
+
+    def _resume(self, start: int) -> None:
+        found = next_valid_batch(self._file, start, self._file.size)
+        self.has_lost_tail = found < 0
+        self.damaged += found >= 0
+        self._position = found if found >= 0 else self._file.size
+        self._last_position = self._last_offset = -1
+
+    def _transactional(self, window: memoryview, headers: Headers) -> list[TransactionBatch]:
+        mask = (headers[:, _MAGIC] == 2) & (headers[:, _ATTRIBUTES] & TRANSACTIONAL_MASK != 0)
+        found = []
+        for row in headers[mask].tolist():
+            is_abort = None
+            if row[_ATTRIBUTES] & CONTROL_MASK:
+                start = row[_POSITION] - self._position
+                is_abort = _marker(window[start : start + row[_BYTES]], row[_CRC])
+                if is_abort is None:
+                    self.damaged += 1
+                    continue
+            found.append(TransactionBatch(row[_POSITION], row[_BASE_OFFSET], row[_PRODUCER_ID], row[_EPOCH], is_abort))
+        return found
+
+
+def _marker(batch: memoryview, crc: int) -> bool | None:
+    """Whether a control batch aborts a transaction; None when it is damaged or ends none."""
+    if crc32c(batch[_ATTRIBUTES_AT:]) != crc:
+        return None
+    if len(batch) == MARKER_BATCH_SIZE and batch[_KEY_LENGTH_AT] == _KEY_LENGTH:
+        kind = int.from_bytes(batch[_TYPE_AT : _TYPE_AT + 2], "big")
+    else:
+        try:
+            kind = EndTransactionMarker.of_batch(RecordBatch(batch)).type
+        except KafkaError:
+            return None
+    return kind == ControlRecordType.ABORT if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT) else None
+
+
+def is_sound(file: SegmentFile, position: int) -> bool:
+    """Whether the checksum of the batch at a position is right."""
+    header = file.view(position, HEADER_SIZE)
+    if len(header) < HEADER_SIZE:
+        return False
+    size = int.from_bytes(header[_SIZE_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
+    crc = int.from_bytes(header[17:_ATTRIBUTES_AT], "big")
+    return size >= HEADER_SIZE and file.checksum(position + _ATTRIBUTES_AT, size - _ATTRIBUTES_AT, crc32c) == crc
