@@ -118,11 +118,11 @@ def _run(command: Command, args: Args, console: Console) -> ExitStatus:
 
 
 def _quiet_logs(console: Console) -> None:
-    """Log lines of the core are for KT_DEBUG=1: the one line of an error says what matters. Warnings about security are
-    always shown."""
+    """Log lines of the core are for KT_DEBUG=1: the one line of an error says what matters. Warnings about security and
+    settings are always shown."""
     import logging
 
-    _show_security_warnings(console)
+    _show_warnings(console)
     logger = logging.getLogger("kafkatools")
     if logger.handlers:
         return
@@ -132,7 +132,7 @@ def _quiet_logs(console: Console) -> None:
         logger.addHandler(logging.NullHandler())
 
 
-def _show_security_warnings(console: Console) -> None:
+def _show_warnings(console: Console) -> None:
     """Each warning once a run, as a line on stderr."""
     import logging
 
@@ -145,7 +145,8 @@ def _show_security_warnings(console: Console) -> None:
                 told.add(message)
                 console.note(f"warning: {message}")
 
-    logging.getLogger("kafkatools.security").handlers = [] if console.is_debug else [Lines()]
+    for name in ("security", "settings"):
+        logging.getLogger(f"kafkatools.{name}").handlers = [] if console.is_debug else [Lines()]
 
 
 def _help(command: Command, parent: str, console: Console) -> str:

@@ -312,6 +312,6 @@ COMMAND = Command(
         BOOTSTRAP_SERVER,
     ),
     run,
-    rules=(ExactlyOne(_SOURCES, "One of --shell, --topics, --groups and --profiles is needed"),),
+    rules=(ExactlyOne(_SOURCES, "One and only one of --shell, --topics, --groups and --profiles is needed"),),
     examples=("source <(kt completion --shell bash)",),
 )

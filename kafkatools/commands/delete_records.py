@@ -7,13 +7,14 @@ does not exist is said at once. --dry-run asks where the partitions begin and en
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import ALWAYS, BOOTSTRAP_SERVER, Args, Command, Option, client_settings, command_config
 from kafkatools.options.json_files import (
-    json_array,
+    json_entries,
     json_field,
+    json_in_file,
     json_int,
     json_long,
     json_object,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 TopicPartition = tuple[str, int]
 _NOT_JSON = "The input string is not a valid JSON"
+_VERSION = 1
 _AT_A_TIME = 1000
 
 
@@ -165,25 +167,29 @@ def _print_json(
     console.print(json_line(row))
 
 
-def _offsets(path: str) -> dict[tuple[str, int], int]:
+def _offsets(path: str) -> dict[TopicPartition, int]:
     """The file: {"partitions": [{"topic": "orders", "partition": 0, "offset": 5}], "version": 1}."""
-    data = json_object(read_json(path, _NOT_JSON))
-    version = json_int(data["version"]) if "version" in data else 1
-    if version != 1:
-        raise CommandError(f"Not supported version field value {version}")
+    data = json_in_file(path, json_object, read_json(path, _NOT_JSON))
+    version = json_in_file(path, json_int, data.get("version", _VERSION))
+    if version != _VERSION:
+        raise CommandError(f"Not supported version field value {version}", hint=path)
     if "partitions" not in data:
-        raise CommandError("Missing partitions field")
-    offsets: dict[tuple[str, int], int] = {}
+        raise CommandError("Missing partitions field", hint=path)
+    offsets: dict[TopicPartition, int] = {}
     twice = []
-    for item in json_array(data["partitions"]):
-        key = (json_field(item, "topic", json_string), json_field(item, "partition", json_int))
+    for key, offset in json_entries(path, "partitions", data["partitions"], _offset):
         if key in offsets:
             twice.append(key)
-        offsets[key] = json_field(item, "offset", json_long)
+        offsets[key] = offset
     if twice:
         names = ",".join(f"{topic}-{partition}" for topic, partition in dict.fromkeys(twice))
-        raise CommandError(f"Offset json file contains duplicate topic partitions: {names}")
+        raise CommandError(f"Offset json file contains duplicate topic partitions: {names}", hint=path)
     return offsets
+
+
+def _offset(item: Any) -> tuple[TopicPartition, int]:
+    key = (json_field(item, "topic", json_string), json_field(item, "partition", json_int))
+    return key, json_field(item, "offset", json_long)
 
 
 COMMAND = Command(

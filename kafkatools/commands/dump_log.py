@@ -78,7 +78,7 @@ OPTIONS = (
 def run(console: Console, args: Any) -> ExitStatus:
     """Dump every file; the worst of what happened is the exit status."""
     options = _dump_options(args)
-    return _Run(console, options, as_json=args.json).every(_paths(args.files))
+    return _Run(console, options, as_json=args.json).every(_names(args.files))
 
 
 def _dump_options(args: Any) -> DumpOptions:
@@ -121,19 +121,14 @@ def _decoder(args: Any) -> Callable[[], Any]:
     return make
 
 
-def _paths(given: str) -> list[str]:
-    """The files named, directories replaced by what is in them (Java's split drops empty names at the end)."""
-    from kafkatools.core.log.dump.file_kinds import files_in
-
+def _names(given: str) -> list[str]:
+    """The files and directories named (Java's split drops empty names at the end)."""
     names = given.split(",")
     while given and names and not names[-1]:
         names.pop()
     if not names:
         raise UsageError(f"--files {given} names no file")
-    paths: list[str] = []
-    for name in names:
-        paths += files_in(name) if os.path.isdir(name) else [name]
-    return paths
+    return names
 
 
 class _Run:
@@ -182,12 +177,12 @@ class _Run:
             self._console.error(finding.headline)
         self._console.error(finding.text())
 
-    def every(self, paths: Iterable[str]) -> ExitStatus:
-        """Dump all files, then say what Kafka's tool says after them."""
+    def every(self, names: Iterable[str]) -> ExitStatus:
+        """Dump all files and what is in directories, then say what Kafka's tool says after them."""
         from kafkatools.core.log.dump.file_dump import StoppedAtDamage
 
         try:
-            if not self._all(list(paths)):
+            if not self._all([path for name in names for path in self._files(name)]):
                 return ExitStatus.FAILED
         except StoppedAtDamage:
             return ExitStatus.FINDINGS
@@ -198,6 +193,16 @@ class _Run:
         if self._has_failed:
             return ExitStatus.FAILED
         return ExitStatus.FINDINGS if self._has_findings or summary.has_damage else ExitStatus.OK
+
+    def _files(self, name: str) -> Sequence[str]:
+        from kafkatools.core.log.dump.file_kinds import files_in
+
+        if not os.path.isdir(name):
+            return [name]
+        found = files_in(name)
+        if not found:
+            self._fail(f"{name}: no segments, indexes or snapshots in this directory", name)
+        return found
 
     def _all(self, paths: Sequence[str]) -> bool:
         """Every file; False when it has to end at one."""
@@ -224,7 +229,8 @@ class _Run:
         except OSError as problem:
             self._fail(f"{problem.filename or path}: {problem.strerror}", path)
         except Damage as problem:
-            self._fail(f"{path}: {problem}", path)
+            is_there = os.path.lexists(path)  # a name that is no offset is complained about before the file is opened
+            self._fail(f"{path}: {problem if is_there else 'no such file'}", path)
 
     def _fail(self, message: str, path: str) -> None:
         self._has_failed = True

@@ -6,8 +6,9 @@ Partitions whose election failed are lines on stderr, with their number as the l
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import (
@@ -21,7 +22,15 @@ from kafkatools.options import (
     command_config,
     java_int,
 )
-from kafkatools.options.json_files import json_array, json_field, json_int, json_object, json_string, read_json
+from kafkatools.options.json_files import (
+    json_entries,
+    json_field,
+    json_in_file,
+    json_int,
+    json_object,
+    json_string,
+    read_json,
+)
 from kafkatools.options.patterns import java_map_order, partition_hash
 
 if TYPE_CHECKING:
@@ -99,17 +108,18 @@ def _partitions(args: Args) -> list[TopicPartition] | None:
 
 def _from_file(path: str) -> list[TopicPartition]:
     """The file: {"partitions": [{"topic": "orders", "partition": 0}]}."""
-    data = json_object(read_json(path, f"{_PREFIX} is empty"))
+    data = json_in_file(path, json_object, read_json(path, f"{_PREFIX} is empty"))
     if "partitions" not in data:
-        raise CommandError(f'{_PREFIX} is missing "partitions" field')
-    found = [
-        (json_field(item, "topic", json_string), json_field(item, "partition", json_int))
-        for item in json_array(data["partitions"])
-    ]
-    twice = [key for position, key in enumerate(found) if key in found[:position]]
+        raise CommandError(f'{_PREFIX} is missing "partitions" field', hint=path)
+    found = json_entries(path, "partitions", data["partitions"], _partition)
+    twice = [key for key, count in collections.Counter(found).items() if count > 1]
     if twice:
-        raise CommandError(f"{_PREFIX} contains duplicate partitions: [{_names(list(dict.fromkeys(twice)))}]")
+        raise CommandError(f"{_PREFIX} contains duplicate partitions: [{_names(twice)}]", hint=path)
     return found
+
+
+def _partition(item: Any) -> TopicPartition:
+    return json_field(item, "topic", json_string), json_field(item, "partition", json_int)
 
 
 def _names(partitions: Sequence[TopicPartition]) -> str:

@@ -51,8 +51,28 @@ def property_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
 
 
 def client_settings(args: Any, file_option: str = "command_config") -> dict[str, str]:
-    """The settings of a client: the profile's, then those of --command-config as they stand in the file."""
-    return profile_settings(args) | properties_file(args, file_option)
+    """The settings of a client: the profile's, then those of --command-config as they stand in the file.
+
+    A file may be for all clients of a cluster: only what none of them knows is warned about.
+    """
+    given = properties_file(args, file_option)
+    for name in given:
+        _warn_of_unknown(name, getattr(args, file_option))
+    return profile_settings(args) | given
+
+
+def _warn_of_unknown(name: str, path: str) -> None:
+    from kafkatools.core.config import ADMIN, CONSUMER, PRODUCER
+
+    tables = (ADMIN, CONSUMER, PRODUCER)
+    if name in _CODECS or any(name in table or table.is_prefixed(name) for table in tables):
+        return
+    import difflib
+    import logging
+
+    near = difflib.get_close_matches(name, {known for table in tables for known in table.settings}, n=1, cutoff=0.8)
+    hint = f". Did you mean {near[0]}?" if near else ""
+    logging.getLogger("kafkatools.settings").warning("%s: %s is not a setting of a client%s", path, name, hint)
 
 
 def profile_settings(args: Any) -> dict[str, str]:

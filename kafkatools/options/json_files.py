@@ -5,9 +5,11 @@ messages included). What is no JSON is named with line and column in a hint.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kafkatools.exit_status import CommandError
+
+T = TypeVar("T")
 
 _INT_BITS = 31
 _LONG_BITS = 63
@@ -27,6 +29,25 @@ def read_json(path: str, not_json: str, unreadable: str = "Unable to read file {
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise CommandError(not_json, hint=f"{path}, line {error.lineno}, column {error.colno}: {error.msg}") from None
+
+
+def json_in_file(path: str, convert: Callable[[Any], T], value: Any) -> T:
+    """The value converted by one of the functions below; what is wrong with it is told with the file's name behind."""
+    try:
+        return convert(value)
+    except CommandError as error:
+        raise CommandError(str(error), hint=path) from None
+
+
+def json_entries(path: str, field: str, items: Any, convert: Callable[[Any], T]) -> list[T]:
+    """The entries of a file's list likewise; what is wrong with one is told with its place, counted from 1."""
+    found = []
+    for number, item in enumerate(json_in_file(path, json_array, items), 1):
+        try:
+            found.append(convert(item))
+        except CommandError as error:
+            raise CommandError(str(error), hint=f'{path}: entry {number} of "{field}"') from None
+    return found
 
 
 def json_object(value: Any) -> Mapping[str, Any]:

@@ -71,9 +71,9 @@ def read_changes(path: str, read: Callable[[Any], T]) -> list[T]:
             for number, line in enumerate(file, 1):
                 try:
                     if line.strip():
-                        found.append(read(json.loads(line)))
+                        found.append(read(json.loads(line.rstrip("\n"))))
                 except json.JSONDecodeError as problem:
-                    raise CommandError(f"{path}, line {number}: column {problem.colno}: {problem.msg}") from None
+                    raise CommandError(f"{path}, line {number}, column {problem.colno}: {problem.msg}") from None
                 except (ValueError, UsageError) as problem:
                     raise CommandError(f"{path}, line {number}: {problem}") from None
     except UnicodeDecodeError:

@@ -89,6 +89,50 @@ def test_a_directory_in_place_of_a_file(tmp_path: pathlib.Path, arguments: tuple
     assert refused(run_kt(*arguments, str(tmp_path)), 1).endswith(f"{tmp_path}: Is a directory")
 
 
+def test_a_setting_that_no_client_has_is_warned_about(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "c.properties").write_text("security.protcol=SSL\ngroup.id=g\nacks=all\nkey.serializer=K\nmine=1\n")
+    words = ("--bootstrap-server", "127.0.0.1:9", "--command-config", "c.properties")
+    warnings = [
+        "warning: c.properties: security.protcol is not a setting of a client. Did you mean security.protocol?",
+        "warning: c.properties: mine is not a setting of a client",
+    ]
+    for command in (("topics", "--list"), ("cluster", "cluster-id")):
+        ran = run_kt(*command, *words, cwd=tmp_path)
+        assert (ran.status, ran.err.splitlines()[:2]) == (1, warnings)
+        assert "warning" not in "".join(ran.err.splitlines()[2:])
+
+
+PLACES = [
+    ("[]", "Expected JSON object, received []", "plan.json"),
+    (
+        '{"partitions": [{"topic": "a", "partition": 0, "offset": 1, "replicas": [1]},'
+        ' {"topic": "b", "partition": "0"}]}',
+        'Expected `Integer` value, received "0"',
+        'plan.json: entry 2 of "partitions"',
+    ),
+    ('{"partitions": [{"partition": 0}]}', "No such field exists: `topic`", 'plan.json: entry 1 of "partitions"'),
+    ('{"partitions": {}}', "Expected JSON array, received {}", "plan.json"),
+]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("delete-records", "--offset-json-file"),
+        ("leader-election", "--election-type", "preferred", "--path-to-json-file"),
+        ("reassign-partitions", "--verify", "--reassignment-json-file"),
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize(("text", "complaint", "place"), PLACES)
+def test_where_a_json_file_is_wrong(
+    tmp_path: pathlib.Path, command: tuple[str, ...], text: str, complaint: str, place: str
+) -> None:
+    (tmp_path / "plan.json").write_text(text)
+    ran = run_kt(*command, "plan.json", "--bootstrap-server", "127.0.0.1:9", cwd=tmp_path)
+    assert (ran.status, ran.err.removeprefix("Error: ")) == (1, f"{complaint}\n{place}\n")
+
+
 SEGMENT = "00000000000000000000.log"
 
 

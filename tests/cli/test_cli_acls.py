@@ -200,7 +200,7 @@ def _look_first(bootstrap: str, alice: tuple[str, ...], before: str, directory: 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('{"action": "add"', "line 1: column 17: Expecting ',' delimiter"),
+        ('{"action": "add"', "line 1, column 17: Expecting ',' delimiter"),
         ("\n[]", "line 2: an object of texts is wanted"),
         ('{"action": "add"}', "line 1: there is no host, operation, "),
     ],

@@ -172,7 +172,7 @@ def test_what_fails_of_a_file_is_named_and_the_rest_is_done(kt: Kt, tmp_path: pa
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('{"entity": {"topic"', "line 1: column 20: Expecting ':' delimiter"),
+        ('{"entity": {"topic"', "line 1, column 20: Expecting ':' delimiter"),
         ("\n[]", "line 2: an object is wanted"),
         ('{"entity": {"topic": "t"}}', "line 1: there is no set, delete"),
         ('{"entity": {"topic": "a b"}, "set": {}, "delete": []}', "line 1: Topic name is invalid: 'a b' contains"),

@@ -42,7 +42,7 @@ _DIFFERENCES = {
     "086": Difference("stderr", stderr=""),
     "087": Difference("stderr", stderr=""),
     "089": Difference("reset-plan", stderr=(
-        "Error: Executing consumer group command failed due to bad.csv line 1: 1 columns; topic,partition,offset or "
+        "Error: Executing consumer group command failed due to bad.csv, line 1: 1 columns; topic,partition,offset or "
         "group,topic,partition,offset is expected"
     )),
     "090": Difference("reset-scope", status=ExitStatus.USAGE, stdout="", stderr=(

@@ -140,12 +140,12 @@ def test_a_plan_with_a_mistake_in_line_7_changes_nothing(
     refused = kt("--reset-offsets", "--group", "seven-g", "--from-file", "plan.csv", "--execute")
     assert refused.status == ExitStatus.FAILED
     assert refused.err == (
-        "Error: Executing consumer group command failed due to plan.csv line 7, column 3: offset 'zero' is not "
+        "Error: Executing consumer group command failed due to plan.csv, line 7, column 3: offset 'zero' is not "
         "a number or none\n"
     )
     (tmp_path / "plan.csv").write_text("\n".join([*good, "seven,9,0"]))
     refused = kt("--reset-offsets", "--group", "seven-g", "--from-file", "plan.csv", "--execute")
-    assert refused.err.endswith("plan.csv line 7: partition seven-9 does not exist\n")
+    assert refused.err.endswith("plan.csv, line 7: partition seven-9 does not exist\n")
     assert described_offsets(kt, "seven-g") == {("seven", 0): 0}
     assert [one.name for one in tmp_path.iterdir()] == ["plan.csv"]
 

@@ -12,7 +12,7 @@ from kafkatools.exit_status import ExitStatus
 
 DIFFERENCES = {
     "003": Difference("dump-missing-file", stderr="00000000000000000000.log: no such file"),
-    "004": Difference("dump-goes-on", stdout="Dumping a.log\nDumping b.log\n", stderr='a.log: For input string: "a"'),
+    "004": Difference("dump-goes-on", stdout="Dumping a.log\nDumping b.log\n", stderr="a.log: no such file"),
     "005": Difference("dump-unknown-suffix", status=ExitStatus.FAILED),
     "006": Difference("dump-goes-on", stderr='notes.log: For input string: "notes"'),
     "008": Difference(
@@ -43,6 +43,16 @@ def test_dump_log_behaves_as_recorded(tmp_path: pathlib.Path) -> None:
 
     failures = transcripts.replay(transcripts.load("dump-log"), run, DIFFERENCES)
     assert not failures, "\n".join(failures)
+
+
+def test_a_directory_without_anything_to_dump_is_a_failure(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "00000000000000000000.log").write_bytes(b"")
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "notes.txt").write_text("")
+    ran = run_kt("dump-log", "--files", "none,00000000000000000000.log", cwd=tmp_path)
+    assert ran.status == ExitStatus.FAILED
+    assert ran.out == "Dumping 00000000000000000000.log\nLog starting offset: 0\n"
+    assert ran.err == "none: no segments, indexes or snapshots in this directory\n"
 
 
 def test_every_difference_is_documented() -> None:

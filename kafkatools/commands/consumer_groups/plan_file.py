@@ -64,10 +64,8 @@ def read_plan(path: str, group_ids: Collection[str] | None) -> PlanFile:
             text = file.read()
     except UnicodeDecodeError as error:
         raise CommandError(f"{path} is not UTF-8 (byte {error.start})") from None
-    except FileNotFoundError:
-        raise CommandError(f"Unable to read file {path}") from None
     except OSError as error:
-        raise CommandError(f"Unable to read file {path}: {error.strerror}") from None
+        raise CommandError(f"Unable to read file {path}", hint=error.strerror or "") from None
     reader = _json_lines if text.lstrip().startswith("{") else _csv_lines
     only = next(iter(group_ids)) if group_ids is not None and len(group_ids) == 1 else None
     lines: list[PlanLine] = []
@@ -75,11 +73,11 @@ def read_plan(path: str, group_ids: Collection[str] | None) -> PlanFile:
     seen: dict[tuple[str, str, int], int] = {}
     for number, found in reader(text, only):
         if isinstance(found, str):
-            problems.append(f"{path} line {number}{found}")
+            problems.append(f"{path}, line {number}{found}")
             continue
         problem = _misplaced(found, group_ids, seen)
         if problem:
-            problems.append(f"{path} line {number}: {problem}")
+            problems.append(f"{path}, line {number}: {problem}")
         lines.append(found)
     refuse(problems)
     if not lines:

@@ -109,7 +109,7 @@ class Targets:
         gone = set(missing)
         refuse(
             [
-                f"{plan.path} line {line.number}: partition {line.topic}-{line.partition} does not exist"
+                f"{plan.path}, line {line.number}: partition {line.topic}-{line.partition} does not exist"
                 for line in plan.lines
                 if (line.topic, line.partition) in gone and line.offset is not None
             ]

@@ -11,7 +11,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kafkatools.exit_status import CommandError
-from kafkatools.options.json_files import json_array, json_field, json_int, json_object, json_string, read_json
+from kafkatools.options.json_files import (
+    json_array,
+    json_entries,
+    json_field,
+    json_in_file,
+    json_int,
+    json_object,
+    json_string,
+    read_json,
+)
 from kafkatools.options.patterns import java_map_order, partition_hash
 
 if TYPE_CHECKING:
@@ -44,8 +53,7 @@ class Plan(NamedTuple):
 
 def read_topics(path: str) -> list[str]:
     """The topics of a file for --generate: {"version": 1, "topics": [{"topic": "orders"}]}."""
-    items = _items(path, "topics")
-    topics = [_at(path, "topics", number, _topic, item) for number, item in enumerate(items, 1)]
+    topics = _entries(path, "topics", _topic)
     twice = _repeated(topics)
     if twice:
         listed = ", ".join(java_map_order(twice))
@@ -63,8 +71,7 @@ def read_plan(path: str) -> Plan:
 
     partitions: list[tuple[TopicPartition, tuple[int, ...]]] = []
     log_dirs: dict[Replica, str] = {}
-    for number, item in enumerate(_items(path, "partitions"), 1):
-        part, replicas, dirs = _at(path, "partitions", number, _partition, item)
+    for part, replicas, dirs in _entries(path, "partitions", _partition):
         partitions.append((part, replicas))
         log_dirs.update(
             {
@@ -76,27 +83,12 @@ def read_plan(path: str) -> Plan:
     return Plan(tuple(partitions), log_dirs)
 
 
-def _items(path: str, field: str) -> Sequence[Any]:
-    data = _in_file(path, json_object, read_json(path, _NOT_JSON))
-    version = _in_file(path, json_int, data.get("version", _VERSION))
+def _entries(path: str, field: str, convert: Callable[[Any], T]) -> list[T]:
+    data = json_in_file(path, json_object, read_json(path, _NOT_JSON))
+    version = json_in_file(path, json_int, data.get("version", _VERSION))
     if version != _VERSION:
         raise CommandError(f"Not supported version field value {version}", hint=path)
-    return _in_file(path, json_array, data.get(field, []))
-
-
-def _in_file(path: str, convert: Callable[[Any], T], value: Any) -> T:
-    try:
-        return convert(value)
-    except CommandError as error:
-        raise CommandError(str(error), hint=path) from None
-
-
-def _at(path: str, field: str, number: int, convert: Callable[[Any], T], item: Any) -> T:
-    """An entry of a file's list; what is wrong with it is told with its place, counted from 1."""
-    try:
-        return convert(item)
-    except CommandError as error:
-        raise CommandError(str(error), hint=f'{path}: entry {number} of "{field}"') from None
+    return json_entries(path, field, data.get(field, []), convert)
 
 
 def _partition(item: Any) -> tuple[TopicPartition, tuple[int, ...], list[str]]:

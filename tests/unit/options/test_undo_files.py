@@ -45,7 +45,8 @@ def test_lines_end_with_a_newline_only(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        (b'"a"\n\n{"b":}\n', "line 3: column 6: Expecting value"),
+        (b'"a"\n\n{"b":}\n', "line 3, column 6: Expecting value"),
+        (b"{\n", "line 1, column 2: Expecting property name enclosed in double quotes"),
         (b'"a"\n"b"', "line 2: it is b"),
         (b'"a"\n\xff\n', " is not UTF-8 text"),
     ],
