@@ -1,0 +1,86 @@
+"""What the cleaner would look at in a compacted partition, by Kafka's rules: LogCleanerManager.cleanableOffsets.
+
+Nothing of the active segment is cleaned, nothing from the last stable offset on, and no segment that holds records
+younger than min.compaction.lag.ms, nor those behind it. What was cleaned before ends at the offset in
+cleaner-offset-checkpoint; the part behind it is dirty. A log is cleaned when its dirty part is more than
+min.cleanable.dirty.ratio of both, or when a dirty record is older than max.compaction.lag.ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkatools.pipeline.jobs.retention_rules import SegmentSize
+
+_NO_END = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """The settings of a topic that decide."""
+
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = (1 << 63) - 1
+    delete_retention_ms: int = 86_400_000
+
+
+@dataclass(frozen=True)
+class CleanableRange:
+    """How far a partition is clean, how far it can be cleaned (both offsets exclusive), and whether it is its turn."""
+
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    clean_bytes: int
+    cleanable_bytes: int
+    is_overdue: bool
+    settings: Compaction
+
+    @property
+    def dirty_ratio(self) -> float:
+        """The dirty part of what can be cleaned."""
+        total = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Would the cleaner take it now?"""
+        return self.dirty_ratio > self.settings.min_cleanable_dirty_ratio or (
+            self.is_overdue and self.cleanable_bytes > 0
+        )
+
+
+def cleanable_range(
+    segments: Sequence[SegmentSize],
+    settings: Compaction,
+    now_ms: int,
+    *,
+    first_dirty_offset: int | None = None,
+    last_stable_offset: int | None = None,
+) -> CleanableRange:
+    """The range for all segments of one partition, the active one included.
+
+    `first_dirty_offset` is what cleaner-offset-checkpoint says; `last_stable_offset` None when nothing is undecided.
+    """
+    ordered = sorted(segments, key=lambda each: each.base_offset)
+    if not ordered:
+        return CleanableRange(0, 0, 0, 0, False, settings)
+    ends = [each.base_offset for each in ordered[1:]] + [_NO_END]
+    start, active = ordered[0].base_offset, ordered[-1].base_offset
+    dirty = start if first_dirty_offset is None or first_dirty_offset < start else first_dirty_offset
+    closed = [each for each, end in zip(ordered, ends, strict=True) if dirty < end != _NO_END]
+    young_from = now_ms - settings.min_compaction_lag_ms
+    young = [each.base_offset for each in closed if each.retention_timestamp > young_from]
+    bound = active if last_stable_offset is None else min(active, last_stable_offset)
+    bound = max(dirty, min([bound, *young] if settings.min_compaction_lag_ms > 0 else [bound]))
+    bound = active if bound >= active else max(each.base_offset for each in ordered if each.base_offset <= bound)
+
+    def between(first: int, stop: int) -> int:
+        pairs = zip(ordered, ends, strict=True)
+        return sum(each.size_bytes for each, end in pairs if end > first and each.base_offset < stop)
+
+    until = now_ms - settings.max_compaction_lag_ms
+    is_overdue = until > 0 and any(0 < each.first_timestamp < until for each in closed)
+    cleanable = between(dirty, bound) if dirty < bound else 0
+    return CleanableRange(dirty, bound, between(-1, dirty), cleanable, is_overdue, settings)
