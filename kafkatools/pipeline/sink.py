@@ -1,0 +1,222 @@
+"""`kt` as a sink: rows -> columns -> producer.
+
+A batch write is at least once: an idempotent producer for each task, flushed before the task reports success; a task
+that Spark runs again writes its rows again. A streaming write is exactly once, see `sink_transactions.py`, unless the
+option `exactlyOnce` is false. Nothing is sent after a record of the task has failed.
+
+Options: `topic` (wins over the column), `kafka.*` (the producer's settings), `exactlyOnce`, `sinkId`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.spark_api import DataSourceArrowWriter, WriterCommitMessage
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from kafkatools.core.producer.futures import RecordMetadata, RowsRun
+    from kafkatools.core.producer.producer import Producer
+    from kafkatools.pipeline.sink_columns import Target
+
+KAFKA_PREFIX = "kafka."
+_OPTIONS = {"topic", "exactlyonce", "sinkid", "includeheaders", "checkpointlocation", "path"}
+_OURS = {
+    "key.serializer": "keys are bytes or text",
+    "value.serializer": "values are bytes or text",
+    "partitioner.class": "the column `partition` chooses, else the key",
+    "interceptor.classes": "rows go in columns",
+    "transactional.id": "the sink makes one for each task of a stream",
+}
+_CLOSE_AFTER_FAILURE_MS = 1000
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """What the user asked for; travels to the tasks."""
+
+    topic: str | None
+    producer: Mapping[str, str]
+    exactly_once: bool = True
+    sink_id: str | None = None
+
+
+def read_options(options: Mapping[str, str]) -> SinkOptions:
+    """Raises PipelineError, which names the option."""
+    given = {name.lower(): value for name, value in options.items()}
+    producer = {
+        name.removeprefix(KAFKA_PREFIX): value for name, value in given.items() if name.startswith(KAFKA_PREFIX)
+    }
+    unknown = sorted(name for name in given if name not in _OPTIONS and not name.startswith(KAFKA_PREFIX))
+    if unknown:
+        raise PipelineError(
+            f"kt sink: unknown option `{unknown[0]}`; its options are topic, exactlyOnce, sinkId and kafka.*"
+        )
+    _check_producer(producer)
+    exactly_once = given.get("exactlyonce", "true").strip().lower()
+    if exactly_once not in ("true", "false"):
+        raise PipelineError(f"kt sink: the option `exactlyOnce` is true or false, not {given['exactlyonce']!r}")
+    topic = given.get("topic")
+    if topic is not None and not topic.strip():
+        raise PipelineError("kt sink: the option `topic` is empty")
+    sink_id = given.get("sinkid")
+    if sink_id is not None and not sink_id.strip():
+        raise PipelineError("kt sink: the option `sinkId` is empty")
+    return SinkOptions(topic.strip() if topic else None, producer, exactly_once == "true", sink_id)
+
+
+def _check_producer(settings: Mapping[str, str]) -> None:
+    from kafkatools.core import config
+    from kafkatools.core.config.given import config_of
+    from kafkatools.core.errors import ConfigError
+
+    if not settings.get("bootstrap.servers"):
+        raise PipelineError("kt sink: the option `kafka.bootstrap.servers` is missing")
+    for name, why in _OURS.items():
+        if name in settings:
+            raise PipelineError(f"kt sink: the option `kafka.{name}` cannot be given: {why}")
+    try:
+        config_of(config.PRODUCER, settings, {})
+    except ConfigError as error:
+        raise PipelineError(f"kt sink: kafka.*: {error}") from error
+
+
+@dataclass(frozen=True)
+class TaskWritten(WriterCommitMessage):
+    """What a task wrote: records by topic."""
+
+    records: Mapping[str, int] = field(default_factory=dict)
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+    """The writer of `df.write.format("kt")`. Raises PipelineError."""
+    from kafkatools.pipeline.sink_columns import check_columns
+
+    read = read_options(options)
+    if overwrite:
+        raise PipelineError("kt sink: a topic cannot be overwritten; use mode append")
+    check_columns(schema, read.topic)
+    return BatchWriter(read)
+
+
+class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # PySpark's class is looked up by version
+    """Writes batches, at least once."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.options = options
+
+    def write(self, iterator: Iterator[Any]) -> TaskWritten:
+        """A task: all rows of a partition, acknowledged when it returns. Raises PipelineError."""
+        return TaskWritten(write_rows(self.options, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Everything is written."""
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """What was written stays: without transactions there is no way back."""
+
+
+def write_rows(options: SinkOptions, batches: Iterable[Any]) -> dict[str, int]:
+    """Sends all rows and waits for them; the records by topic. Raises PipelineError."""
+    with closing_producer(options.producer) as producer:
+        rows = RowSender(producer, options.topic)
+        for batch in batches:
+            rows.send(batch)
+        rows.flush()
+        return rows.records
+
+
+@contextlib.contextmanager
+def closing_producer(settings: Mapping[str, str]) -> Iterator[Producer]:
+    """A producer that is closed whatever happens, soon after a failure; errors of Kafka become one line. Raises
+    PipelineError."""
+    from kafkatools.core.errors import KafkaError
+    from kafkatools.core.producer.producer import Producer
+
+    producer = Producer(settings)
+    try:
+        yield producer
+    except BaseException as error:
+        producer.close(_CLOSE_AFTER_FAILURE_MS)
+        if isinstance(error, KafkaError):
+            raise PipelineError(f"kt sink: {error.name}: {error}") from error
+        raise
+    producer.close()
+
+
+class RowSender:
+    """Sends batches of a task and keeps count of what became of them."""
+
+    def __init__(self, producer: Producer, topic: str | None) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._lock = threading.Lock()
+        self._failed = 0
+        self._failure: tuple[str, int, Exception] | None = None
+        self.records: dict[str, int] = {}
+
+    def send(self, batch: Any) -> None:
+        """Queues a batch. Raises PipelineError when a record failed, this one's or an earlier one's."""
+        from kafkatools.pipeline.sink_columns import has_headers, row_columns, split_by_target
+
+        self._raise_failure()
+        now_ms = self._producer.clock.wall_ms()
+        for target, rows in split_by_target(batch, self._topic):
+            self.records[target.topic] = self.records.get(target.topic, 0) + rows.num_rows
+            if has_headers(rows):
+                self._send_singly(target, rows)
+                continue
+            for columns in row_columns(rows, now_ms):
+                self._producer.send_columns(target.topic, columns, target.partition, self._run_done)
+
+    def flush(self) -> None:
+        """Waits until every record has its fate. Raises PipelineError when one failed."""
+        self._producer.flush()
+        self._raise_failure()
+
+    def _send_singly(self, target: Target, batch: Any) -> None:
+        from kafkatools.core.producer.producer_record import ProducerRecord
+        from kafkatools.pipeline.sink_columns import rows
+
+        send = self._producer.send
+        for row in rows(batch):
+            record = ProducerRecord(
+                target.topic,
+                row.value,
+                row.key,
+                partition=target.partition,
+                timestamp=row.timestamp,
+                headers=row.headers,
+            )
+            send(record, self._record_done)
+
+    def _run_done(self, run: RowsRun) -> None:
+        if run.error is not None:
+            self._note(run.topic, run.partition, run.row_count, run.error)
+
+    def _record_done(self, metadata: RecordMetadata, error: Exception | None) -> None:
+        if error is not None:
+            self._note(metadata.topic, metadata.partition, 1, error)
+
+    def _note(self, topic: str, partition: int, count: int, error: Exception) -> None:
+        """Called by the producer's thread."""
+        with self._lock:
+            self._failed += count
+            if self._failure is None:
+                self._failure = (topic, partition, error)
+
+    def _raise_failure(self) -> None:
+        with self._lock:
+            if self._failure is None:
+                return
+            (topic, partition, error), failed = self._failure, self._failed
+        where = topic if partition < 0 else f"{topic}-{partition}"
+        which = "a record was" if failed == 1 else f"{failed} records were"
+        name = getattr(error, "name", type(error).__name__)
+        raise PipelineError(f"kt sink: {which} not written to {where}: {name}: {error}") from error
