@@ -96,6 +96,6 @@ def test_a_broker_that_is_gone_is_given_up_after_the_patience(tmp_path: pathlib.
     with embedded_broker(tmp_path) as bootstrap, RawClient(bootstrap) as client:
         client.create_topic("gone", 1)
         client.produce_rows("gone", 0, [(1, None, b"v", ())])
-    with RangeReader({"bootstrap.servers": bootstrap}, patience_ms=300) as reader:
-        with pytest.raises(RequestTimedOut, match="gone-0 from offset 0 on, where the range ends at 1"):
-            list(reader.read_range(("gone", 0), 0, 1))
+    reader = RangeReader({"bootstrap.servers": bootstrap}, patience_ms=300)
+    with reader, pytest.raises(RequestTimedOut, match="gone-0 from offset 0 on, where the range ends at 1"):
+        list(reader.read_range(("gone", 0), 0, 1))

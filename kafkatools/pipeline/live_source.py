@@ -1,0 +1,95 @@
+"""`kt`: a live cluster as a data source of Spark, batch and stream, and as a sink.
+
+Rules: what a DataSource is asked for in a planner's process, so everything here can be pickled, and readers hold plain
+data. Options are checked when a reader is made; the cluster is asked when partitions are planned, once a query: the
+ends that are taken then are the ends of the batch. Rows are made by the executors (live_reader.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.pipeline.live_options import is_set, read_options
+from kafkatools.pipeline.live_reader import LiveSplit, Task, read_split
+from kafkatools.pipeline.record_bounds import RecordBounds, from_filters
+from kafkatools.pipeline.spark_api import DataSource, DataSourceReader, InputPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from kafkatools.pipeline.live_offsets import OffsetRange
+    from kafkatools.pipeline.live_options import SourceOptions
+
+
+class KtDataSource(DataSource):
+    """`spark.read.format("kt")` and the three others."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "kt"
+
+    def schema(self) -> StructType:
+        """All columns; a user's own schema, a part of them, is how only some are made."""
+        from kafkatools.pipeline.schema import spark_schema
+
+        return spark_schema(is_set(self.options, "includeHeaders"), is_set(self.options, "includeMetadata"))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For `spark.read`."""
+        from kafkatools.pipeline.schema import check_schema
+
+        check_schema(schema)
+        return LiveReader(schema, read_options(self.options, is_streaming=False))
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        """For `df.write`."""
+        from kafkatools.pipeline.sink import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - PySpark's name
+        """For `df.writeStream`."""
+        from kafkatools.pipeline.sink import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
+
+
+class LiveReader(DataSourceReader):
+    """A batch query."""
+
+    def __init__(self, schema: StructType, options: SourceOptions) -> None:
+        self._schema = schema
+        self._options = options
+        self._bounds = RecordBounds()
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - PySpark's name
+        """Takes up what filters say of topic, partition, offset and timestamp."""
+        bounds, left = from_filters(filters)
+        self._bounds = self._bounds.within(bounds)
+        return left
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks; the ends of the topic are those of now."""
+        from kafkatools.pipeline.live_cluster import LiveCluster
+
+        cluster = LiveCluster(self._options)
+        try:
+            return splits_of(cluster.batch_ranges(self._bounds), self._options)
+        finally:
+            cluster.close()
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of a task as pyarrow.RecordBatches."""
+        if isinstance(partition, LiveSplit):  # a query without any has one of PySpark's own
+            yield from read_split(partition, Task(self._options, self._schema, self._bounds))
+
+
+def splits_of(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[InputPartition]:
+    """Ranges as tasks."""
+    from kafkatools.pipeline.live_offsets import split_ranges
+
+    parts = split_ranges(ranges, os.cpu_count() or 1, options.min_partitions, options.max_records_per_partition)
+    return [LiveSplit(*part.partition, part.start, part.end, part.topic_id) for part in parts]
