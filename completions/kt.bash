@@ -15,7 +15,7 @@ _kt() {
     if [[ $before == --profile && -z $command ]]; then
         words="$(kt completion --profiles 2>/dev/null)"
     elif [[ -z $command ]]; then
-        words="topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test e2e-latency verifiable-producer verifiable-consumer configs acls delegation-tokens storage sandbox server-start server-stop doctor help-json completion dump-log-segments --profile --confirm --version --help"
+        words="topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test e2e-latency verifiable-producer verifiable-consumer configs acls delegation-tokens storage pipeline sandbox server-start server-stop doctor help-json completion dump-log-segments --profile --confirm --version --help"
     elif [[ $before == --topic ]]; then
         words="$(kt "${place[@]}" completion --topics "${where[@]}" 2>/dev/null)"
     elif [[ $before == --group ]]; then
@@ -37,6 +37,9 @@ _kt() {
         "verifiable-consumer --reset-policy") words="earliest latest none" ;;
         "configs --entity-type") words="topics clients users brokers ips client-metrics groups broker-loggers" ;;
         "acls --resource-pattern-type") words="any match literal prefixed" ;;
+        "pipeline --mode") words="append overwrite error ignore" ;;
+        "pipeline --value") words="binary string json avro protobuf" ;;
+        "pipeline --key") words="binary string json avro protobuf" ;;
         "sandbox --durability") words="none fsync" ;;
         "server-start --durability") words="none fsync" ;;
         "completion --shell") words="bash zsh fish" ;;
@@ -73,6 +76,7 @@ _kt() {
             acls) words="--list --add --remove --from-file --bootstrap-server --bootstrap-controller --topic --group --cluster --transactional-id --delegation-token --user-principal --resource-pattern-type --operation --allow-principal --deny-principal --allow-host --deny-host --producer --idempotent --consumer --principal --force --undo-file --dry-run --command-config --json --help --version" ;;
             delegation-tokens) words="--bootstrap-server --command-config --create --renew --expire --describe --owner-principal --renewer-principal --max-life-time-period --renew-time-period --expiry-time-period --hmac --hmac-file --dry-run --json --help --version" ;;
             storage) words="info format version-mapping feature-dependencies random-uuid --json --help --config --cluster-id --add-scram --ignore-formatted --release-version --feature --standalone --no-initial-controllers --initial-controllers --dry-run" ;;
+            pipeline) words="run --json --help --version --from --sql --sql-file --transform --to --mode --value --key --value-schema --key-schema --value-message --key-message --schema-registry --stream --checkpoint --trigger --from-option --to-option --partition-by --manifest --resume --strict --report-path --master --conf --bootstrap-server --command-config --to-bootstrap-server --to-command-config" ;;
             sandbox) words="start status stop --json --help --port --dir --durability --set --idle-minutes" ;;
             server-start) words="--override --durability --insecure --json --help --version" ;;
             server-stop) words="--node-id --json --help --version" ;;

@@ -551,6 +551,40 @@ complete -c kt -n '__kt_at storage' -l standalone -d 'A quorum of this controlle
 complete -c kt -n '__kt_at storage' -l no-initial-controllers -d 'Write no controllers: this server joins a quorum that exists.'
 complete -c kt -n '__kt_at storage' -l initial-controllers -d 'The controllers of the quorum, the same on each of them.' -x
 complete -c kt -n '__kt_at storage' -l dry-run -d 'Say which directories would be formatted, and write nothing.'
+complete -c kt -n "__kt_at ''" -a pipeline -d 'Take Kafka\'s records, from topics or from files of a log, through SQL into any sink, by Spark.'
+complete -c kt -n '__kt_at pipeline' -a run -d 'Read a source, make rows of it by SQL or a function, write them to a sink.'
+complete -c kt -n '__kt_at pipeline' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__kt_at pipeline' -l help -d 'Show this text and stop.'
+complete -c kt -n '__kt_at pipeline' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n '__kt_at pipeline' -l from -d 'The source: topic:NAME[,NAME], log:PATH (a segment, a partition\'s directory, a log directory), parquet:PATH, json:PATH, csv:PATH, delta:PATH, iceberg:TABLE. In SQL it is the table `input`.' -x
+complete -c kt -n '__kt_at pipeline' -l sql -d 'The query that makes the sink\'s rows of the table `input`.' -x
+complete -c kt -n '__kt_at pipeline' -l sql-file -d 'The same, from a file.' -r -F
+complete -c kt -n '__kt_at pipeline' -l transform -d 'Instead of SQL: a function that makes a DataFrame of a DataFrame; modules of the working directory are found.' -x
+complete -c kt -n '__kt_at pipeline' -l to -d 'The sink: topic:NAME, parquet:PATH, json:PATH, csv:PATH, delta:PATH, iceberg:TABLE, or console: (prints).' -x
+complete -c kt -n '__kt_at pipeline' -l mode -d 'What to do with a sink that holds something.' -x -a 'append overwrite error ignore'
+complete -c kt -n '__kt_at pipeline' -l value -d 'How to decode values of records.' -x -a 'binary string json avro protobuf'
+complete -c kt -n '__kt_at pipeline' -l key -d 'How to decode keys.' -x -a 'binary string json avro protobuf'
+complete -c kt -n '__kt_at pipeline' -l value-schema -d 'With --value json, avro, protobuf: a schema file (for JSON Spark\'s, as DDL or JSON; for Avro .avsc; for Protobuf .proto or a descriptor set).' -r -F
+complete -c kt -n '__kt_at pipeline' -l key-schema -d 'The same for keys.' -r -F
+complete -c kt -n '__kt_at pipeline' -l value-message -d 'With --value protobuf: the message. Default: the first of the file.' -x
+complete -c kt -n '__kt_at pipeline' -l key-message -d 'The same for keys.' -x
+complete -c kt -n '__kt_at pipeline' -l schema-registry -d 'Where Avro and Protobuf schemas are (Confluent\'s API); USER:PASSWORD@ may stand in front of the host, or be basic.auth.user.info in the file of --command-config.' -x
+complete -c kt -n '__kt_at pipeline' -l stream -d 'Go on with what comes; needs --checkpoint.'
+complete -c kt -n '__kt_at pipeline' -l checkpoint -d 'With --stream: the directory where it writes how far it is.' -x
+complete -c kt -n '__kt_at pipeline' -l trigger -d 'With --stream: available-now (what is there now, then end), or seconds between two rounds. Default: one round after the other.' -x
+complete -c kt -n '__kt_at pipeline' -l from-option -d 'An option of the source, as Spark knows it.' -x
+complete -c kt -n '__kt_at pipeline' -l to-option -d 'An option of the sink, as Spark knows it.' -x
+complete -c kt -n '__kt_at pipeline' -l partition-by -d 'A column for the directories of a file sink.' -x
+complete -c kt -n '__kt_at pipeline' -l manifest -d 'Write here at the end what was read and written.' -r -F
+complete -c kt -n '__kt_at pipeline' -l resume -d 'With --manifest: skip what it says is done, and finish what was interrupted.'
+complete -c kt -n '__kt_at pipeline' -l strict -d 'Fail on the first damaged batch and on the first value that cannot be decoded.'
+complete -c kt -n '__kt_at pipeline' -l report-path -d 'A directory that this machine and all executors write to, for counts. Default: a temporary one here.' -x
+complete -c kt -n '__kt_at pipeline' -l master -d 'Where Spark runs: local[N] (N cores of this machine), spark://HOST:PORT, yarn, k8s://..., or sc://HOST (Connect). Default: local[*].' -x
+complete -c kt -n '__kt_at pipeline' -l conf -d 'A setting of Spark, as for spark-submit.' -x
+complete -c kt -n '__kt_at pipeline' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__kt_at pipeline' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__kt_at pipeline' -l to-bootstrap-server -d 'The cluster of a topic: sink when it is another.' -x
+complete -c kt -n '__kt_at pipeline' -l to-command-config -d 'Settings for that cluster.' -r -F
 complete -c kt -n "__kt_at ''" -a sandbox -d 'Start, look at and stop the broker that kt uses when no --bootstrap-server is given.'
 complete -c kt -n '__kt_at sandbox' -a start -d 'Start it in the background.'
 complete -c kt -n '__kt_at sandbox' -a status -d 'Say whether it runs, and where.'

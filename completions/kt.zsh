@@ -16,7 +16,7 @@ _kt() {
     if [[ $before == --profile && -z $command ]]; then
         words_of=(${(f)"$(kt completion --profiles 2>/dev/null)"})
     elif [[ -z $command ]]; then
-        words_of=(topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test e2e-latency verifiable-producer verifiable-consumer configs acls delegation-tokens storage sandbox server-start server-stop doctor help-json completion dump-log-segments --profile --confirm --version --help)
+        words_of=(topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test e2e-latency verifiable-producer verifiable-consumer configs acls delegation-tokens storage pipeline sandbox server-start server-stop doctor help-json completion dump-log-segments --profile --confirm --version --help)
     elif [[ $before == --topic ]]; then
         words_of=(${(f)"$(kt $place completion --topics $where 2>/dev/null)"})
     elif [[ $before == --group ]]; then
@@ -38,6 +38,9 @@ _kt() {
         "verifiable-consumer --reset-policy") words_of=(earliest latest none) ;;
         "configs --entity-type") words_of=(topics clients users brokers ips client-metrics groups broker-loggers) ;;
         "acls --resource-pattern-type") words_of=(any match literal prefixed) ;;
+        "pipeline --mode") words_of=(append overwrite error ignore) ;;
+        "pipeline --value") words_of=(binary string json avro protobuf) ;;
+        "pipeline --key") words_of=(binary string json avro protobuf) ;;
         "sandbox --durability") words_of=(none fsync) ;;
         "server-start --durability") words_of=(none fsync) ;;
         "completion --shell") words_of=(bash zsh fish) ;;
@@ -74,6 +77,7 @@ _kt() {
             acls) words_of=(--list --add --remove --from-file --bootstrap-server --bootstrap-controller --topic --group --cluster --transactional-id --delegation-token --user-principal --resource-pattern-type --operation --allow-principal --deny-principal --allow-host --deny-host --producer --idempotent --consumer --principal --force --undo-file --dry-run --command-config --json --help --version) ;;
             delegation-tokens) words_of=(--bootstrap-server --command-config --create --renew --expire --describe --owner-principal --renewer-principal --max-life-time-period --renew-time-period --expiry-time-period --hmac --hmac-file --dry-run --json --help --version) ;;
             storage) words_of=(info format version-mapping feature-dependencies random-uuid --json --help --config --cluster-id --add-scram --ignore-formatted --release-version --feature --standalone --no-initial-controllers --initial-controllers --dry-run) ;;
+            pipeline) words_of=(run --json --help --version --from --sql --sql-file --transform --to --mode --value --key --value-schema --key-schema --value-message --key-message --schema-registry --stream --checkpoint --trigger --from-option --to-option --partition-by --manifest --resume --strict --report-path --master --conf --bootstrap-server --command-config --to-bootstrap-server --to-command-config) ;;
             sandbox) words_of=(start status stop --json --help --port --dir --durability --set --idle-minutes) ;;
             server-start) words_of=(--override --durability --insecure --json --help --version) ;;
             server-stop) words_of=(--node-id --json --help --version) ;;

@@ -36,6 +36,7 @@ COMMANDS = {
     "acls": "acls",
     "delegation-tokens": "delegation_tokens",
     "storage": "storage",
+    "pipeline": "pipeline",
     "sandbox": "sandbox",
     "server-start": "server_start",
     "server-stop": "server_stop",

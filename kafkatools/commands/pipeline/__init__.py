@@ -1,0 +1,23 @@
+"""kt pipeline: Kafka's records as Spark tables, through SQL into any sink, and the jobs that people ask for.
+
+Each subcommand is a module of its own; its COMMAND is in SUBCOMMANDS. None of them imports PySpark before it runs.
+"""
+
+from __future__ import annotations
+
+from kafkatools.commands.pipeline.run import COMMAND as RUN
+from kafkatools.options import Command
+
+SUBCOMMANDS: tuple[Command, ...] = (RUN,)
+
+COMMAND = Command(
+    "pipeline",
+    "Take Kafka's records, from topics or from files of a log, through SQL into any sink, by Spark.",
+    subcommands=SUBCOMMANDS,
+    examples=(
+        "kt pipeline run --from topic:orders --value json --to console: "
+        '--sql "SELECT value.user, count(*) AS n FROM input GROUP BY 1"',
+        "kt pipeline run --from log:/var/lib/kafka/data --to parquet:out --manifest out.json",
+        "kt pipeline run daily.toml",
+    ),
+)

@@ -1,0 +1,181 @@
+"""kt pipeline run: one source or several, SQL or a function of one's own, one sink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, cluster_of, other_cluster, session, spark_progress, usage
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, property_pairs
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.pipeline.pipeline_run import RunResult
+    from kafkatools.pipeline.pipeline_spec import Pipeline
+    from kafkatools.pipeline.uris import Cluster
+
+_TEXTS = (
+    "from", "key", "value", "key-schema", "value-schema", "key-message", "value-message", "schema-registry", "sql",
+    "sql-file", "transform", "to", "mode", "checkpoint", "trigger", "manifest", "report-path", "to-bootstrap-server",
+    "to-command-config",
+)  # fmt: skip
+_FORMATS = ("binary", "string", "json", "avro", "protobuf")
+
+OPTIONS = (
+    Option(
+        "--from",
+        "The source: topic:NAME[,NAME], log:PATH (a segment, a partition's directory, a log directory), parquet:PATH, "
+        "json:PATH, csv:PATH, delta:PATH, iceberg:TABLE. In SQL it is the table `input`.",
+        value="URI",
+    ),
+    Option("--sql", "The query that makes the sink's rows of the table `input`.", value="TEXT"),
+    Option("--sql-file", "The same, from a file.", value="FILE"),
+    Option(
+        "--transform",
+        "Instead of SQL: a function that makes a DataFrame of a DataFrame; modules of the working directory are found.",
+        value="MODULE:FUNCTION",
+    ),
+    Option(
+        "--to",
+        "The sink: topic:NAME, parquet:PATH, json:PATH, csv:PATH, delta:PATH, iceberg:TABLE, or console: (prints).",
+        value="URI",
+    ),
+    Option(
+        "--mode",
+        "What to do with a sink that holds something.",
+        value="MODE",
+        choices=("append", "overwrite", "error", "ignore"),
+    ),
+    Option("--value", "How to decode values of records.", value="FORMAT", choices=_FORMATS),
+    Option("--key", "How to decode keys.", value="FORMAT", choices=_FORMATS),
+    Option(
+        "--value-schema",
+        "With --value json, avro, protobuf: a schema file (for JSON Spark's, as DDL or JSON; for Avro .avsc; for "
+        "Protobuf .proto or a descriptor set).",
+        value="FILE",
+    ),
+    Option("--key-schema", "The same for keys.", value="FILE"),
+    Option("--value-message", "With --value protobuf: the message. Default: the first of the file.", value="NAME"),
+    Option("--key-message", "The same for keys.", value="NAME"),
+    Option(
+        "--schema-registry",
+        "Where Avro and Protobuf schemas are (Confluent's API); USER:PASSWORD@ may stand in front of the host, or be "
+        "basic.auth.user.info in the file of --command-config.",
+        value="URL",
+    ),
+    Option("--stream", "Go on with what comes; needs --checkpoint."),
+    Option("--checkpoint", "With --stream: the directory where it writes how far it is.", value="DIR"),
+    Option(
+        "--trigger",
+        "With --stream: available-now (what is there now, then end), or seconds between two rounds. "
+        "Default: one round after the other.",
+        value="available-now|SECONDS",
+    ),
+    Option("--from-option", "An option of the source, as Spark knows it.", value="KEY=VALUE", repeatable=True),
+    Option("--to-option", "An option of the sink, as Spark knows it.", value="KEY=VALUE", repeatable=True),
+    Option("--partition-by", "A column for the directories of a file sink.", value="COLUMN", repeatable=True),
+    Option("--manifest", "Write here at the end what was read and written.", value="FILE"),
+    Option("--resume", "With --manifest: skip what it says is done, and finish what was interrupted."),
+    Option("--strict", "Fail on the first damaged batch and on the first value that cannot be decoded."),
+    Option(
+        "--report-path",
+        "A directory that this machine and all executors write to, for counts. Default: a temporary one here.",
+        value="DIR",
+    ),
+    *SPARK_OPTIONS,
+    BOOTSTRAP_SERVER,
+    command_config(),
+    Option("--to-bootstrap-server", "The cluster of a topic: sink when it is another.", value="HOST:PORT,..."),
+    Option("--to-command-config", "Settings for that cluster.", value="FILE"),
+)
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Reads what is to be done, asks the clusters, starts Spark, runs."""
+    values = _values(args)
+    from kafkatools.pipeline.pipeline_spec import pipeline_from
+
+    with usage():
+        pipeline_from(values, {})  # every mistake before anything is started
+    clusters = _clusters(console, args, values)
+    with usage():
+        pipeline = pipeline_from(values, clusters)
+    with session(console, args, values) as spark, spark_progress(console, spark, "Running"):
+        from kafkatools.commands.pipeline.show import show_rows
+        from kafkatools.pipeline.pipeline_run import run_batch
+
+        result = run_batch(spark, pipeline, lambda table: show_rows(console, table))
+    return _tell(console, pipeline, result)
+
+
+def _values(args: Args) -> dict[str, Any]:
+    """The keys of the file, if there is one, and over them what options say."""
+    values: dict[str, Any] = {}
+    if args.operand is not None:
+        from kafkatools.pipeline.pipeline_spec import read_toml
+
+        with usage():
+            values = read_toml(args.operand)
+    values |= {name: getattr(args, name.replace("-", "_")) for name in _TEXTS if args.given(name)}
+    for name in ("stream", "strict", "resume"):
+        if args.given(name):
+            values[name] = True
+    for name in ("from-option", "to-option"):
+        values[name] = values.get(name, {}) | property_pairs(getattr(args, name.replace("-", "_")), name)
+    if args.partition_by:
+        values["partition-by"] = args.partition_by
+    if "from" in values and args.given("from"):
+        values.pop("sources", None)
+    return values
+
+
+def _clusters(console: Console, args: Args, values: Mapping[str, Any]) -> dict[str, Cluster | None]:
+    """The cluster of each source by its name, and of the sink by "", for those that are topics."""
+    tables = values.get("sources") or {"input": values}
+    found: dict[str, Cluster | None] = {}
+    for name, table in tables.items():
+        kind, _, target = str(table.get("from", "")).partition(":")
+        if kind == "topic":
+            found[name] = _cluster(console, args, values, table, [one for one in target.split(",") if one])
+    if str(values.get("to", "")).startswith("topic:"):
+        if values.get("to-bootstrap-server"):
+            servers, file = values["to-bootstrap-server"], values.get("to-command-config")
+            found[""] = other_cluster(console, servers, file)
+        else:
+            found[""] = _cluster(console, args, values, values, [])
+    return found
+
+
+def _cluster(
+    console: Console, args: Args, values: Mapping[str, Any], table: Mapping[str, Any], topics: list[str]
+) -> Cluster:
+    """A table's own cluster, the command line's, or the file's."""
+    servers: str | None = table.get("bootstrap-server") if table is not values else None
+    if servers is None and not args.given("bootstrap-server"):
+        servers = values.get("bootstrap-server")
+    if servers is not None:
+        file = table.get("command-config") or values.get("command-config")
+        return other_cluster(console, servers, file, *topics)
+    return cluster_of(console, args, *topics)
+
+
+def _tell(console: Console, pipeline: Pipeline, result: RunResult) -> ExitStatus:
+    from kafkatools.commands.pipeline.show import tell_result
+
+    tell_result(console, pipeline, result)
+    return ExitStatus.FINDINGS if result.damage_count else ExitStatus.OK
+
+
+COMMAND = Command(
+    "run",
+    "Read a source, make rows of it by SQL or a function, write them to a sink.",
+    options=OPTIONS,
+    run=run,
+    operand="FILE.toml",
+    examples=(
+        "kt pipeline run --from topic:orders --to parquet:orders --manifest orders.json",
+        'kt pipeline run --from log:/copy/of/kafka --sql "SELECT topic, count(*) FROM input GROUP BY 1" --to console:',
+        "kt pipeline run --from topic:orders --to topic:copy --stream --checkpoint state --trigger available-now",
+    ),
+)

@@ -1,0 +1,164 @@
+"""What a run prints: the rows of console:, and at the end what was read and written.
+
+Rows come in as Spark makes them, part by part, and go out at once: a table whose columns are as wide as the first rows
+want them, or objects. The summary of a run whose rows are printed goes to stderr, beside them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.output import json_bytes, json_line, visible
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kafkatools.console import Console
+    from kafkatools.pipeline.pipeline_run import RunResult, SourceResult
+    from kafkatools.pipeline.pipeline_spec import Pipeline
+
+_AT_ONCE = 1000
+_MAX_WIDTH = 60
+
+
+def show_rows(console: Console, table: DataFrame) -> int:
+    """Prints every row; how many there were."""
+    rows = table.toLocalIterator()
+    count = 0
+    widths: list[int] | None = None
+    while part := list(islice(rows, _AT_ONCE)):
+        count += len(part)
+        if console.is_json:
+            for row in part:
+                console.print(json_line(dict(zip(table.columns, map(plain, row), strict=True))))
+        else:
+            widths = _print_table(console, table.columns, part, widths)
+        console.flush()
+    if widths is None and not console.is_json:
+        _print_table(console, table.columns, [], None)
+    return count
+
+
+def _print_table(
+    console: Console, columns: Sequence[str], rows: Sequence[Sequence[Any]], widths: list[int] | None
+) -> list[int]:
+    cells = [[text(cell) for cell in row] for row in rows]
+    if console.is_terminal:
+        cells = [[visible(cell) for cell in row] for row in cells]
+    if widths is None:
+        cells.insert(0, list(columns))
+        widths = [min(_MAX_WIDTH, max(map(len, column))) for column in zip(*cells, strict=True)]
+    for row in cells:
+        console.print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return widths
+
+
+def text(value: Any) -> str:
+    """A cell of the table: bytes as text where they are, null as null, what has parts as JSON."""
+    if value is None:
+        return "null"
+    made = plain(value)
+    if isinstance(made, bool):
+        return "true" if made else "false"
+    if isinstance(made, (dict, list)):
+        return json_line({"": made})[4:-1]
+    return str(made)
+
+
+def plain(value: Any) -> Any:
+    """A value of a row as JSON has it: rows are objects, times are ISO 8601, decimals are texts."""
+    if hasattr(value, "asDict"):
+        return {name: plain(item) for name, item in zip(value.__fields__, value, strict=True)}
+    if isinstance(value, (bytes, bytearray)):
+        return json_bytes(bytes(value))
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else text(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return value.isoformat()
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return str(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else _other(value)
+
+
+def _other(value: Any) -> str:
+    return format(value, "f") if isinstance(value, decimal.Decimal) else str(value)
+
+
+# -- The end --
+
+
+def tell_result(console: Console, pipeline: Pipeline, result: RunResult) -> None:
+    """What was read, what was written, what could not be read."""
+    prints_rows = pipeline.sink.uri.kind == "console"
+    if console.is_json:
+        row = result_row(pipeline, result)
+        if prints_rows:
+            console.note("", row)
+        else:
+            console.print(json_line(row))
+        return
+    for line in _lines(result):
+        console.note(line)
+
+
+def result_row(pipeline: Pipeline, result: RunResult) -> dict[str, Any]:
+    """The object of --json."""
+    sources = [
+        {
+            "name": source.name,
+            "uri": source.uri,
+            "records": source.records,
+            "partitions": source.partitions,
+            "bad_keys": source.bad_keys,
+            "bad_values": source.bad_values,
+            "damages": source.damages,
+        }
+        for source in result.sources
+    ]
+    files = None if result.files is None else [{"path": one.path, "size": one.size_bytes} for one in result.files]
+    sink = {"uri": result.sink, "rows": result.rows, "files": files}
+    return {"skipped": result.is_skipped, "sources": sources, "sink": sink, "manifest": pipeline.manifest}
+
+
+def _lines(result: RunResult) -> list[str]:
+    sink = result.sink.rstrip(":")
+    if result.is_skipped:
+        return [f"{sink}: nothing to do"]
+    lines = [line for source in result.sources for line in _source_lines(source)]
+    if result.files is not None:
+        size = sum(one.size_bytes for one in result.files)
+        lines.append(f"{sink}: {_rows(result.rows)} in {_counted(len(result.files), 'file')} ({size} bytes)")
+    else:
+        lines.append(f"{sink}: {_rows(result.rows)}")
+    return lines
+
+
+def _source_lines(source: SourceResult) -> list[str]:
+    lines = []
+    if source.records is not None:
+        where = f" of {_counted(len(source.partitions), 'partition')}" if source.partitions else ""
+        lines.append(f"{source.uri}: {_counted(source.records, 'record')}{where}")
+    for count, what in ((source.bad_keys, "key"), (source.bad_values, "value")):
+        if count:
+            lines.append(f"{source.uri}: {_counted(count, what)} could not be decoded: null in their place")
+    if source.damage_count:
+        first = source.damages[0]
+        lines.append(
+            f"{source.uri}: {_counted(source.damage_count, 'damaged range')}, the first in {first['file']} at "
+            f"{first['position']} ({first['length']} bytes): {first['reason']}"
+        )
+    return lines
+
+
+def _rows(count: int | None) -> str:
+    return "rows" if count is None else _counted(count, "row")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

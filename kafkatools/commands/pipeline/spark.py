@@ -1,0 +1,155 @@
+"""What the subcommands share: options for Spark, a session for a run, clusters, and how errors end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import CommandError, UsageError
+from kafkatools.options import Args, Option, client_settings, property_pairs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafkatools.console import Console
+    from kafkatools.pipeline.uris import Cluster
+    from kafkatools.progress import Progress
+
+MASTER = Option(
+    "--master",
+    "Where Spark runs: local[N] (N cores of this machine), spark://HOST:PORT, yarn, k8s://..., or sc://HOST (Connect). "
+    "Default: local[*].",
+    value="URL",
+)
+CONF = Option("--conf", "A setting of Spark, as for spark-submit.", value="KEY=VALUE", repeatable=True)
+SPARK_OPTIONS = (MASTER, CONF)
+
+
+@contextmanager
+def usage() -> Iterator[None]:
+    """What the pipeline refuses of the command line is a usage error."""
+    from kafkatools.pipeline.errors import PipelineError
+
+    try:
+        yield
+    except PipelineError as error:
+        raise UsageError(str(error)) from error
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """What goes wrong in Spark or in the pipeline is one line."""
+    from kafkatools.pipeline.errors import PipelineError
+    from kafkatools.pipeline.session import plain_error
+
+    try:
+        yield
+    except PipelineError as error:
+        raise CommandError(str(error)) from error
+    except Exception as error:
+        if type(error).__module__.startswith(("pyspark.", "py4j.")):
+            raise CommandError(plain_error(error)) from error
+        raise
+
+
+@contextmanager
+def session(console: Console, args: Args, values: Mapping[str, Any] | None = None) -> Iterator[SparkSession]:
+    """A session for this run; a process that had one before keeps it. `values`: master and conf where no option says.
+
+    Ctrl-C ends what Spark is doing.
+    """
+    conf = (values or {}).get("conf", {}) | property_pairs(args.conf, "conf")
+    master = args.master or (values or {}).get("master")
+    with failures():
+        from kafkatools.pipeline.session import ensure_installed, open_session
+
+        ensure_installed()
+        from pyspark import SparkContext
+
+        is_shared = SparkContext._active_spark_context is not None
+        spark = open_session("kt pipeline", master, conf, is_verbose=console.is_debug)
+        try:
+            yield spark
+        except (KeyboardInterrupt, BrokenPipeError):
+            _cancel(spark)
+            raise
+        finally:
+            if not is_shared:
+                spark.stop()
+
+
+def _cancel(spark: SparkSession) -> None:
+    from kafkatools.pipeline.session import is_connected
+
+    if is_connected(spark):
+        spark.interruptAll()
+    else:
+        spark.sparkContext.cancelAllJobs()
+
+
+@contextmanager
+def spark_progress(console: Console, spark: SparkSession, label: str) -> Iterator[None]:
+    """How many of Spark's tasks are done, as far as their number is known, on the terminal."""
+    from kafkatools.pipeline.session import is_connected
+
+    with console.progress(label, prints=True) as progress:
+        if not is_connected(spark):
+            progress.total = 1
+            progress.measure = _task_counter(spark, progress)
+        yield
+
+
+def _task_counter(spark: SparkSession, progress: Progress) -> Callable[[], int]:
+    """Tasks done, of all stages that were seen running since now; sets the total, too."""
+    tracker = spark.sparkContext.statusTracker()
+    seen: dict[int, tuple[int, int]] = {}
+
+    def measure() -> int:
+        for stage in tracker.getActiveStageIds():
+            seen.setdefault(stage, (0, 0))
+        for stage, (done, total) in list(seen.items()):
+            info = tracker.getStageInfo(stage)
+            if info is not None and (done < total or not total):
+                seen[stage] = (info.numCompletedTasks, info.numTasks)
+        progress.total = max(1, sum(total for _, total in seen.values()))
+        return sum(done for done, _ in seen.values())
+
+    return measure
+
+
+def cluster_of(console: Console, args: Args, *topics: str) -> Cluster:
+    """The cluster of the command line (its --bootstrap-server, the profile's or the sandbox), asked whether it is there
+    and has these topics before Spark is started."""
+    from kafkatools.pipeline.uris import Cluster
+
+    settings = client_settings(args)
+    cluster = Cluster(console.connect(args), settings)
+    ensure_reached(console, cluster, topics)
+    return cluster
+
+
+def other_cluster(console: Console, bootstrap: str, config_file: str | None, *topics: str) -> Cluster:
+    """A cluster that is named beside the command line's own."""
+    from kafkatools.options import read_properties
+    from kafkatools.pipeline.uris import Cluster
+
+    cluster = Cluster(bootstrap, read_properties(config_file) if config_file else {})
+    ensure_reached(console, cluster, topics)
+    return cluster
+
+
+def ensure_reached(console: Console, cluster: Cluster, topics: tuple[str, ...]) -> None:
+    """KafkaError when the cluster does not answer, or has no such topic."""
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.cluster import describe_cluster
+
+    with AdminClient(cluster.bootstrap, dict(cluster.settings), console.clock) as admin:
+        if topics:
+            from kafkatools.core.admin.topics import describe_topics
+
+            for topic, found in describe_topics(admin, topics).items():
+                if found.error is not None:
+                    raise CommandError(f"Topic {topic}: {found.error}")
+        else:
+            describe_cluster(admin)

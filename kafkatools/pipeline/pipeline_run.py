@@ -1,0 +1,259 @@
+"""Runs a pipeline once: sources become tables, the query becomes a table, that goes to the sink, and what was read and
+written is counted.
+
+Rules: counts never come from a second look at the data. What was read of Kafka's records is told by the readers
+(reports.py: a report for each split, written once however often its task runs); what was written by an observation on
+the way to the sink. Errors leave as PipelineError, one line each.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.pipeline import uris
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.pipeline_spec import Pipeline, Sink, Source
+from kafkatools.pipeline.session import plain_error
+from kafkatools.pipeline.sink_files import Directory, SinkFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Show = Callable[["DataFrame"], int]
+"""Prints all rows of a table; how many there were."""
+
+ROWS = "rows"
+_RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
+"""What goes from topic to topic without SQL."""
+
+
+@dataclass
+class SourceResult:
+    """What was read of one source.
+
+    `partitions` and `damages` are rows as the manifest has them (Kafka's sources only); `records` is None where nobody
+    counted. `files` are those of file sources.
+    """
+
+    name: str
+    uri: str
+    records: int | None = None
+    partitions: list[dict[str, Any]] = field(default_factory=list)
+    damages: list[dict[str, Any]] = field(default_factory=list)
+    damage_count: int = 0
+    bad_keys: int | None = None
+    bad_values: int | None = None
+    files: list[dict[str, Any]] | None = None
+
+
+@dataclass
+class RunResult:
+    """What a run did. `is_skipped`: everything was done already, or the sink was to be left alone."""
+
+    sources: list[SourceResult]
+    sink: str
+    rows: int | None = None
+    files: list[SinkFile] | None = None
+    is_skipped: bool = False
+
+    @property
+    def damage_count(self) -> int:
+        """How many ranges of the sources could not be read."""
+        return sum(source.damage_count for source in self.sources)
+
+    @property
+    def bad_count(self) -> int:
+        """How many keys and values could not be decoded."""
+        return sum((source.bad_keys or 0) + (source.bad_values or 0) for source in self.sources)
+
+
+def run_batch(spark: SparkSession, pipeline: Pipeline, show: Show) -> RunResult:
+    """Reads what is there now, and ends. `show` prints for console:."""
+    with plain_errors():
+        sink = pipeline.sink
+        mode, has_content = sink_mode(spark, sink)
+        if mode == "ignore" and has_content:
+            return RunResult([], str(sink.uri), is_skipped=True)
+        with reports_directory(pipeline) as reports:
+            tables = {source.name: open_table(spark, pipeline, source, reports) for source in pipeline.sources}
+            rows, files = write_table(spark, sink, mode, query(spark, pipeline, tables), show)
+            return RunResult([read_result(source, reports) for source in pipeline.sources], str(sink.uri), rows, files)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Whatever Spark raises leaves as PipelineError in one line."""
+    try:
+        yield
+    except PipelineError:
+        raise
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except Exception as error:
+        raise PipelineError(plain_error(error)) from error
+
+
+# -- Sources --
+
+
+@contextmanager
+def reports_directory(pipeline: Pipeline) -> Iterator[str]:
+    """Where the readers put what they read: a new directory below --report-path, or a temporary one of this machine."""
+    if pipeline.report_path is None:
+        with tempfile.TemporaryDirectory(prefix="kt-pipeline-") as directory:
+            os.chmod(directory, 0o777)  # noqa: S103 - executors may run as another user
+            yield directory
+        return
+    yield pipeline.report_path
+
+
+def open_table(spark: SparkSession, pipeline: Pipeline, source: Source, reports: str) -> DataFrame:
+    """The source as a table with its keys and values decoded."""
+    options = dict(source.options)
+    if pipeline.strict and source.uri.kind == uris.LOG:
+        options["strict"] = "true"
+    if source.uri.kind == uris.LOG:
+        options["reportPath"] = os.path.join(reports, source.name)
+    try:
+        if pipeline.is_streaming:
+            return uris.stream_source(spark, source.uri, options, source.cluster)
+        return uris.read_source(spark, source.uri, options, source.cluster)
+    except PipelineError:
+        raise
+    except Exception as error:
+        raise PipelineError(_unreadable(source.uri, error)) from error
+
+
+def _unreadable(uri: uris.Uri, error: Exception) -> str:
+    text = plain_error(error)
+    if uri.kind in uris.TABLE_FORMATS and ("DefaultSource" in text or "Failed to find the data source" in text):
+        return uris.missing_package(uri)
+    return text if uri.target and uri.target in text else f"{uri}: {text}"
+
+
+def read_result(source: Source, reports: str) -> SourceResult:
+    """What the readers told of a source."""
+    assert reports
+    return SourceResult(source.name, str(source.uri))
+
+
+# -- Query --
+
+
+def query(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFrame]) -> DataFrame:
+    """The table that goes to the sink."""
+    if pipeline.transform is not None:
+        return _transformed(pipeline.transform, tables)
+    if pipeline.sql is not None:
+        for name, table in tables.items():
+            table.createOrReplaceTempView(name)
+        try:
+            made = spark.sql(pipeline.sql)
+        except Exception as error:
+            raise PipelineError(f"SQL: {plain_error(error)}") from error
+        if not made.columns:
+            raise PipelineError("SQL: this is no query, it makes no table")
+        return made
+    (table,) = tables.values()
+    if pipeline.sink.uri.kind == uris.TOPIC and pipeline.sources[0].uri.is_kafka:
+        return table.select(*[name for name in _RECORD_COLUMNS if name in table.columns])
+    return table
+
+
+def _transformed(spec: str, tables: Mapping[str, DataFrame]) -> DataFrame:
+    """What the function makes of the table, or of the tables by name when there are several."""
+    from pyspark.sql import DataFrame as ClassicFrame
+
+    function = load_function(spec)
+    made = function(*tables.values()) if len(tables) == 1 else function(**tables)
+    if not isinstance(made, ClassicFrame):
+        raise PipelineError(f"--transform {spec}: the function returns {type(made).__name__}, not a DataFrame")
+    return made
+
+
+def load_function(spec: str) -> Callable[..., Any]:
+    """`module:function`; the module may lie in the working directory. Its code goes to the executors with it."""
+    import sys
+    from importlib import import_module
+
+    module_name, colon, name = spec.partition(":")
+    if not (module_name and colon and name):
+        raise PipelineError(f"--transform takes module:function, not '{spec}'")
+    sys.path.insert(0, os.getcwd())
+    try:
+        module = import_module(module_name.removesuffix(".py"))
+    except Exception as error:
+        raise PipelineError(f"--transform {spec}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(os.getcwd())
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise PipelineError(f"--transform {spec}: the module {module_name} has no function {name}")
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    made: Callable[..., Any] = function
+    return made
+
+
+# -- Sink --
+
+
+def sink_mode(spark: SparkSession, sink: Sink) -> tuple[str, bool]:
+    """The mode to write with, and whether the sink holds something."""
+    uri = sink.uri
+    if uri.kind == uris.ICEBERG:
+        try:
+            has_content = bool(spark.catalog.tableExists(uri.target))
+        except Exception as error:
+            raise PipelineError(_unreadable(uri, error)) from error
+    else:
+        has_content = uri.kind not in (uris.TOPIC, uris.CONSOLE) and Directory(spark, uris.sink_path(uri)).exists()
+    return uris.chosen_mode(uri, sink.mode, has_content=has_content), has_content
+
+
+def write_table(
+    spark: SparkSession, sink: Sink, mode: str, table: DataFrame, show: Show, path: str | None = None
+) -> tuple[int | None, list[SinkFile] | None]:
+    """Writes the rows: how many, and the files that came (None where the sink has none). `path`: another directory."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    if sink.uri.kind == uris.CONSOLE:
+        return show(table), None
+    counted = Observation()
+    table = table.observe(counted, F.count(F.lit(1)).alias(ROWS))
+    directory = Directory(spark, path or uris.sink_path(sink.uri)) if sink.uri.is_file else None
+    before = set(directory.files()) if directory is not None else set()
+    try:
+        _save(sink, mode, table, path)
+    except Exception as error:
+        raise PipelineError(_unreadable(sink.uri, error)) from error
+    files = None
+    if directory is not None and directory.is_visible:
+        files = [file for file in directory.files() if file not in before]
+    return int(counted.get[ROWS]), files
+
+
+def _save(sink: Sink, mode: str, table: DataFrame, path: str | None) -> None:
+    form, options = uris.write_options(sink.uri, sink.options, sink.cluster)
+    if path is not None:
+        options["path"] = path
+    if sink.uri.kind == uris.ICEBERG:
+        to_table = table.writeTo(sink.uri.target).options(**options)
+        if mode == "append":
+            to_table.append()
+        elif mode == "overwrite":
+            to_table.using("iceberg").createOrReplace()
+        else:
+            to_table.using("iceberg").create()
+        return
+    writer = table.write.format(form).options(**options).mode("append" if mode == "error" else mode)
+    if sink.partition_by:
+        writer = writer.partitionBy(*sink.partition_by)
+    writer.save()
