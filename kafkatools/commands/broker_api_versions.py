@@ -112,5 +112,6 @@ COMMAND = Command(
     "Show which versions of which APIs the brokers serve.",
     options=(BOOTSTRAP_SERVER, command_config()),
     run=run,
+    needs_arguments=False,
     examples=("kt broker-api-versions --bootstrap-server localhost:9092",),
 )

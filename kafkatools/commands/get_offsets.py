@@ -179,5 +179,6 @@ COMMAND = Command(
     run=run,
     error_prefix=_PREFIX,
     usage_prefix=_PREFIX,
+    needs_arguments=False,
     examples=("kt get-offsets --topic orders", "kt get-offsets --topic-partitions 'orders:0-2' --time earliest --json"),
 )

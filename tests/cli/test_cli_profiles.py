@@ -47,6 +47,16 @@ def test_a_profile_says_where_the_cluster_is(config: pathlib.Path) -> None:
     assert "by-profile" in kt(config, "topics", "--list", environ={"KT_PROFILE": "dev"}).out.split()
 
 
+def test_commands_that_need_no_option_run_without_one(config: pathlib.Path, broker: EmbeddedBroker) -> None:
+    kt(config, "--profile", "dev", "topics", "--create", "--topic", "alone")
+    assert "alone:0:0" in kt(config, "--profile", "dev", "get-offsets").out.splitlines()
+    assert kt(config, "--profile", "dev", "broker-api-versions").out.startswith(f"{broker.bootstrap} (id: 1 ")
+    for name in ("get-offsets", "broker-api-versions"):
+        ran = run_kt(name)
+        assert (ran.status, ran.out) == (ExitStatus.USAGE, "")
+        assert ran.err.splitlines()[0].endswith('Missing required argument "[bootstrap-server]"')
+
+
 def test_a_default_steps_back_for_brokers_on_the_command_line(config: pathlib.Path) -> None:
     text = (
         'default = "dev"\n'
