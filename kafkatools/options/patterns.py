@@ -7,6 +7,7 @@ translated. Sources: org.apache.kafka.server.util.TopicFilter.IncludeList, java.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -49,11 +50,11 @@ class TopicFilter:
 
 def java_hash(text: str) -> int:
     """String.hashCode, as an unsigned 32-bit number."""
+    units = text.encode("utf-16-be", "surrogatepass")
     code = 0
-    units = text.encode("utf-16-be")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
-    return code
+    for unit in struct.unpack(f">{len(units) // 2}H", units):
+        code = 31 * code + unit
+    return code & 0xFFFFFFFF
 
 
 def partition_hash(partition: tuple[str, int]) -> int:

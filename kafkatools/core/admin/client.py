@@ -34,7 +34,6 @@ from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.net.requests import Answer, Fields, Question, Requester
 from kafkatools.core.net.transport import TransportFactory
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
-from kafkatools.core.protocol.messages import build, response_type
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -216,6 +215,8 @@ class AdminClient:
         error = answer.error or error_of(answer.entity.error_code, answer.entity.error_message)
         if error is not None:
             raise error
+        from kafkatools.core.protocol.messages import build, response_type
+
         nodes = [
             {"node_id": node.broker_id, "host": node.host, "port": node.port, "rack": node.rack}
             for node in answer.entity.brokers
