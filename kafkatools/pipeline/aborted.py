@@ -212,8 +212,9 @@ def _scan(files: Sequence[LogFile], opened: Mapping[int, int]) -> _Scanned:
     """Follow transactions from where those in `opened` are open to the end of the files."""
     first_offsets = {producer_id: (first, 0) for producer_id, first in opened.items()}
     aborted = []
-    damaged = 0
+    damaged = lost_tail = 0
     for file in files:
+        damaged += lost_tail  # behind the last batch of the last one is the end of the log
         with storage.open_segment(file.url) as segment:
             scan = TransactionScan(segment)
             for window in scan.windows():
@@ -223,8 +224,8 @@ def _scan(files: Sequence[LogFile], opened: Mapping[int, int]) -> _Scanned:
                         if batch.is_abort and first is not None:
                             aborted.append((batch.producer_id, first[0], batch.base_offset))
                     elif batch.producer_id not in first_offsets and is_sound(segment, batch.position):
-                        first_offsets[batch.producer_id] = batch.base_offset, damaged + scan.damaged
-            damaged += scan.damaged + scan.has_lost_tail
+                        first_offsets[batch.producer_id] = batch.base_offset, damaged + batch.damaged
+            damaged, lost_tail = damaged + scan.damaged, int(scan.has_lost_tail)
     return _Scanned(aborted, {each: (first, damaged > seen) for each, (first, seen) in first_offsets.items()})
 
 

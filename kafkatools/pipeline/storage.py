@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
@@ -60,7 +61,7 @@ def split(url: str) -> tuple[str, str]:
     """The directory that something lies in, and its name there."""
     head, chain, tail = url.partition("::") if "://" in url else (url, "", "")
     parent, slash, name = head.rstrip("/").rpartition("/")
-    return (parent if parent and not parent.endswith(":/") else parent + slash) + chain + tail, name
+    return (parent if parent and not parent.endswith("/") else parent + slash) + chain + tail, name
 
 
 def kind_of(url: str) -> str | None:
@@ -240,5 +241,17 @@ def _remote(url: str) -> tuple[Any, str]:
             f"{url} cannot be read: URLs need the package fsspec and the one for their kind of storage "
             "(pip install fsspec, for s3:// also s3fs)"
         ) from None
-    system, inner = url_to_fs(url)
-    return system, str(inner)
+    head, chain, tail = url.partition("::")
+    if not chain:
+        system, inner = url_to_fs(url)
+        return system, str(inner)
+    scheme, _, inner = head.partition("://")
+    return _archive(scheme, tail), inner
+
+
+@cache
+def _archive(scheme: str, tail: str) -> Any:
+    """What is within a file of another system: kept, for it closes that file when it is let go."""
+    from fsspec.core import url_to_fs
+
+    return url_to_fs(f"{scheme}://::{tail}")[0]

@@ -7,12 +7,24 @@ logs here does.
 
 from __future__ import annotations
 
+import zlib
 from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.log.batch_headers import CONTROL_MASK, HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL_MASK
+from kafkatools.core.log.batch_headers import (
+    CONTROL_MASK,
+    CRC_POSITION,
+    CRC_START,
+    HEADER_SIZE,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LEGACY_CRC_START,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    MIN_LEGACY_SIZE,
+    TRANSACTIONAL_MASK,
+)
 from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.records import kernel
@@ -29,12 +41,14 @@ if TYPE_CHECKING:
 _ROWS = 8192
 _LARGEST_BATCH = 1 << 30
 _SIZE_AT = 8
-_ATTRIBUTES_AT = 21
+_CRC_BYTES = 4
+_LEGACY_CRC_AT = 12
 # of a marker's batch: the length of its key (4, as a varint) and the type in it
 _KEY_LENGTH_AT = HEADER_SIZE + 4
 _KEY_LENGTH = 8
 _TYPE_AT = HEADER_SIZE + 7
 
+_FARTHEST = 1 << 31  # offsets of a segment lie closer together
 _KNOWN = 0x7F  # every attribute that has a meaning
 
 # The columns of the table of headers.
@@ -52,13 +66,15 @@ _POSITION, _BASE_OFFSET, _BYTES, _MAGIC, _CRC, _ATTRIBUTES, _LAST_DELTA, _PRODUC
 
 
 class TransactionBatch(NamedTuple):
-    """A batch of a transaction; `is_abort` of a marker, None of a batch with records."""
+    """A batch of a transaction; `is_abort` of a marker, None of one with records; `damaged` places came before it in
+    its segment."""
 
     position: int
     base_offset: int
     producer_id: int
     producer_epoch: int
     is_abort: bool | None
+    damaged: int
 
 
 class TransactionScan:
@@ -72,6 +88,7 @@ class TransactionScan:
         self._status = array("q", bytes(8 * kernel.STATUS_SIZE))
         self._last_position = -1
         self._last_offset = -1
+        self._last_magic = -1
         self.damaged = 0
         self.has_lost_tail = False
 
@@ -127,15 +144,18 @@ class TransactionScan:
         if len(headers):
             self._last_position = int(headers[-1, _POSITION])
             self._last_offset = int(headers[-1, _BASE_OFFSET] + headers[-1, _LAST_DELTA])
+            self._last_magic = int(headers[-1, _MAGIC])
         return len(headers), None
 
     def _doubtful(self, headers: Headers) -> list[int]:
         import numpy as np
 
-        first, last = headers[:, _BASE_OFFSET], headers[:, _BASE_OFFSET] + headers[:, _LAST_DELTA]
-        before = np.concatenate((np.array([self._last_offset], np.int64), last[:-1]))[: len(headers)]
-        is_known = (headers[:, _MAGIC] >= 0) & (headers[:, _MAGIC] <= 2) & (headers[:, _ATTRIBUTES] & ~_KNOWN == 0)
-        found: list[int] = np.flatnonzero((first <= before) | (last < first) | ~is_known).tolist()
+        first, magic = headers[:, _BASE_OFFSET], headers[:, _MAGIC]
+        last = first + headers[:, _LAST_DELTA]
+        before = np.concatenate((np.array([self._last_offset], np.int64), last))[: len(headers)]
+        magic_before = np.concatenate((np.array([self._last_magic], np.int64), magic))[: len(headers)]
+        is_wrong = (magic != magic_before) | (headers[:, _ATTRIBUTES] & ~_KNOWN != 0) | (last < first)
+        found: list[int] = np.flatnonzero(is_wrong | (first <= before) | (first - before > _FARTHEST)).tolist()
         return found
 
     def _stuck_at(self, rows: int) -> int | None:
@@ -143,14 +163,18 @@ class TransactionScan:
         the next window will show."""
         position = self._position + self._status[kernel.STATUS_POSITION]
         is_damage = self._status[kernel.STATUS_REASON] == kernel.SCAN_TOO_SMALL or rows == 0
-        return position + 1 if is_damage and position < self._file.size else None
+        if not is_damage or position >= self._file.size:
+            return None
+        if self._last_position >= 0 and not is_sound(self._file, self._last_position):
+            return self._last_position + 1
+        return position + 1
 
     def _resume(self, start: int) -> None:
         found = next_valid_batch(self._file, start, self._file.size)
         self.has_lost_tail = found < 0
         self.damaged += found >= 0
         self._position = found if found >= 0 else self._file.size
-        self._last_position = self._last_offset = -1
+        self._last_position = self._last_offset = self._last_magic = -1
 
     def _transactional(self, window: memoryview, headers: Headers) -> list[TransactionBatch]:
         mask = (headers[:, _MAGIC] == 2) & (headers[:, _ATTRIBUTES] & TRANSACTIONAL_MASK != 0)
@@ -163,13 +187,17 @@ class TransactionScan:
                 if is_abort is None:
                     self.damaged += 1
                     continue
-            found.append(TransactionBatch(row[_POSITION], row[_BASE_OFFSET], row[_PRODUCER_ID], row[_EPOCH], is_abort))
+            found.append(
+                TransactionBatch(
+                    row[_POSITION], row[_BASE_OFFSET], row[_PRODUCER_ID], row[_EPOCH], is_abort, self.damaged
+                )
+            )
         return found
 
 
 def _marker(batch: memoryview, crc: int) -> bool | None:
     """Whether a control batch aborts a transaction; None when it is damaged or ends none."""
-    if crc32c(batch[_ATTRIBUTES_AT:]) != crc:
+    if crc32c(batch[CRC_START:]) != crc:
         return None
     if len(batch) == MARKER_BATCH_SIZE and batch[_KEY_LENGTH_AT] == _KEY_LENGTH:
         kind = int.from_bytes(batch[_TYPE_AT : _TYPE_AT + 2], "big")
@@ -183,9 +211,20 @@ def _marker(batch: memoryview, crc: int) -> bool | None:
 
 def is_sound(file: SegmentFile, position: int) -> bool:
     """Whether the checksum of the batch at a position is right."""
-    header = file.view(position, HEADER_SIZE)
-    if len(header) < HEADER_SIZE:
+    header = file.view(position, HEADER_SIZE_UP_TO_MAGIC + _CRC_BYTES)
+    if len(header) < HEADER_SIZE_UP_TO_MAGIC + _CRC_BYTES:
         return False
     size = int.from_bytes(header[_SIZE_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
-    crc = int.from_bytes(header[17:_ATTRIBUTES_AT], "big")
-    return size >= HEADER_SIZE and file.checksum(position + _ATTRIBUTES_AT, size - _ATTRIBUTES_AT, crc32c) == crc
+    if header[MAGIC_POSITION] < 2:
+        stored, start, function, least = (
+            header[_LEGACY_CRC_AT:MAGIC_POSITION],
+            LEGACY_CRC_START,
+            zlib.crc32,
+            MIN_LEGACY_SIZE,
+        )
+    else:
+        stored, start, function, least = header[CRC_POSITION:], CRC_START, crc32c, HEADER_SIZE
+    if not least <= size <= file.size - position:
+        return False
+    expected = int.from_bytes(stored, "big")
+    return file.checksum(position + start, size - start, function) == expected

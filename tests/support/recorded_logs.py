@@ -1,0 +1,15 @@
+"""The recorded log directories of tests/golden/log, unpacked."""
+
+from __future__ import annotations
+
+import pathlib
+import tarfile
+
+GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "log"
+
+
+def unpack_log(name: str, target: pathlib.Path) -> pathlib.Path:
+    """Unpacks a recorded case below `target`; gives the directory with the files of its log, free to be changed."""
+    with tarfile.open(GOLDEN / f"{name}.tar.gz") as archive:
+        archive.extractall(target / name, filter="data")
+    return target / name / "log"
