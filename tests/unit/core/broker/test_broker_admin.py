@@ -188,6 +188,32 @@ def test_topics_settings_and_ids_survive_a_restart(run_node: Callable[..., Any])
     assert describe(client, 4, "1", "log.cleaner.threads")["log.cleaner.threads"].config_source == 2
 
 
+def test_topics_described_together_have_their_own_settings(client: BrokerClient) -> None:
+    day = {"retention.ms": "86400000"}
+    for name, configs in (
+        ("plain", {}),
+        ("short", day),
+        ("other", {}),
+        ("same", day),
+        ("two", {**day, "flush.ms": "5"}),
+    ):
+        assert create(client, name, configs=configs) == (0, None)
+    asked = ["plain", "short", "missing", "other", "same", "two"]
+    resources = [{"resource_type": 2, "resource_name": name, "configuration_keys": None} for name in asked]
+    resources.append({"resource_type": 2, "resource_name": "short", "configuration_keys": ["retention.ms"]})
+    for version in (1, 4):
+        found = client.call(DESCRIBE, version, resources=resources, include_synonyms=True).results
+        assert [(each.resource_name, int(each.error_code)) for each in found] == [
+            *((name, 3 if name == "missing" else 0) for name in asked), ("short", 0),
+        ]  # fmt: skip
+        own = [{one.name: one.value for one in each.configs if int(one.config_source) == 1} for each in found]
+        assert own == [{}, day, {}, {}, day, {**day, "flush.ms": "5"}, day]
+        assert len(found[-1].configs) == 1
+        for each in (found[1], found[4]):
+            (synonyms,) = [one.synonyms for one in each.configs if one.name == "retention.ms"]
+            assert (synonyms[0].name, synonyms[0].value, int(synonyms[0].source)) == ("retention.ms", "86400000", 1)
+
+
 def test_pages_of_describe_topic_partitions(client: BrokerClient) -> None:
     create(client, "a", 3)
     create(client, "b", 2)

@@ -12,6 +12,7 @@ from kafkatools.core.errors import DecodeError, UnsupportedVersion
 from kafkatools.core.protocol import messages
 from kafkatools.core.protocol.api_versions import ApiKey, versions_of
 from kafkatools.core.protocol.entity_reader import read_entity
+from kafkatools.core.protocol.entity_writer import Shared
 from kafkatools.core.protocol.plans import FieldPlan, plan_of
 
 UUID = uuid.UUID("01234567-89ab-cdef-0123-456789abcdef")
@@ -51,6 +52,28 @@ def test_message_is_written_and_read_as_kio_does(entity_type: Any) -> None:
         assert messages.encode_fields(entity_type, {**fields, "not_in_this_version": 1}) == data
         assert read_entity(entity_type, memoryview(b"xx" + data), 2) == (entity, len(data))
         assert entity_reader(entity_type)(data, 0) == (entity, len(data))
+
+
+@pytest.mark.parametrize("left_out", ["error_code", "partition_index", "leader_id", "leader_epoch"])
+def test_number_that_is_not_given_has_its_default_among_its_neighbours(left_out: str) -> None:
+    entity_type = messages.response_type(ApiKey.METADATA, 12)
+    part = {"error_code": 3, "partition_index": 4, "leader_id": 5, "leader_epoch": 6, "replica_nodes": (1, 2)}
+    del part[left_out]
+    fields = {"topics": [{"name": "a", "partitions": [part, part]}]}
+    assert messages.encode_fields(entity_type, fields) == messages.encode(messages.build(entity_type, fields))
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_shared_elements_are_written_wherever_they_stand(version: int) -> None:
+    settings = [{"name": "a", "value": "1"}, {"name": "b", "value": None}]
+    shared = Shared(settings)
+
+    def written(version: int, configs: Any) -> bytes:
+        results = [{"resource_type": 2, "resource_name": name, "configs": configs} for name in "xyz"]
+        return messages.encode_fields(messages.response_type(ApiKey.DESCRIBE_CONFIGS, version), {"results": results})
+
+    for each in (version, 3, version):
+        assert written(each, shared) == written(each, settings)
 
 
 @pytest.mark.parametrize("cut", range(1, 30))
