@@ -29,7 +29,7 @@ demo: setup
 
 tools: $(STAMP)
 	@sh .ci/ensure-tools
-	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs
+	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs && ../$(BIN)/python -m support.official_spark
 
 test: setup tools
 	$(BIN)/python -m pytest -n $(WORKERS) $(SMALL) $(PYTEST_ARGS)

@@ -1,0 +1,186 @@
+"""Spark 4.0.0 with its own Kafka connector, in a process of its own: the oracle of the pipeline's sources.
+
+PySpark 4.0.0 is installed beside the tests' own PySpark into the user's cache (KT_TEST_CACHE overrides), the
+connector's jars come through Maven. The process sees this checkout, so that the pipeline's sources can be run under
+4.0.0 too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+from support.apache_kafka import CACHE, Unavailable, java_executable
+
+SPARK = "4.0.0"
+JARS = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", SPARK),
+    ("org.apache.kafka", "kafka-clients", "3.9.0"),
+    ("org.apache.commons", "commons-pool2", "2.12.0"),
+)
+PYTHON = (f"pyspark=={SPARK}", "py4j==0.10.9.9")
+_TESTS = pathlib.Path(__file__).parents[1]
+
+
+@functools.cache
+def home() -> pathlib.Path:
+    """The directory with `python` and `jars`; fetched once. Raises Unavailable."""
+    target = CACHE / f"spark-{SPARK}"
+    if not (target / ".complete").exists():
+        java_executable()
+        CACHE.mkdir(parents=True, exist_ok=True)
+        made = pathlib.Path(tempfile.mkdtemp(prefix="spark-", dir=CACHE))
+        try:
+            _fetch(made)
+            (made / ".complete").touch()
+            shutil.rmtree(target, ignore_errors=True)
+            with contextlib.suppress(OSError):  # another process was first
+                made.rename(target)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    return target
+
+
+def _fetch(target: pathlib.Path) -> None:
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target / "python"), *PYTHON]
+    _run(install, f"pip could not install {PYTHON[0]}")
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise Unavailable("Maven was not found: install it (Debian: apt-get install maven)")
+    wanted = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+        "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
+        for group, name, version in JARS
+    )
+    pom = target / "pom.xml"
+    pom.write_text(
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>tests</groupId>'
+        f"<artifactId>connector</artifactId><version>1</version><dependencies>{wanted}</dependencies></project>"
+    )
+    copy = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={target / 'jars'}"]
+    _run(copy, f"Maven could not fetch the Kafka connector of Spark {SPARK}")
+
+
+def _run(command: list[str], problem: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Unavailable(f"{problem}: {(done.stdout + done.stderr)[-500:]}")
+
+
+class OfficialSpark:
+    """One process with a session of Spark 4.0.0 (two cores unless `master` says otherwise), until `close`."""
+
+    def __init__(
+        self, directory: pathlib.Path, master: str = "local[2]", conf: Mapping[str, str] | None = None
+    ) -> None:
+        found = home()
+        self._directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "spark.master": master,
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": "1g",
+            "spark.driver.extraClassPath": f"{found / 'jars'}/*",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.local.dir": str(directory),
+            **(conf or {}),
+        }
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+        java = pathlib.Path(java_executable()).resolve().parents[1]
+        environment |= {
+            "PYTHONPATH": os.pathsep.join(map(str, (found / "python", _TESTS.parent, _TESTS))),
+            "PYSPARK_PYTHON": sys.executable,
+            "JAVA_HOME": str(java),
+        }
+        self._log = (directory / "spark.log").open("w+")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "support.official_spark_worker", json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            cwd=directory,
+            env=environment,
+            text=True,
+        )
+        self._tables = 0
+
+    def __enter__(self) -> OfficialSpark:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def call(self, function: Callable[..., Any], **arguments: Any) -> Any:
+        """Runs `function(spark, **arguments)` there; what goes in and out is JSON. Its source is what travels, so it
+        imports what it needs. An exception there is a RuntimeError here."""
+        source = textwrap.dedent(inspect.getsource(function))
+        request = {"source": source, "name": function.__name__, "arguments": arguments}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass
+        line = self._process.stdout.readline()
+        if not line:
+            self._log.seek(0)
+            raise RuntimeError(f"Spark {SPARK} ended: {self._log.read()[-2000:]}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer["result"]
+
+    def rows(self, source: str, options: Mapping[str, str], columns: str = "*", where: str = "true") -> Any:
+        """What a batch read gives, as a pyarrow.Table."""
+        import pyarrow.parquet
+
+        self._tables += 1
+        target = self._directory / f"table-{self._tables}"
+        self.call(read_into, source=source, options=dict(options), columns=columns, where=where, target=str(target))
+        return pyarrow.parquet.read_table(target)
+
+    def close(self) -> None:
+        """Ends the process and its JVM."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._log.close()
+
+
+def read_into(spark: Any, source: str, options: dict[str, str], columns: str, where: str, target: str) -> None:
+    """Runs in the process: a batch read, written as Parquet."""
+    if source != "kafka":
+        from kafkatools.pipeline.session import register
+
+        register(spark)
+    frame = spark.read.format(source).options(**options).load()
+    frame.where(where).selectExpr(*columns.split(",")).write.parquet(target)
+
+
+if __name__ == "__main__":  # before the tests, whose time is limited
+    with contextlib.suppress(Unavailable):
+        home()
