@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.reports import SplitReport, write_report
 from kafkatools.pipeline.spark_api import InputPartition
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from kafkatools.core.consumer.range_reader import RangeReader
     from kafkatools.pipeline.arrow_rows import ArrowRows
     from kafkatools.pipeline.live_batches import BatchWalk, Run
+    from kafkatools.pipeline.live_offsets import OffsetRange
     from kafkatools.pipeline.live_options import SourceOptions
     from kafkatools.pipeline.record_bounds import RecordBounds
 
@@ -45,6 +48,14 @@ class LiveSplit(InputPartition):
         return f"LiveSplit({self.topic}-{self.partition}, {self.start} to {self.end})"
 
 
+def splits_of(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[InputPartition]:
+    """Ranges as tasks, by default enough for the cores of this machine."""
+    from kafkatools.pipeline.live_offsets import split_ranges
+
+    parts = split_ranges(ranges, os.cpu_count() or 1, options.min_partitions, options.max_records_per_partition)
+    return [LiveSplit(*part.partition, part.start, part.end, part.topic_id) for part in parts]
+
+
 class Task(NamedTuple):
     """What every task of a query has in common; plain data."""
 
@@ -58,12 +69,13 @@ def read_split(split: LiveSplit, task: Task) -> Iterator[Any]:
     from kafkatools.core.consumer.range_reader import RangeLost
     from kafkatools.core.errors import KafkaError
 
+    report = SplitReport(split.topic, split.partition, "", split.start, split.end)
     start: int | None = split.start
     try:
         while start is not None:
             try:
-                yield from _read_range(replace(split, start=start), task)
-                return
+                yield from _read_range(replace(split, start=start), task, report)
+                start = None
             except RangeLost as lost:
                 if task.options.fail_on_data_loss:
                     raise PipelineError(f"{lost} (failOnDataLoss=false goes on without what is lost)") from lost
@@ -71,9 +83,11 @@ def read_split(split: LiveSplit, task: Task) -> Iterator[Any]:
                 start = lost.resume_at
     except KafkaError as error:
         raise PipelineError(f"{split.topic}-{split.partition}: {error}") from error
+    if task.options.report_path is not None:
+        write_report(task.options.report_path, report)
 
 
-def _read_range(split: LiveSplit, task: Task) -> Iterator[Any]:
+def _read_range(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[Any]:
     from kafkatools.pipeline.arrow_rows import ArrowRows
     from kafkatools.pipeline.live_batches import BatchWalk
 
@@ -89,10 +103,22 @@ def _read_range(split: LiveSplit, task: Task) -> Iterator[Any]:
         for fetched in reader.read_range(place, bounds.start_offset, bounds.end_offset, split.topic_id):
             for run in walk.runs(fetched):
                 _add(rows, run, walk)
+                _count(report, run)
                 if rows.is_full:
                     yield rows.take()
     if len(rows):
         yield rows.take()
+    report.records += rows.records
+    if rows.records:
+        report.first_offset = rows.first_offset if report.first_offset < 0 else report.first_offset
+        report.last_offset = rows.last_offset
+
+
+def _count(report: SplitReport, run: Run) -> None:
+    """Batches count where they begin: one that lies across two ranges is read for both."""
+    bases, checksums = run.checksums()
+    here = bases >= report.start_position
+    report.add_batches(bases[here], checksums[here])
 
 
 def _add(rows: ArrowRows, run: Run, walk: BatchWalk) -> None:

@@ -7,19 +7,17 @@ ends that are taken then are the ends of the batch. Rows are made by the executo
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.pipeline.live_options import is_set, read_options
-from kafkatools.pipeline.live_reader import LiveSplit, Task, read_split
+from kafkatools.pipeline.live_reader import LiveSplit, Task, read_split, splits_of
 from kafkatools.pipeline.record_bounds import RecordBounds, from_filters
-from kafkatools.pipeline.spark_api import DataSource, DataSourceReader, InputPartition
+from kafkatools.pipeline.spark_api import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from kafkatools.pipeline.live_offsets import OffsetRange
     from kafkatools.pipeline.live_options import SourceOptions
 
 
@@ -43,6 +41,14 @@ class KtDataSource(DataSource):
 
         check_schema(schema)
         return LiveReader(schema, read_options(self.options, is_streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's name
+        """For `spark.readStream`."""
+        from kafkatools.pipeline.live_stream import LiveStreamReader
+        from kafkatools.pipeline.schema import check_schema
+
+        check_schema(schema)
+        return LiveStreamReader(schema, read_options(self.options, is_streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """For `df.write`."""
@@ -85,11 +91,3 @@ class LiveReader(DataSourceReader):
         """The rows of a task as pyarrow.RecordBatches."""
         if isinstance(partition, LiveSplit):  # a query without any has one of PySpark's own
             yield from read_split(partition, Task(self._options, self._schema, self._bounds))
-
-
-def splits_of(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[InputPartition]:
-    """Ranges as tasks."""
-    from kafkatools.pipeline.live_offsets import split_ranges
-
-    parts = split_ranges(ranges, os.cpu_count() or 1, options.min_partitions, options.max_records_per_partition)
-    return [LiveSplit(*part.partition, part.start, part.end, part.topic_id) for part in parts]

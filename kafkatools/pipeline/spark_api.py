@@ -5,6 +5,8 @@ What a version lacks is stood in for by something that nothing there ever calls 
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import datasource
@@ -33,6 +35,10 @@ __all__ = [
     "DataSourceStreamWriter",
     "DataSourceWriter",
     "InputPartition",
+    "ReadAllAvailable",
+    "ReadMaxRows",
+    "ReadMinRows",
+    "SupportsTriggerAvailableNow",
     "WriterCommitMessage",
     "arrow_schema",
 ]
@@ -48,6 +54,18 @@ HAS_STREAM_ARROW_WRITER = hasattr(datasource, "DataSourceStreamArrowWriter")
 
 DataSourceArrowWriter: Any = getattr(datasource, "DataSourceArrowWriter", DataSourceWriter)
 DataSourceStreamArrowWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
+
+_limits = import_module("pyspark.sql.streaming.datasource") if find_spec("pyspark.sql.streaming.datasource") else None
+
+
+class _Nothing:
+    """What a version does not have."""
+
+
+SupportsTriggerAvailableNow: Any = getattr(_limits, "SupportsTriggerAvailableNow", _Nothing)
+ReadAllAvailable: Any = getattr(_limits, "ReadAllAvailable", _Nothing)
+ReadMaxRows: Any = getattr(_limits, "ReadMaxRows", _Nothing)
+ReadMinRows: Any = getattr(_limits, "ReadMinRows", _Nothing)
 
 
 def arrow_schema(schema: StructType) -> Any:
