@@ -44,6 +44,11 @@ class Run(NamedTuple):
         """Of the batch in a row of the table."""
         return self.table[row * HEADER_WIDTH + _BASE_OFFSET]
 
+    def checksums(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Base offsets and CRCs of the batches."""
+        headers = np.frombuffer(self.table, np.int64, self.stop * HEADER_WIDTH).reshape(-1, HEADER_WIDTH)
+        return headers[self.first :, _BASE_OFFSET].copy(), headers[self.first :, _CRC].copy()
+
 
 class BatchWalk:
     """The batches of one range, answer by answer."""

@@ -50,6 +50,7 @@ _NAMES = (
     "maxTriggerDelay",
     "minOffsetsPerTrigger",
     "minPartitions",
+    "reportPath",
 )
 _BY_LOWER = {name.lower(): name for name in _NAMES}
 _NOT_FOR_SOURCES = {
@@ -111,6 +112,7 @@ class SourceOptions:
     poll_timeout_ms: int = 120_000
     fetch_retries: int = 3
     retry_interval_ms: int = 1000
+    report_path: str | None = None
 
     @property
     def is_committed_only(self) -> bool:
@@ -153,6 +155,7 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOpt
         poll_timeout_ms=given.number("kafkaConsumer.pollTimeoutMs") or 120_000,
         fetch_retries=given.number("fetchOffset.numRetries") or 3,
         retry_interval_ms=given.duration_ms("fetchOffset.retryIntervalMs", 1000),
+        report_path=given.text("reportPath"),
     )
 
 

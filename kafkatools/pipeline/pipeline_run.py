@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.pipeline_spec import Pipeline, Sink, Source
+from kafkatools.pipeline.reports import SplitReport, read_reports
 from kafkatools.pipeline.session import plain_error
 from kafkatools.pipeline.sink_files import Directory, SinkFile
 
@@ -28,6 +29,7 @@ Show = Callable[["DataFrame"], int]
 """Prints all rows of a table; how many there were."""
 
 ROWS = "rows"
+_MASK = (1 << 64) - 1
 _RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
 """What goes from topic to topic without SQL."""
 
@@ -45,7 +47,6 @@ class SourceResult:
     records: int | None = None
     partitions: list[dict[str, Any]] = field(default_factory=list)
     damages: list[dict[str, Any]] = field(default_factory=list)
-    damage_count: int = 0
     bad_keys: int | None = None
     bad_values: int | None = None
     files: list[dict[str, Any]] | None = None
@@ -64,7 +65,7 @@ class RunResult:
     @property
     def damage_count(self) -> int:
         """How many ranges of the sources could not be read."""
-        return sum(source.damage_count for source in self.sources)
+        return sum(len(source.damages) for source in self.sources)
 
     @property
     def bad_count(self) -> int:
@@ -117,8 +118,8 @@ def open_table(spark: SparkSession, pipeline: Pipeline, source: Source, reports:
     options = dict(source.options)
     if pipeline.strict and source.uri.kind == uris.LOG:
         options["strict"] = "true"
-    if source.uri.kind == uris.LOG:
-        options["reportPath"] = os.path.join(reports, source.name)
+    if source.uri.is_kafka and not pipeline.is_streaming:
+        options["reportPath"] = reports_of(reports, source)
     try:
         if pipeline.is_streaming:
             return uris.stream_source(spark, source.uri, options, source.cluster)
@@ -136,10 +137,45 @@ def _unreadable(uri: uris.Uri, error: Exception) -> str:
     return text if uri.target and uri.target in text else f"{uri}: {text}"
 
 
+def reports_of(reports: str, source: Source) -> str:
+    """The directory of one source's reports."""
+    return f"{reports.rstrip('/')}/{source.name}"
+
+
 def read_result(source: Source, reports: str) -> SourceResult:
     """What the readers told of a source."""
-    assert reports
-    return SourceResult(source.name, str(source.uri))
+    result = SourceResult(source.name, str(source.uri))
+    if not source.uri.is_kafka:
+        return result
+    found = list(read_reports(reports_of(reports, source)))
+    result.partitions = partition_rows(found)
+    result.records = sum(report.records for report in found)
+    result.damages = [asdict(damage) for report in found for damage in report.damages]
+    return result
+
+
+def partition_rows(reports: Iterable[SplitReport]) -> list[dict[str, Any]]:
+    """Reports of splits as a row a partition, in order; `end_offset` is where the next run goes on."""
+    rows: dict[tuple[str, int], dict[str, Any]] = {}
+    for report in reports:
+        row = rows.setdefault(
+            (report.topic, report.partition),
+            {"topic": report.topic, "partition": report.partition, "first_offset": None, "last_offset": None,
+             "end_offset": 0, "records": 0, "batches": 0, "checksum": 0, "files": set()},
+        )  # fmt: skip
+        if report.records:
+            first, last = row["first_offset"], row["last_offset"]
+            row["first_offset"] = report.first_offset if first is None else min(first, report.first_offset)
+            row["last_offset"] = report.last_offset if last is None else max(last, report.last_offset)
+        end = report.last_offset + 1 if report.file else report.end_position
+        row["end_offset"] = max(row["end_offset"], end)
+        row["records"] += report.records
+        row["batches"] += report.batches
+        row["checksum"] = (row["checksum"] + report.checksum) & _MASK
+        row["files"] |= {report.file} if report.file else set()
+    return [
+        row | {"checksum": f"{row['checksum']:016x}", "files": sorted(row["files"])} for _, row in sorted(rows.items())
+    ]
 
 
 # -- Query --

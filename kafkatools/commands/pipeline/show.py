@@ -147,10 +147,10 @@ def _source_lines(source: SourceResult) -> list[str]:
     for count, what in ((source.bad_keys, "key"), (source.bad_values, "value")):
         if count:
             lines.append(f"{source.uri}: {_counted(count, what)} could not be decoded: null in their place")
-    if source.damage_count:
+    if source.damages:
         first = source.damages[0]
         lines.append(
-            f"{source.uri}: {_counted(source.damage_count, 'damaged range')}, the first in {first['file']} at "
+            f"{source.uri}: {_counted(len(source.damages), 'damaged range')}, the first in {first['file']} at "
             f"{first['position']} ({first['length']} bytes): {first['reason']}"
         )
     return lines
