@@ -88,12 +88,11 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, ch
     subcommand = command.subcommand(arguments[0]) if arguments else None
     try:
         if not arguments and command.needs_arguments:
-            console.error(_help(command, "kt", console).rstrip("\n"))
+            console.error(_help(command, None, console).rstrip("\n"))
             return ExitStatus.USAGE
         part, args = parse(command, arguments)
         if args.help:
-            parent = "kt" if part.name == command.name else f"kt {command.name}"
-            console.write(_help(part, parent, console).encode())
+            console.write(_help(part, None if part.name == command.name else command, console).encode())
             return ExitStatus.OK
         if args.given("version"):
             console.print(KAFKA_VERSION)
@@ -149,10 +148,10 @@ def _show_warnings(console: Console) -> None:
         logging.getLogger(f"kafkatools.{name}").handlers = [] if console.is_debug else [Lines()]
 
 
-def _help(command: Command, parent: str, console: Console) -> str:
+def _help(command: Command, outer: Command | None, console: Console) -> str:
     from kafkatools.options.usage import help_text
 
-    return help_text(command, console.width, parent)
+    return help_text(command, console.width, outer)
 
 
 def describe(error: BaseException) -> str:

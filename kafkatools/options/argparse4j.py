@@ -1,4 +1,5 @@
-"""Parsing as argparse4j does it: subcommands, unique prefixes, the last value wins, messages of its kind.
+"""Parsing as argparse4j does it: subcommands, unique prefixes, the last value wins, messages of its kind. What it does
+not do: options in front of a subcommand may also stand behind it.
 
 Source of the wording: argparse4j's MessageLocalization and ArgumentParserImpl, as Kafka's storage, features, cluster,
 metadata-quorum, transactions and perf tools show it. The synopsis that argparse4j prints before the message is left
@@ -12,14 +13,19 @@ from collections.abc import Sequence
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options.parser import Args, did_you_mean, did_you_mean_subcommand
-from kafkatools.options.table import Command, Option, all_options
+from kafkatools.options.table import Command, Option, all_options, outer_options
 
 _NEGATIVE = re.compile(r"-[0-9]+(?:\.[0-9]+)?", re.ASCII)
 
 
-def parse_argparse4j(command: Command, arguments: Sequence[str]) -> tuple[Command, Args]:
-    """Reads options of the command, then its subcommand with its own; UsageError in argparse4j's words."""
+def parse_argparse4j(command: Command, arguments: Sequence[str], outer: Args | None = None) -> tuple[Command, Args]:
+    """Reads options of the command, then its subcommand with its own; UsageError in argparse4j's words.
+
+    `outer`: what stood in front of this subcommand; its options may stand behind it, too.
+    """
     args = Args(command)
+    if outer is not None:
+        args.stand_behind(outer)
     position = 0
     while position < len(arguments):
         argument = arguments[position]
@@ -27,7 +33,7 @@ def parse_argparse4j(command: Command, arguments: Sequence[str]) -> tuple[Comman
             if not command.subcommands:
                 raise _error(command, f"unrecognized arguments: '{argument}'")
             return _parse_subcommand(command, args, argument, arguments[position + 1 :])
-        position = _take_option(command, args, arguments, position)
+        position = _take_option(args, outer, arguments, position)
         if args.help or args.given("version"):
             return command, args
     if command.subcommands:
@@ -42,9 +48,7 @@ def _parse_subcommand(command: Command, outer: Args, name: str, rest: Sequence[s
         choices = ", ".join(f"'{one.name}'" for one in command.subcommands)
         message = f"invalid choice: '{name}' (choose from {choices})"
         raise _error(command, message, did_you_mean_subcommand(command, name))
-    chosen, args = parse_argparse4j(found._replace(program=command.program, usage_prefix=command.usage_prefix), rest)
-    args.stand_behind(outer)
-    return chosen, args
+    return parse_argparse4j(found._replace(program=command.program, usage_prefix=command.usage_prefix), rest, outer)
 
 
 def _error(command: Command, message: str, hint: str = "") -> UsageError:
@@ -58,32 +62,46 @@ def spelled(option: Option) -> str:
     return "/".join((option.name, *option.aliases))
 
 
-def _take_option(command: Command, args: Args, arguments: Sequence[str], position: int) -> int:
+def _take_option(args: Args, outer: Args | None, arguments: Sequence[str], position: int) -> int:
     """Reads the option at `position`; returns the position after it and its value."""
     argument = arguments[position]
-    name, equals, attached = argument.partition("=")
-    option = _find(command, name)
-    if option is None and not argument.startswith("--"):
-        option, attached = _find(command, argument[:2]), argument[2:]
-        equals = attached
+    owner = args
+    option, attached = _recognized(args.command, argument)
+    if option is None and outer is not None:
+        owner = outer
+        option, attached = _recognized(outer.command, argument)
+        option = option if option in outer_options(outer.command) else None
+    command = owner.command
     if option is None:
-        raise _error(command, f"unrecognized arguments: '{argument}'", did_you_mean(command, name.lstrip("-")))
+        name = argument.partition("=")[0].lstrip("-")
+        hint = did_you_mean(args.command, name) or (did_you_mean(command, name) if outer is not None else "")
+        raise _error(args.command, f"unrecognized arguments: '{argument}'", hint)
     if not option.value:
-        if equals:
+        if attached is not None:
             raise _error(command, f"argument {spelled(option)}: ignored explicit argument '{attached}'")
-        args.note(option, None)
+        owner.note(option, None)
         return position + 1
     position += 1
-    if not equals:
+    if attached is None:
         if position >= len(arguments) or _is_option_like(arguments[position]):
             raise _error(command, f"argument {spelled(option)}: expected one argument")
         attached = arguments[position]
         position += 1
-    _note(command, args, option, attached)
+    _note(command, owner, option, attached)
     while option.several and position < len(arguments) and not _is_option_like(arguments[position]):
-        _note(command, args, option, arguments[position])
+        _note(command, owner, option, arguments[position])
         position += 1
     return position
+
+
+def _recognized(command: Command, argument: str) -> tuple[Option | None, str | None]:
+    """The option that an argument spells, and the value attached to it: `--name=value`, `-nvalue`."""
+    name, equals, value = argument.partition("=")
+    option = _find(command, name)
+    if option is None and not argument.startswith("--"):
+        option, value = _find(command, argument[:2]), argument[2:]
+        equals = value
+    return option, value if equals else None
 
 
 def _note(command: Command, args: Args, option: Option, text: str) -> None:

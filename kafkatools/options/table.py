@@ -180,3 +180,8 @@ def all_options(command: Command) -> tuple[Option, ...]:
     taken = {option.name for option in command.options}
     common = (JSON, HELP, VERSION) if command.style == JOPTSIMPLE else (JSON, HELP)
     return command.options + tuple(option for option in common if option.name not in taken)
+
+
+def outer_options(command: Command) -> tuple[Option, ...]:
+    """Options of a command that may also stand behind its subcommands (argparse4j style): those with a value."""
+    return tuple(option for option in command.options if option.value) if command.style == ARGPARSE4J else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from kafkatools.options.table import ARGPARSE4J, Command, Option, all_options
+from kafkatools.options.table import ARGPARSE4J, Command, Option, all_options, outer_options
 
 _INDENT = 34
 
@@ -18,8 +18,9 @@ def synopsis(command: Command, parent: str = "kt") -> str:
     return f"usage: {parent} {command.name}{tail}{required} [OPTION]...{operand}"
 
 
-def help_text(command: Command, width: int, parent: str = "kt") -> str:
-    """The whole help of a command, wrapped to the width."""
+def help_text(command: Command, width: int, outer: Command | None = None) -> str:
+    """The whole help of a command, or of a subcommand of `outer`, wrapped to the width."""
+    parent = "kt" if outer is None else f"kt {outer.name}"
     parts = [synopsis(command, parent), "", *_wrap(command.summary, width, "")]
     if command.subcommands:
         parts += ["", "subcommands:"]
@@ -30,6 +31,11 @@ def help_text(command: Command, width: int, parent: str = "kt") -> str:
     parts += ["", "options:"]
     for option in own:
         parts += _entry(_spelling(option, command), _about(option), width)
+    shared = outer_options(outer) if outer is not None else ()
+    if outer is not None and shared:
+        parts += ["", f"options of {parent}, here or in front of {command.name}:"]
+        for option in shared:
+            parts += _entry(_spelling(option, outer), _about(option), width)
     if old:
         parts += ["", "deprecated options:"]
         for option in old:

@@ -20,8 +20,9 @@ from kafkatools.exit_status import ExitStatus
 
 _HELP = Difference("help", status=ExitStatus.OK, own_words=True)
 _USAGE = Difference("usage", status=ExitStatus.USAGE)
-DIFFERENCES = dict.fromkeys(("009", "013", "018", "019", "021", "022", "024", "030"), _USAGE) | {
+DIFFERENCES = dict.fromkeys(("009", "013", "018", "019", "021", "024", "030"), _USAGE) | {
     "011": Difference("features-failures"),
+    "022": Difference("options-behind", status=ExitStatus.OK, own_words=True),
     "012": Difference("features-failures"),
     "016": Difference("features-failures"),
     "023": Difference("unreachable", own_words=True),

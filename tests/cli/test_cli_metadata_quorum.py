@@ -26,6 +26,7 @@ DIFFERENCES = {
     "006": Difference("quorum-hr", own_words=True),
     "008": _USAGE,
     "009": _USAGE,
+    "010": Difference("options-behind", status=ExitStatus.OK, own_words=True),
     "017": _USAGE,
     "020": Difference("unreachable", own_words=True),
     "022": _HELP,

@@ -63,6 +63,7 @@ _DIFFERENCES = {
         "Enable debug logging for additional detail."
     )),
     "045": Difference("sandbox", stderr="kafka-transactions.sh: error: argument --bootstrap-server is required"),
+    "046": Difference("options-behind", status=ExitStatus.OK, own_words=True),
     "052": Difference("groups-unreachable", own_words=True),
     "053": Difference("transactions-version", stdout="4.3.1\n"),
     "054": Difference("transactions-version", stdout="4.3.1\n"),

@@ -6,6 +6,7 @@ import pytest
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options import ARGPARSE4J, Command, Option, java_int, parse
+from kafkatools.options.usage import help_text
 
 COMMAND = Command(
     "storage",
@@ -49,6 +50,27 @@ def test_unique_prefixes_are_taken_and_the_last_value_wins() -> None:
 
 def test_an_option_can_stand_at_its_beginning_for_json() -> None:
     assert parse(COMMAND, ["info", "--json"])[1].json
+
+
+def test_options_in_front_of_a_subcommand_may_stand_behind_it() -> None:
+    outer = COMMAND._replace(
+        options=(Option("--server", "Server.", value="ADDRESS", aliases=("-b",)), Option("--all", "All."))
+    )
+    for arguments in (["-b", "h:1", "info"], ["info", "--server=h:1"], ["info", "-bh:1"]):
+        assert parse(outer, arguments)[1].server == "h:1"
+    assert parse(outer, ["-b", "h:1", "info", "-b", "h:2"])[1].server == "h:2"
+    with pytest.raises(UsageError, match="argument --server/-b: expected one argument"):
+        parse(outer, ["info", "--server"])
+    with pytest.raises(UsageError, match="unrecognized arguments: '--servre'") as raised:
+        parse(outer, ["info", "--servre", "h:1"])
+    assert raised.value.hint == "Did you mean --server?"
+    with pytest.raises(UsageError, match="unrecognized arguments: '--all'"):
+        parse(outer, ["info", "--all"])
+    lines = help_text(outer.subcommands[1], 80, outer).splitlines()
+    assert lines[-2:] == [
+        "options of kt storage, here or in front of info:",
+        "  -b, --server ADDRESS            Server.",
+    ]
 
 
 @pytest.mark.parametrize(
