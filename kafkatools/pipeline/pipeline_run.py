@@ -13,17 +13,17 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkatools.pipeline import uris
+from kafkatools.pipeline import decoding, uris
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.pipeline_spec import Pipeline, Sink, Source
 from kafkatools.pipeline.reports import SplitReport, read_reports
-from kafkatools.pipeline.session import plain_error
+from kafkatools.pipeline.session import is_connected, plain_error
 from kafkatools.pipeline.sink_files import Directory, SinkFile
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
 Show = Callable[["DataFrame"], int]
 """Prints all rows of a table; how many there were."""
@@ -73,6 +73,13 @@ class RunResult:
         return sum((source.bad_keys or 0) + (source.bad_values or 0) for source in self.sources)
 
 
+class Table(NamedTuple):
+    """An opened source: its rows, and where it will be told how many keys and values were bad."""
+
+    frame: DataFrame
+    observation: Observation | None = None
+
+
 def run_batch(spark: SparkSession, pipeline: Pipeline, show: Show) -> RunResult:
     """Reads what is there now, and ends. `show` prints for console:."""
     with plain_errors():
@@ -82,8 +89,34 @@ def run_batch(spark: SparkSession, pipeline: Pipeline, show: Show) -> RunResult:
             return RunResult([], str(sink.uri), is_skipped=True)
         with reports_directory(pipeline) as reports:
             tables = {source.name: open_table(spark, pipeline, source, reports) for source in pipeline.sources}
-            rows, files = write_table(spark, sink, mode, query(spark, pipeline, tables), show)
-            return RunResult([read_result(source, reports) for source in pipeline.sources], str(sink.uri), rows, files)
+            made = query(spark, pipeline, {name: table.frame for name, table in tables.items()})
+            rows, files = write_table(spark, sink, mode, made, show)
+            told = Told(spark, made if sink.uri.kind == uris.CONSOLE else None)
+            sources = [read_result(source, reports, tables[source.name], told) for source in pipeline.sources]
+            return RunResult(sources, str(sink.uri), rows, files)
+
+
+class Told:
+    """What observations saw. Spark tells an observation as soon as rows begin to be handed out one by one: then what
+    the plan itself has counted by the end is looked at (`printed`), which Spark Connect does not show.
+    """
+
+    def __init__(self, spark: SparkSession, printed: DataFrame | None) -> None:
+        self._spark = spark
+        self._printed = printed
+
+    def of(self, observation: Observation) -> Mapping[str, Any] | None:
+        """The metrics by name; None when nobody knows."""
+        if self._printed is None:
+            return observation.get
+        if is_connected(self._spark):
+            return None
+        seen: Any = self._printed._jdf.queryExecution().observedMetrics()
+        name = observation._name
+        if not seen.contains(name):
+            return None
+        row = seen.apply(name)
+        return {str(row.schema().fieldNames()[at]): row.get(at) for at in range(row.size())}
 
 
 @contextmanager
@@ -113,21 +146,53 @@ def reports_directory(pipeline: Pipeline) -> Iterator[str]:
     yield pipeline.report_path
 
 
-def open_table(spark: SparkSession, pipeline: Pipeline, source: Source, reports: str) -> DataFrame:
+def open_table(spark: SparkSession, pipeline: Pipeline, source: Source, reports: str) -> Table:
     """The source as a table with its keys and values decoded."""
     options = dict(source.options)
     if pipeline.strict and source.uri.kind == uris.LOG:
         options["strict"] = "true"
     if source.uri.is_kafka and not pipeline.is_streaming:
         options["reportPath"] = reports_of(reports, source)
+    open_source = uris.stream_source if pipeline.is_streaming else uris.read_source
     try:
-        if pipeline.is_streaming:
-            return uris.stream_source(spark, source.uri, options, source.cluster)
-        return uris.read_source(spark, source.uri, options, source.cluster)
+        table = open_source(spark, source.uri, options, source.cluster)
     except PipelineError:
         raise
     except Exception as error:
         raise PipelineError(_unreadable(source.uri, error)) from error
+    return _decoded(spark, pipeline, source, table)
+
+
+_ONLY_WHERE = ("subscribe", "subscribepattern", "assign", "isolationlevel")
+
+
+def _decoded(spark: SparkSession, pipeline: Pipeline, source: Source, table: DataFrame) -> Table:
+    """Keys and values decoded, the bad ones null and counted on the way."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    wanted = {part: one for part, one in (("key", source.key), ("value", source.value)) if one is not None}
+    if not wanted:
+        return Table(table)
+    options = {name: value for name, value in source.options.items() if name.lower() in _ONLY_WHERE}
+
+    def sample(part: str) -> list[bytes]:
+        return decoding.take_sample(uris.read_source(spark, source.uri, options, source.cluster), part)
+
+    topic = source.uri.target if source.uri.kind == uris.TOPIC and "," not in source.uri.target else None
+    bad = []
+    for part, one in wanted.items():
+        subject = f"{topic}-{part}" if topic else None
+        plan = decoding.plan_decoding(spark, part, one, sample, subject)
+        table = decoding.decode(table, plan, strict=pipeline.strict)
+        bad.append(plan.bad_column)
+    if pipeline.strict:
+        return Table(table)
+    observation = Observation(f"kt_{source.name}")
+    counts = [F.coalesce(F.sum(F.col(name).cast("long")), F.lit(0)).alias(name) for name in bad]
+    if pipeline.is_streaming:
+        return Table(table.observe(f"kt_{source.name}", *counts).drop(*bad))
+    return Table(table.observe(observation, *counts).drop(*bad), observation)
 
 
 def _unreadable(uri: uris.Uri, error: Exception) -> str:
@@ -142,11 +207,14 @@ def reports_of(reports: str, source: Source) -> str:
     return f"{reports.rstrip('/')}/{source.name}"
 
 
-def read_result(source: Source, reports: str) -> SourceResult:
-    """What the readers told of a source."""
+def read_result(source: Source, reports: str, table: Table, told: Told) -> SourceResult:
+    """What the readers told of a source, and what could not be decoded."""
     result = SourceResult(source.name, str(source.uri))
     if not source.uri.is_kafka:
         return result
+    if table.observation is not None:
+        seen = told.of(table.observation) or {}
+        result.bad_keys, result.bad_values = seen.get("__kt_bad_key"), seen.get("__kt_bad_value")
     found = list(read_reports(reports_of(reports, source)))
     result.partitions = partition_rows(found)
     result.records = sum(report.records for report in found)
