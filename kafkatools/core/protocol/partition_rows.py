@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ _HEAD = struct.Struct(">hiii")
 _LONG = 0x80  # a length of more than one byte begins so
 # A run is looked for in so many rows at a time, so that rows of ever changing shapes cost no more than this each.
 _RUN_ROWS = 256
+_LAYOUTS = 256  # of as many shapes they are kept
 
 
 class _Layout(NamedTuple):
@@ -78,7 +79,7 @@ def _shape(buffer: memoryview, position: int, lists: Lists) -> bytes | None:
     return bytes(found) if buffer[position] == 0 else None
 
 
-@cache
+@lru_cache(_LAYOUTS)
 def _layout(shape: bytes, lists: Lists) -> _Layout:
     codes = [_HEAD.format]
     marks = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkatools.core.errors import DecodeError
@@ -79,6 +79,7 @@ def test_versions_are_those_of_the_tables() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=30)
 @given(fields=ANSWERS)
 def test_answers_are_those_of_the_generated_codec(version: int, fields: dict[str, Any]) -> None:
     raw = response_bytes(version, fields)
@@ -89,6 +90,7 @@ def test_answers_are_those_of_the_generated_codec(version: int, fields: dict[str
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=30)
 @given(
     fields=st.fixed_dictionaries(
         {},

@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkatools.core.errors import DecodeError
@@ -88,6 +88,7 @@ def _plain_topic(topic: Any) -> Any:
     )  # fmt: skip
 
 
+@settings(max_examples=40)
 @given(ANSWERS)
 def test_answers_are_those_of_the_generated_codec(fields: dict[str, Any]) -> None:
     raw = response_bytes(fields)
