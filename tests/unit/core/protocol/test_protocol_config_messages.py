@@ -79,7 +79,7 @@ def test_versions_are_those_of_the_tables() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(fields=ANSWERS)
 def test_answers_are_those_of_the_generated_codec(version: int, fields: dict[str, Any]) -> None:
     raw = response_bytes(version, fields)
@@ -90,7 +90,7 @@ def test_answers_are_those_of_the_generated_codec(version: int, fields: dict[str
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(
     fields=st.fixed_dictionaries(
         {},

@@ -88,7 +88,7 @@ def _plain_topic(topic: Any) -> Any:
     )  # fmt: skip
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(ANSWERS)
 def test_answers_are_those_of_the_generated_codec(fields: dict[str, Any]) -> None:
     raw = response_bytes(fields)
@@ -97,6 +97,7 @@ def test_answers_are_those_of_the_generated_codec(fields: dict[str, Any]) -> Non
     assert answer.throttle_time_ms == fields["throttle_time"]
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     st.fixed_dictionaries(
         {},
@@ -124,6 +125,7 @@ def test_answer_that_ends_early_is_an_error() -> None:
             decode_response(raw[:end])
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 200), st.integers(0, 255))
 def test_any_byte_may_be_wrong(place: int, byte: int) -> None:
     raw = bytearray(response_bytes(SMALL))
