@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from support.apache_kafka import ApacheKafka, run_tool
 from support.kt import run_kt
+from support.prepared_transactions import STEPS, Steps
 
 from kafkatools.core.config import PRODUCER, Config
 from kafkatools.core.errors import IllegalState, KafkaError, ProducerFenced, TransactionAborted
@@ -261,3 +262,8 @@ def test_the_console_producer_commits_in_portions(cluster: ApacheKafka, topic: s
     assert committed(cluster, topic) == sorted(
         [line.decode() for line in lines] + [f"x{number}" for number in range(10)]
     )
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_prepared_transactions(cluster: ApacheKafka, version: int, name: str) -> None:
+    STEPS[name](Steps(cluster.bootstrap, version), f"{name}_{version}")

@@ -50,6 +50,7 @@ from kafkatools.core.records.columns import RowColumns
 
 if TYPE_CHECKING:
     from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
+    from kafkatools.core.prepared_transaction import PreparedTransaction
     from kafkatools.core.producer.producer_metadata import ClusterSnapshot
     from kafkatools.core.producer.transaction_requests import TransactionalResult
     from kafkatools.core.producer.transactions import TransactionalManager
@@ -515,6 +516,12 @@ class Producer:
         fatal (`has_fatal_error`). After a Timeout the call may be repeated.
         """
         self._await(self._transactional().begin_commit(), timeout_ms)
+
+    def prepare_transaction(self) -> PreparedTransaction:
+        """Waits until every record and offset is acknowledged and leaves the transaction open, for somebody else to
+        end: `close` does not abort it any more, nothing can be added, `commit_transaction` and `abort_transaction` are
+        still possible (KIP-939). The broker aborts it when transaction.timeout.ms is over. Raises as a commit."""
+        return self._transactional().prepare(self.flush, lambda: self._accumulator.has_incomplete, self._max_block_ms)
 
     def abort_transaction(self, timeout_ms: int | None = None) -> None:
         """Undoes the transaction; records that were not sent yet fail. After a Timeout the call may be repeated."""

@@ -41,6 +41,7 @@ from kafkatools.core.errors import (
     UnknownProducerId,
 )
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
+from kafkatools.core.prepared_transaction import PreparedTransaction
 from kafkatools.core.producer.transaction_manager import (
     FATAL_ERRORS,
     LEGAL_SOURCES,
@@ -157,6 +158,34 @@ class TransactionalManager(TransactionManager):
             return self._begin_completing(is_commit=False)
 
         return self._cached(start, State.ABORTING_TRANSACTION, "abortTransaction")
+
+    def prepare(
+        self, flush: Callable[[], None], has_incomplete: Callable[[], bool], max_block_ms: int
+    ) -> PreparedTransaction:
+        """Waits until all that was added is acknowledged, then takes nothing more: what is left is to commit or to
+        abort, by anybody who has what this gives, and a close aborts no longer (prepareTransaction of KIP-939).
+
+        A record or offsets of another thread that come in while it waits are waited for too.
+        """
+        while True:
+            self.ensure_ready_to_send()
+            flush()
+            for request in self._unanswered():
+                request.result.wait(max_block_ms)
+            with self.lock:
+                self._throw_if_pending("prepareTransaction")
+                self._raise_error()
+                if has_incomplete() or self._unanswered():
+                    continue
+                self._move(State.PREPARED_TRANSACTION)
+                version = 2 if self.is_v2 else 1
+                return PreparedTransaction(self.transactional_id, *self.identity, version, not self.transaction_started)
+
+    def _unanswered(self) -> list[TxnRequest]:
+        """Requests that are queued or under way."""
+        with self.lock:
+            waiting = [request for _, _, request in self._queue]
+            return waiting if self.in_flight is None else [self.in_flight, *waiting]
 
     def abort_for_close(self) -> None:
         """The producer is being closed: whatever call is still to be repeated, nobody will."""
