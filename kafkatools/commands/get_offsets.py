@@ -107,7 +107,7 @@ def _filter(args: Args) -> PartitionFilter:
     if args.topic_partitions is not None:
         if args.topic is not None or args.partitions is not None:
             raise UsageError(_PREFIX + "--topic-partitions cannot be used with --topic or --partitions")
-        rules = [_rule(text) for text in args.topic_partitions.split(",")]
+        rules = [_rule(text) for text in _java_split(args.topic_partitions)]
     else:
         rules = [(_topic_filter(".*" if args.topic is None else args.topic), _partition_set(args.partitions))]
     exclude = bool(args.exclude_internal_topics)
@@ -119,6 +119,11 @@ def _filter(args: Args) -> PartitionFilter:
         )
 
     return takes
+
+
+def _java_split(text: str) -> list[str]:
+    """As Java's split does it: empty texts at the end are dropped, but not a single one."""
+    return text.rstrip(",").split(",") if text.strip(",") or not text else []
 
 
 def _rule(text: str) -> tuple[TopicFilter, Iterable[int]]:

@@ -74,7 +74,9 @@ def _take_option(args: Args, outer: Args | None, arguments: Sequence[str], posit
     command = owner.command
     if option is None:
         name = argument.partition("=")[0].lstrip("-")
-        hint = did_you_mean(args.command, name) or (did_you_mean(command, name) if outer is not None else "")
+        hint = did_you_mean(args.command, name)
+        if not hint and outer is not None:
+            hint = did_you_mean(outer.command._replace(options=outer_options(outer.command)), name)
         raise _error(args.command, f"unrecognized arguments: '{argument}'", hint)
     if not option.value:
         if attached is not None:

@@ -33,7 +33,7 @@ class Args:
     def __init__(self, command: Command) -> None:
         self.command = command
         self.profile: Profile | None = None
-        self.operand: str | None = None
+        self.operands: list[str] = []
         self.is_positional = False
         self._given: list[str] = []
         self._outer: Args | None = None
@@ -45,6 +45,11 @@ class Args:
                 self._values[option.key] = []
             else:
                 self._values[option.key] = option.default
+
+    @property
+    def operand(self) -> str | None:
+        """The first argument that is no option, None when there is none."""
+        return self.operands[0] if self.operands else None
 
     def __getattr__(self, name: str) -> Any:
         values: dict[str, Any] = self.__dict__.get("_values", {})
@@ -125,9 +130,9 @@ def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
                 break
             raise _unexpected(leftover, command)
         if not _looks_like_option(argument):
-            if not command.operand or args.operand is not None:
+            if len(args.operands) >= len(command.operand.split()) and not command.operand.endswith("..."):
                 raise _unexpected(argument, command)
-            args.operand = argument
+            args.operands.append(argument)
             continue
         name, equals, text = argument.lstrip("-").partition("=")
         option = table.get(name)

@@ -144,7 +144,8 @@ class Command(NamedTuple):
     name of Kafka's script (argparse4j puts it into messages). `needs_arguments`: without any argument the help is
     shown and the exit status is 2, as Kafka's tools do. `missing_bootstrap`: what Kafka's tool says without
     --bootstrap-server, used when the sandbox is turned off. `operand`: placeholder of the one argument that is no
-    option, given as `args.operand`; empty for a command without one. `positional`: the options that a command line
+    option, given as `args.operand`; empty for a command without one. Several words stand for so many arguments, and
+    "..." at the end for any number of them: `args.operands`. `positional`: the options that a command line
     without any option gives the values of, in this order; `args.is_positional` tells of it (joptsimple style).
     """
 

@@ -72,6 +72,10 @@ def test_get_offsets_behaves_as_recorded(start_broker: Callable[..., str], tmp_p
     failures = admin_tools.failures("get-offsets", bootstrap, tmp_path, DIFFERENCES, adapt=_nothing_committed)
     assert not failures, "\n".join(failures)
 
+    nothing = run_kt("get-offsets", "--bootstrap-server", bootstrap, "--topic-partitions", ",")
+    assert (nothing.status, nothing.out) == (ExitStatus.FAILED, "")
+    assert nothing.err == "Error occurred: Could not match any topic-partitions with the specified filters\n"
+
 
 def test_every_difference_is_documented() -> None:
     assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()

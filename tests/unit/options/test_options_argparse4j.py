@@ -64,8 +64,9 @@ def test_options_in_front_of_a_subcommand_may_stand_behind_it() -> None:
     with pytest.raises(UsageError, match="unrecognized arguments: '--servre'") as raised:
         parse(outer, ["info", "--servre", "h:1"])
     assert raised.value.hint == "Did you mean --server?"
-    with pytest.raises(UsageError, match="unrecognized arguments: '--all'"):
+    with pytest.raises(UsageError, match="unrecognized arguments: '--all'") as raised:
         parse(outer, ["info", "--all"])
+    assert raised.value.hint == ""
     lines = help_text(outer.subcommands[1], 80, outer).splitlines()
     assert lines[-2:] == [
         "options of kt storage, here or in front of info:",
