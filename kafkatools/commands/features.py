@@ -43,6 +43,8 @@ def _describe(console: Console, args: Args) -> ExitStatus:
     if args.node_id is not None and args.node_id < 0:
         raise UsageError(f"Invalid node id {args.node_id}: must be non-negative.")
     with _connect(console, args) as admin:
+        if args.node_id is not None:
+            _ensure_node(admin, args.node_id)
         features = describe_features(admin, args.node_id)
     epoch = "-" if features.epoch is None else features.epoch
     for name, levels in sorted(features.levels.items()):
@@ -56,6 +58,12 @@ def _describe(console: Console, args: Args) -> ExitStatus:
             f"  FinalizedVersionLevel: {_level_text(name, levels.finalized_level):<15}  Epoch: {epoch}"
         )
     return ExitStatus.OK
+
+
+def _ensure_node(admin: AdminClient, node: int) -> None:
+    nodes = admin.brokers()
+    if node not in nodes:
+        raise CommandError(f"There is no node {node}; there are {', '.join(map(str, nodes))}")
 
 
 def _level_text(name: str, level: int) -> str:
@@ -91,6 +99,8 @@ def _name_and_level(text: str) -> tuple[str, int]:
         number = _SHORT.stop
     if number not in _SHORT:
         raise UsageError(f"{problem}unable to parse {level} as a short.")
+    if number < 0:
+        raise UsageError("Cannot specify a negative version level.")
     return name.strip(), number
 
 

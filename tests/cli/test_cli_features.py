@@ -62,6 +62,13 @@ def test_features_behaves_as_recorded(start_broker: Callable[..., str], tmp_path
     rows = [json.loads(line) for line in run_kt(*server, "describe", "--json").out.splitlines()]
     (metadata,) = [row for row in rows if row["feature"] == "metadata.version"]
     assert (metadata["min_level"], metadata["max_level"], metadata["finalized_level"]) == (7, 30, 30)
+    missing = run_kt(*server, "describe", "--node-id", "7")
+    assert (missing.status, missing.out, missing.err) == (ExitStatus.FAILED, "", "There is no node 7; there are 1\n")
+    negative = run_kt(*server, "upgrade", "--feature", "group.version=-1")
+    assert (negative.status, negative.err.splitlines()[0]) == (
+        ExitStatus.USAGE,
+        "Cannot specify a negative version level.",
+    )
     refused = run_kt(*server, "upgrade", "--feature", "no.such=1", "--json")
     assert (refused.status, json.loads(refused.out)["updated"]) == (ExitStatus.FAILED, False)
     done = run_kt(*server, "disable", "--feature", "share.version")
