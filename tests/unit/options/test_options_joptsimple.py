@@ -165,3 +165,12 @@ def test_required_options() -> None:
     command = Command("one", "One.", (Option("--files", "Files.", value="FILES", required=True),))
     assert _message(command=command) == 'Missing required argument "[files]"'
     assert _parse("--files", "a", command=command).files == "a"
+
+
+def test_operands_of_commands_of_ours() -> None:
+    pair, many = COMMAND._replace(operand="LEFT RIGHT"), COMMAND._replace(operand="PATH...")
+    assert _parse("a", "--list", "b", command=pair).operands == ["a", "b"]
+    assert "c" in _message("a", "b", "c", command=pair)
+    assert _parse("a", "b", "c", command=many).operands == ["a", "b", "c"]
+    assert _parse(command=many).operand is None
+    assert "a" in _message("a")
