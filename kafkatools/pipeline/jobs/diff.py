@@ -1,0 +1,114 @@
+"""`diff`: what is in one source and not in the other.
+
+By offset: partition and offset name a record. By key: the latest value of each key, a tombstone is as good as nothing;
+records without a key are left out. As multiset: how often each record is there, wherever it is. The topic's name is
+compared only where a side has several topics. One shuffle: both sides are laid together and grouped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+BY_KEY, BY_OFFSET, AS_MULTISET = "key", "offset", "multiset"
+WAYS = (BY_KEY, BY_OFFSET, AS_MULTISET)
+ONLY_LEFT, ONLY_RIGHT, CHANGED = "only-left", "only-right", "changed"
+COMPARED = ("key", "value")
+
+
+def diff(left: DataFrame, right: DataFrame, *, by: str = BY_KEY, compared: Sequence[str] = COMPARED) -> DataFrame:
+    """The differences, a row each: `side` (only-left, only-right, changed), what names the record, then `left` and
+    `right` (structs of the compared columns, null where there is none) and how often it is there on each side.
+
+    `compared` may have `timestamp` and `headers` besides; by key, the key itself is what names the record.
+    """
+    if by not in WAYS:
+        raise PipelineError(f"records are compared by {', '.join(WAYS)}, not by {by}")
+    sides = [_prepared(side, by, compared) for side in (left, right)]
+    names = _naming(sides, by, compared)
+    payload = [name for name in compared if name not in names]
+    both = _tagged(sides[0], names, payload, True).unionByName(_tagged(sides[1], names, payload, False))
+    return _compared(both, names, bool(payload))
+
+
+def summary(differences: DataFrame) -> dict[str, int]:
+    """How many there are of each side; by multiset, how many records more."""
+    from pyspark.sql import functions as f
+
+    more = f.abs(f.col("leftCount") - f.col("rightCount"))
+    number = f.sum(f.when(f.col("side") == CHANGED, 1).otherwise(more)).alias("number")
+    counts = {row.side: int(row.number) for row in differences.groupBy("side").agg(number).collect()}
+    return {side: counts.get(side, 0) for side in (ONLY_LEFT, ONLY_RIGHT, CHANGED)}
+
+
+def _prepared(side: DataFrame, by: str, compared: Sequence[str]) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    missing = [name for name in compared if name not in side.columns]
+    if missing:
+        raise PipelineError(f"there is no column {missing[0]} to compare; there are {', '.join(side.columns)}")
+    if by != BY_KEY:
+        return side
+    payload = f.struct(*[f.col(name) for name in compared if name != "key"])
+    in_partition = (
+        side.where(f.col("key").isNotNull())
+        .groupBy("topic", "partition", "key")
+        .agg(
+            f.max_by(payload, "offset").alias("payload"),
+            f.max_by(f.struct("timestamp", "offset"), "offset").alias("latest"),
+            f.max_by(f.col("value").isNull(), "offset").alias("isGone"),
+        )
+    )
+    latest = in_partition.groupBy("topic", "key").agg(
+        f.max_by("payload", "latest").alias("payload"), f.max_by("isGone", "latest").alias("isGone")
+    )
+    return latest.where(~f.col("isGone")).select("topic", "key", "payload.*")
+
+
+def _naming(sides: Sequence[DataFrame], by: str, compared: Sequence[str]) -> list[str]:
+    """The columns that say which record it is."""
+    names = {BY_KEY: ["key"], BY_OFFSET: ["partition", "offset"], AS_MULTISET: list(compared)}[by]
+    several = [len(side.select("topic").distinct().limit(2).collect()) > 1 for side in sides]
+    return ["topic", *names] if any(several) else names
+
+
+def _tagged(side: DataFrame, names: Sequence[str], payload: Sequence[str], is_left: bool) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    content = f.struct(*[f.col(name) for name in payload]) if payload else f.lit(True)
+    return side.select(*[f.col(name) for name in names], content.alias("content"), f.lit(is_left).alias("isLeft"))
+
+
+def _compared(both: DataFrame, names: Sequence[str], has_payload: bool) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    def of(is_left: bool) -> Column:
+        return f.col("isLeft") if is_left else ~f.col("isLeft")
+
+    grouped = both.groupBy(*names).agg(
+        *[f.first(f.when(of(side), f.col("content")), ignorenulls=True).alias(name) for side, name in _SIDES],
+        *[f.count(f.when(of(side), 1)).alias(f"{name}Count") for side, name in _SIDES],
+    )
+    is_same = f.col("leftCount") == f.col("rightCount")
+    if has_payload:
+        is_same = is_same & f.col("left").eqNullSafe(f.col("right"))
+    side = (
+        f.when(f.col("leftCount") == 0, ONLY_RIGHT)
+        .when(f.col("rightCount") == 0, ONLY_LEFT)
+        .otherwise(
+            f.lit(CHANGED)
+            if has_payload
+            else f.when(f.col("leftCount") > f.col("rightCount"), ONLY_LEFT).otherwise(ONLY_RIGHT)
+        )
+    )
+    found = grouped.where(~is_same).withColumn("side", side)
+    contents = ["left", "right"] if has_payload else []
+    return found.select("side", *names, *contents, "leftCount", "rightCount").orderBy(*names, "side")
+
+
+_SIDES = ((True, "left"), (False, "right"))
