@@ -2,12 +2,13 @@
 
 Rules: Spark's checkpoint is the only memory; a stream that is started again goes on from there, exactly. Spark keeps
 the end of each batch but not where the first one began, and asks anew: so the end of the first batch carries that
-(`with_beginning`), and it is believed only where Spark has just been told a beginning. Partitions that appear later are
+(`with_beginning`), and it is believed only where Spark has just asked for a beginning. Partitions that appear later are
 read from their first offset. A trigger reads what lies between two offsets, whenever it is asked to.
 
 PySpark before 4.2 asks for `latestOffset()` without saying where the stream is, and knows no read limits. There the
-reader follows what Spark asks it to plan: `partitions(end, end)` comes first when a stream is started again. With
-Trigger.AvailableNow it asks before it has said anything: it gets everything that is there then, as one batch.
+reader follows what Spark asks it to plan: `partitions(end, end)` comes first when a stream is started again, and
+nothing when it is new. Trigger.AvailableNow is one batch there, and the reader cannot tell it from other triggers: with
+maxOffsetsPerTrigger it ends after so many offsets, and what is left is for the next run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import live_offsets
-from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.live_offsets import OffsetRange, Offsets
 from kafkatools.pipeline.live_reader import LiveSplit, Task, read_split, splits_of
 from kafkatools.pipeline.record_bounds import RecordBounds
@@ -53,8 +53,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         self._clock = clock or SystemClock()
         self._cluster: LiveCluster = LiveCluster(options)
         self._ids: dict[TopicPartition, uuid.UUID | None] = {}
-        self._began: Json | None = None  # where the stream begins, found in this process
-        self._was_told_beginning = False  # Spark asked for it: there is no checkpoint, or one without a finished batch
+        self._began: Json | None = None  # where the stream begins, asked for in this process: no batch is finished
         self._position: Json | None = None  # where the stream is, as far as Spark's calls tell
         self._target: dict[TopicPartition, int] | None = None  # the ends of Trigger.AvailableNow
         self._seen: dict[TopicPartition, int] = {}
@@ -64,9 +63,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
         """Where a new stream begins."""
-        self._was_told_beginning = True
-        self._position = began = self._beginning()
-        return dict(began)
+        return dict(self._beginning())
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         """What the options say of a trigger; a least number goes by our own rules as well."""
@@ -83,8 +80,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
     def latestOffset(self, start: Json | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
         """How far the next trigger goes; `start` itself when there is nothing to do yet."""
         begin = self._position if start is None else start
-        if begin is None:
-            return self._everything()
+        begin = self._beginning() if begin is None else begin
         known = live_offsets.from_json(begin)
         latest = self._target if self._target is not None else self._latest(known)
         self._seen = latest
@@ -95,7 +91,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         if ends is None or ends == known:
             return dict(begin)
         found = live_offsets.to_json(ends)
-        if self._was_told_beginning and begin == self._began:
+        if begin == self._began:
             return live_offsets.with_beginning(found, begin)
         return found
 
@@ -109,7 +105,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         if start == end:
             return []
         began = live_offsets.beginning_of(end)
-        if began is not None and self._was_told_beginning:
+        if began is not None and self._began is not None:
             start = began
         return splits_of(self._ranges(live_offsets.from_json(start), live_offsets.from_json(end)), self._options)
 
@@ -135,14 +131,6 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
                 starts, _ = self._cluster.within_log(parts, starts, starts)
             self._began = live_offsets.to_json(starts)
         return self._began
-
-    def _everything(self) -> dict[str, Any]:
-        """All that is there, asked for before it is known where the stream is."""
-        found = live_offsets.to_json(self._latest({}))
-        try:
-            return live_offsets.with_beginning(found, self._beginning())
-        except PipelineError:
-            return found  # said again by initialOffset, if this is a new stream
 
     def _latest(self, known: Offsets) -> dict[TopicPartition, int]:
         """The ends of all partitions now. An end before a known offset may be an old answer: asked for again."""
