@@ -1,7 +1,7 @@
 """Plans and supervised runs on three nodes of Apache Kafka while records come in: scale-out, decommission, a raised
 replication factor, an interrupted and a killed run. Nothing acknowledged is lost or doubled, no throttle is left.
 
-One cluster serves the whole file; every test has topics of its own.
+The cluster is that of all tests; every test has topics of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pytest
 from support.apache_kafka import ApacheKafka
 from support.kt import Ran, run_kt
 from support.kt_process import start_kt
+from support.three_nodes import ThreeNodes
 from support.waiting import eventually
 
 from kafkatools import Consumer, Producer
@@ -35,23 +36,9 @@ _BROKERS = (1, 2, 3)
 _NOISE = random.Random(7).randbytes(1000)
 
 
-@pytest.fixture(scope="module")
-def kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
-    assert kafka_jars
-    made = ApacheKafka(tmp_path_factory.mktemp("reassign-run"), 3, {"auto.leader.rebalance.enable": "false"})
-    try:
-        made.start()
-        with AdminClient(made.bootstrap, {}, SystemClock()) as client:
-            eventually(lambda: _knows_all(client), 60)
-        yield made
-    finally:
-        for node in list(made.processes):  # their data is not looked at any more
-            made.kill(node)
-
-
-def _knows_all(client: AdminClient) -> bool:
-    client.metadata_of((), client.deadline_ms())
-    return tuple(client.brokers()) == _BROKERS
+@pytest.fixture
+def kafka(three_nodes: ThreeNodes) -> ThreeNodes:
+    return three_nodes
 
 
 @pytest.fixture
