@@ -113,6 +113,12 @@ class Console:
         """A line of text to stdout."""
         self.stdout.write(_encode(line) + b"\n")
 
+    def print_json(self, row: Mapping[str, Any]) -> None:
+        """An object as a line to stdout (--json)."""
+        from kafkatools.output import json_line
+
+        self.print(json_line(row))
+
     def error(self, line: str, kind: str = "FAILED", **more: Any) -> None:
         """A line about a failure to stderr, at once, after what stdout holds; with --json as an object of this kind,
         with the keys of `more`. A closed stderr is no reason to fail."""

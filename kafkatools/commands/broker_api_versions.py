@@ -92,7 +92,6 @@ def _line(served: ApiRange) -> str:
 
 def _print_json(console: Console, node: Node, ranges: Iterable[ApiRange]) -> None:
     from kafkatools.core.protocol.api_versions import ApiKey
-    from kafkatools.output import json_line
 
     names = {int(key): key.label for key in ApiKey}
     apis = [
@@ -104,7 +103,7 @@ def _print_json(console: Console, node: Node, ranges: Iterable[ApiRange]) -> Non
         }
         for each in ranges
     ]
-    console.print(json_line({"broker": node.id, "host": node.host, "port": node.port, "rack": node.rack, "apis": apis}))
+    console.print_json({"broker": node.id, "host": node.host, "port": node.port, "rack": node.rack, "apis": apis})
 
 
 COMMAND = Command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, Refusal, command_config, java_int
@@ -33,18 +33,12 @@ def _with_admin(action: Action) -> Callable[[Console, Args], ExitStatus]:
     return run
 
 
-def _print_json(console: Console, row: dict[str, Any]) -> None:
-    from kafkatools.output import json_line
-
-    console.print(json_line(row))
-
-
 def _cluster_id(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.cluster import describe_cluster
 
     cluster_id = describe_cluster(admin).cluster_id
     if args.json:
-        _print_json(console, {"cluster_id": cluster_id})
+        console.print_json({"cluster_id": cluster_id})
     elif cluster_id is None:
         console.print("No cluster ID found. The Kafka version is probably too old.")
     else:
@@ -59,7 +53,7 @@ def _unregister(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
         return _foresee(console, args, admin)
     unregister_broker(admin, args.id)
     if args.json:
-        _print_json(console, {"broker": args.id, "unregistered": True})
+        console.print_json({"broker": args.id, "unregistered": True})
     else:
         console.print(f"Broker {args.id} is no longer registered.")
     return ExitStatus.OK
@@ -76,7 +70,7 @@ def _foresee(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     if args.id not in [node.id for node in cluster.nodes]:
         raise BrokerIdNotRegistered(f"Broker ID {args.id} is not currently registered")
     if args.json:
-        _print_json(console, {"broker": args.id, "unregistered": False, "fenced": args.id in cluster.fenced})
+        console.print_json({"broker": args.id, "unregistered": False, "fenced": args.id in cluster.fenced})
     else:
         state = "is not running" if args.id in cluster.fenced else "is running"
         console.print(f"Broker {args.id} would no longer be registered; it {state}.")
@@ -98,7 +92,7 @@ def _list_endpoints(console: Console, args: Args, admin: AdminClient) -> ExitSta
     if args.json:
         for node in cluster.nodes:
             row = {"id": node.id, "host": node.host, "port": node.port, "rack": node.rack, "type": kind}
-            _print_json(console, row | ({} if admin.through_controllers else {"fenced": node.id in cluster.fenced}))
+            console.print_json(row | ({} if admin.through_controllers else {"fenced": node.id in cluster.fenced}))
         return ExitStatus.OK
     host = max((len(node.host) for node in cluster.nodes), default=100)
     rack = max((len(node.rack) for node in cluster.nodes if node.rack), default=_NO_RACK_WIDTH)

@@ -40,7 +40,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     commands = {name: load(name) for name in COMMANDS}
     text = script(args.shell, commands | {alias: commands[name] for alias, name in ALIASES.items()})
     if args.json:
-        console.print(json_line({"shell": args.shell, "script": text}))
+        console.print_json({"shell": args.shell, "script": text})
     else:
         console.write(text.encode())
     return ExitStatus.OK

@@ -525,9 +525,7 @@ class ConsoleProducer:
                 self._console.error(outcome[1], outcome[0])
             counts["aborted"] = tally.aborted
         if self._is_json:
-            from kafkatools.output import json_line
-
-            self._console.print(json_line(counts))
+            self._console.print_json(counts)
         self._console.note(", ".join(f"{count} {what}" for what, count in counts.items()))
 
 

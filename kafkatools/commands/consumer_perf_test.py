@@ -276,13 +276,11 @@ class ConsumerPerformance:
     def _print_json(self, event: str, start_ms: int, end_ms: int, figures: Figures) -> None:
         import math
 
-        from kafkatools.output import json_line
-
         values: dict[str, Any] = {"event": event, "start_time": start_ms, "end_time": end_ms, **figures._asdict()}
         for name, value in values.items():
             if isinstance(value, float) and not math.isfinite(value):
                 values[name] = None
-        self._console.print(json_line(values))
+        self._console.print_json(values)
 
     def _print_metrics(self, end: _Reading, assigned: int) -> None:
         from kafkatools.core.java_text import metric_lines
@@ -292,10 +290,9 @@ class ConsumerPerformance:
             for line in metric_lines(metrics):
                 self._console.print(line)
             return
-        from kafkatools.output import json_line
 
         for metric in sorted(metrics, key=lambda metric: metric.text):
-            self._console.print(json_line({"event": "metric", **metric._asdict()}))
+            self._console.print_json({"event": "metric", **metric._asdict()})
 
     def _metrics(self, end: _Reading, assigned: int) -> list[Metric]:
         """What is known of the run, by the names of Kafka's metrics."""

@@ -131,9 +131,7 @@ def _prolong(console: Console, args: Args, admin: AdminClient, hmac: bytes) -> N
         console.print(f"Calling {verb} token operation with hmac :{_shown_hmac(args)} , {period} :{period_ms}")
     expiry_timestamp = change(admin, hmac, period_ms)
     if args.json:
-        from kafkatools.output import json_line
-
-        console.print(json_line({"action": verb, "expiry_timestamp": expiry_timestamp}))
+        console.print_json({"action": verb, "expiry_timestamp": expiry_timestamp})
     else:
         console.print(f"Completed {verb} operation. New expiry date : {_date(expiry_timestamp)}")
 
@@ -204,11 +202,9 @@ def _date(timestamp: int) -> str:
 
 def _show(console: Console, args: Args, tokens: Iterable[DelegationToken]) -> None:
     if args.json:
-        from kafkatools.output import json_line
-
         for token in tokens:
             row = {**token._asdict(), "hmac": base64.b64encode(token.hmac).decode(), "renewers": list(token.renewers)}
-            console.print(json_line(row))
+            console.print_json(row)
         return
     console.print(_ROW % _TITLES)
     for token in tokens:

@@ -155,7 +155,6 @@ def _show_deletions(console: Console, args: Args, found: Mapping[TopicPartition,
 def _print_json(
     console: Console, topic: str, partition: int, low_watermark: int, error: Exception | None, **more: int
 ) -> None:
-    from kafkatools.output import json_line
 
     row = {
         "topic": topic,
@@ -164,7 +163,7 @@ def _print_json(
         **more,
         "error": None if error is None else str(error),
     }
-    console.print(json_line(row))
+    console.print_json(row)
 
 
 def _offsets(path: str) -> dict[TopicPartition, int]:

@@ -88,9 +88,8 @@ class _Examination:
         self._console.flush()
 
     def _print_json(self, fields: dict[str, Any]) -> None:
-        from kafkatools.output import json_line
 
-        self._console.print(json_line(fields))
+        self._console.print_json(fields)
 
     def _ask(self, server: HostPort, settings: dict[str, Any]) -> ClusterDescription | None:
         """The cluster, from one server that answers."""

@@ -173,10 +173,8 @@ class EndToEndLatency:
         whole_ms = sorted(latency // 1_000_000 for latency in latencies_ns)
         median, p99, p999 = (whole_ms[int(count * part)] for part in (0.5, 0.99, 0.999))
         if self._args.json:
-            from kafkatools.output import json_line
-
             figures = {"p50_latency_ms": median, "p99_latency_ms": p99, "p999_latency_ms": p999}
-            self._console.print(json_line({"event": "total", "records": count, "avg_latency_ms": average, **figures}))
+            self._console.print_json({"event": "total", "records": count, "avg_latency_ms": average, **figures})
             return
         self._console.print(f"Avg latency: {java_fixed(average, 4)} ms")
         self._console.print(f"Percentiles: 50th = {median}, 99th = {p99}, 99.9th = {p999}")

@@ -6,7 +6,7 @@ A request changes all features or none. Those that could not be changed are line
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int
@@ -31,12 +31,6 @@ def _connect(console: Console, args: Args) -> AdminClient:
     return connect_admin(console, args)
 
 
-def _print_json(console: Console, row: Mapping[str, Any]) -> None:
-    from kafkatools.output import json_line
-
-    console.print(json_line(row))
-
-
 def _describe(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core.admin.features import describe_features
 
@@ -50,7 +44,7 @@ def _describe(console: Console, args: Args) -> ExitStatus:
     for name, levels in sorted(features.levels.items()):
         if args.json:
             row = {"feature": name, "min_level": levels.min_level, "max_level": levels.max_level}
-            _print_json(console, row | {"finalized_level": levels.finalized_level, "epoch": features.epoch})
+            console.print_json(row | {"finalized_level": levels.finalized_level, "epoch": features.epoch})
             continue
         console.print(
             f"Feature: {name:<40}  SupportedMinVersion: {_level_text(name, levels.min_level):<15}"
@@ -167,7 +161,7 @@ def _update(console: Console, args: Args, levels: Mapping[str, int], upgrade_typ
         target = "" if verb == "disable" else f" to {levels[name]}"
         if args.json:
             row = {"feature": name, "level": levels[name], "updated": error is None and not args.dry_run}
-            _print_json(console, row | {"error": None if error is None else str(error)})
+            console.print_json(row | {"error": None if error is None else str(error)})
         elif error is not None:
             console.error(f"{'Can' if args.dry_run else 'Could'} not {verb} {name}{target}. {error}")
         else:
@@ -185,7 +179,7 @@ def _version_mapping(console: Console, args: Args) -> ExitStatus:
     release = args.release_version or LATEST_RELEASE
     level = _metadata_level(release)
     if args.json:
-        _print_json(console, {"release": release, _METADATA_VERSION: level, **default_levels(level)})
+        console.print_json({"release": release, _METADATA_VERSION: level, **default_levels(level)})
         return ExitStatus.OK
     console.print(f"{_METADATA_VERSION}={level} ({release})")
     for name, number in default_levels(level).items():
@@ -205,7 +199,7 @@ def _feature_dependencies(console: Console, args: Args) -> ExitStatus:
         needed = DEPENDENCIES.get((name, number))
         if args.json:
             needs = {} if needed is None else {_METADATA_VERSION: METADATA_LEVELS[needed]}
-            _print_json(console, {"feature": name, "level": number, "requires": needs})
+            console.print_json({"feature": name, "level": number, "requires": needs})
         elif needed is None:
             console.print(f"{label} has no dependencies.")
         else:

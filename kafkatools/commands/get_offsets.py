@@ -70,7 +70,6 @@ def _partitions(admin: AdminClient, takes: PartitionFilter) -> list[tuple[str, i
 
 def _print_offsets(console: Console, args: Args, admin: AdminClient, wanted: dict[tuple[str, int], int]) -> ExitStatus:
     from kafkatools.core.admin.offsets import list_offsets
-    from kafkatools.output import json_line
 
     status = ExitStatus.OK
     with console.progress(f"Asking for {len(wanted)} offsets"):
@@ -84,7 +83,7 @@ def _print_offsets(console: Console, args: Args, admin: AdminClient, wanted: dic
             console.error(message, result.error.name, topic=topic, partition=partition)
         elif args.json:
             offset = result.offset if result.offset >= 0 else None
-            console.print(json_line({"topic": topic, "partition": partition, "offset": offset}))
+            console.print_json({"topic": topic, "partition": partition, "offset": offset})
         elif result.offset >= 0:
             console.print(f"{topic}:{partition}:{result.offset}")
     return status

@@ -72,11 +72,10 @@ def _print_table(console: Console, groups: Sequence[GroupListing]) -> None:
 
 
 def _print_json(console: Console, groups: Sequence[GroupListing]) -> None:
-    from kafkatools.output import json_line
 
     for group in groups:
         row = {"group": group.group_id, "type": group.type, "state": group.state, "protocol": group.protocol_type}
-        console.print(json_line(row))
+        console.print_json(row)
 
 
 COMMAND = Command(

@@ -17,20 +17,19 @@ if TYPE_CHECKING:
 def run(console: Console, args: Args) -> ExitStatus:
     """Prints the tree, or the part of one command."""
     from kafkatools.commands import ALIASES, COMMANDS, load
-    from kafkatools.output import json_line
 
     name = args.operand
     if name is not None:
         if name not in COMMANDS and name not in ALIASES:
             raise UsageError(f"kt has no command '{name}'")
         command = load(name)
-        console.print(json_line(described(command, _aliases_of(command.name))))
+        console.print_json(described(command, _aliases_of(command.name)))
         return ExitStatus.OK
     from kafkatools import KAFKA_VERSION, __version__
 
     commands = [described(load(name), _aliases_of(name)) for name in COMMANDS]
     tree = {"name": "kt", "version": __version__, "kafka_version": KAFKA_VERSION, "commands": commands}
-    console.print(json_line(tree))
+    console.print_json(tree)
     return ExitStatus.OK
 
 

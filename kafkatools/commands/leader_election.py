@@ -161,7 +161,6 @@ def _print_json(
     outcomes: Mapping[TopicPartition, str],
     results: Mapping[TopicPartition, KafkaError | None],
 ) -> None:
-    from kafkatools.output import json_line
 
     for (topic, partition), outcome in outcomes.items():
         row = {
@@ -171,7 +170,7 @@ def _print_json(
             "outcome": outcome,
             "error": str(results[topic, partition]) if outcome == "failed" else None,
         }
-        console.print(json_line(row))
+        console.print_json(row)
 
 
 # -- dry run --
@@ -234,13 +233,12 @@ def _dry_run(console: Console, args: Args, admin: AdminClient, partitions: list[
 
 
 def _show_foreseen(console: Console, args: Args, found: Mapping[TopicPartition, Election]) -> ExitStatus:
-    from kafkatools.output import json_line
 
     for (topic, partition), one in found.items():
         if args.json:
             place = {"topic": topic, "partition": partition, "election_type": args.election_type}
             leaders = {"leader": _broker(one.leader), "new_leader": _broker(one.new_leader)}
-            console.print(json_line({**place, "outcome": one.outcome, "error": one.error, **leaders}))
+            console.print_json({**place, "outcome": one.outcome, "error": one.error, **leaders})
         elif one.outcome == "planned":
             before = "none" if one.leader < 0 else one.leader
             console.print(f"{topic}-{partition} would get another leader: {before} -> {one.new_leader}")

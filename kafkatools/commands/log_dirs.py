@@ -111,7 +111,6 @@ def _kafka_row(log_dir: LogDir, topics: frozenset[str]) -> dict[str, Any]:
 
 
 def _print_json(console: Console, dirs: Dirs, topics: frozenset[str]) -> None:
-    from kafkatools.output import json_line
 
     for broker, log_dirs in dirs.items():
         for log_dir in log_dirs:
@@ -132,7 +131,7 @@ def _print_json(console: Console, dirs: Dirs, topics: frozenset[str]) -> None:
                     for replica in sorted(_replicas(log_dir, topics))
                 ],
             }
-            console.print(json_line(row))
+            console.print_json(row)
 
 
 def _troubles(dirs: Dirs, topics: frozenset[str]) -> list[str]:

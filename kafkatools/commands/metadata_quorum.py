@@ -30,12 +30,6 @@ def _connect(console: Console, args: Args) -> AdminClient:
     return connect_admin(console, args)
 
 
-def _print_json(console: Console, row: Mapping[str, Any]) -> None:
-    from kafkatools.output import json_line
-
-    console.print(json_line(row))
-
-
 def id_text(directory_id: uuid.UUID | None) -> str:
     """A directory id in Kafka's form."""
     import base64
@@ -105,7 +99,7 @@ def _show_status(console: Console, args: Args, quorum: MetadataQuorum, cluster_i
         row |= {"max_follower_lag_ms": lag_ms if lag_ms >= 0 else None}
         voters = [_node_row(voter, quorum.endpoints.get(voter.id, ())) for voter in quorum.voters]
         observers = [_node_row(observer, ()) for observer in quorum.observers]
-        _print_json(console, row | {"voters": voters, "observers": observers})
+        console.print_json(row | {"voters": voters, "observers": observers})
         return
     voters_text = ", ".join(_node_text(voter, quorum.endpoints.get(voter.id, ())) for voter in quorum.voters)
     observers_text = ", ".join(_node_text(observer, ()) for observer in quorum.observers)
@@ -150,7 +144,7 @@ def _show_replication(console: Console, args: Args, quorum: MetadataQuorum) -> N
     now_ms = console.clock.wall_ms()
     if args.json:
         for replica, status in rows:
-            _print_json(console, _replica_row(replica, status, leader))
+            console.print_json(_replica_row(replica, status, leader))
         return
 
     def moment(stamp_ms: int) -> str:
@@ -206,7 +200,7 @@ def _add_controller(console: Console, args: Args) -> ExitStatus:
     urls = [_url(endpoint) for endpoint in endpoints]
     if args.json:
         row = {"controller": controller_id, "directory_id": id_text(directory_id), "endpoints": urls}
-        _print_json(console, row | {"added": not args.dry_run})
+        console.print_json(row | {"added": not args.dry_run})
     else:
         done = "DRY RUN of adding" if args.dry_run else "Added"
         where = f"directory id {id_text(directory_id)} and endpoints: {', '.join(urls)}"
@@ -282,7 +276,7 @@ def _remove_controller(console: Console, args: Args) -> ExitStatus:
             remove_raft_voter(admin, args.controller_id, directory_id, describe_cluster(admin).cluster_id)
     if args.json:
         row = {"controller": args.controller_id, "directory_id": id_text(directory_id), "removed": not args.dry_run}
-        _print_json(console, row)
+        console.print_json(row)
     else:
         done = "DRY RUN of removing" if args.dry_run else "Removed"
         console.print(f"{done}  KRaft controller {args.controller_id} with directory id {id_text(directory_id)}")

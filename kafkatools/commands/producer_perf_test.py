@@ -415,8 +415,6 @@ class ProducerPerformance:
     def _print_json(self, event: str, figures: Figures) -> None:
         import math
 
-        from kafkatools.output import json_line
-
         values = {
             "event": event,
             "records": figures.records,
@@ -433,7 +431,7 @@ class ProducerPerformance:
         for name, value in values.items():
             if isinstance(value, float) and not math.isfinite(value):
                 values[name] = None
-        self._console.print(json_line(values))
+        self._console.print_json(values)
 
     def _metrics(self, producer: Producer) -> list[Metric]:
         if not self._args.print_metrics:
@@ -452,10 +450,9 @@ class ProducerPerformance:
             for line in metric_lines(metrics):
                 self._console.print(line)
             return
-        from kafkatools.output import json_line
 
         for metric in sorted(metrics, key=lambda metric: metric.text):
-            self._console.print(json_line({"event": "metric", **metric._asdict()}))
+            self._console.print_json({"event": "metric", **metric._asdict()})
 
 
 COMMAND = Command(

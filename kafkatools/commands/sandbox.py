@@ -17,9 +17,7 @@ _MINUTE_MS = 60_000
 
 def _show(console: Console, args: Args, line: str, row: dict[str, Any]) -> None:
     if args.json:
-        from kafkatools.output import json_line
-
-        console.print(json_line(row))
+        console.print_json(row)
     else:
         console.print(line)
 

@@ -24,9 +24,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     for server in servers:
         os.kill(server["pid"], signal.SIGTERM)
         if args.json:
-            from kafkatools.output import json_line
-
-            console.print(json_line(server))
+            console.print_json(server)
     return ExitStatus.OK
 
 

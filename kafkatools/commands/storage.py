@@ -65,16 +65,10 @@ def run_random_uuid(console: Console, args: Args) -> ExitStatus:
 
     text = random_uuid()
     if args.json:
-        _print_json(console, {"uuid": text})
+        console.print_json({"uuid": text})
     else:
         console.print(text)
     return ExitStatus.OK
-
-
-def _print_json(console: Console, row: Mapping[str, Any]) -> None:
-    from kafkatools.output import json_line
-
-    console.print(json_line(row))
 
 
 def _server_settings(path: str) -> dict[str, str]:
@@ -99,7 +93,7 @@ def run_info(console: Console, args: Args) -> ExitStatus:
     found, metadata, problems = _inspect({*_directories(settings), *_metadata_directory(settings)})
     if args.json:
         row = {"directories": found, "metadata": dict(sorted(metadata.items())), "problems": problems}
-        _print_json(console, row)
+        console.print_json(row)
     else:
         _print_list(console, "Found log directory:", "Found log directories:", found)
         if metadata:
@@ -172,7 +166,7 @@ def run_format(console: Console, args: Args) -> ExitStatus:
             directory_id = None if args.dry_run else directory.directory_id
             row = {"directory": directory.path, "kind": directory.kind, "directory_id": directory_id}
             more = {"cluster_id": request.cluster_id, METADATA_VERSION: release, "formatted": not args.dry_run}
-            _print_json(console, {**row, **more})
+            console.print_json({**row, **more})
         elif args.dry_run:
             kind = directory.kind.capitalize()
             console.print(f"{kind} {directory.path} would be formatted with metadata.version {release}.")
@@ -383,7 +377,7 @@ def run_version_mapping(console: Console, args: Args) -> ExitStatus:
         raise CommandError(_unknown_release(args.release_version))
     levels = default_levels(level)
     if args.json:
-        _print_json(console, {"release": args.release_version, METADATA_VERSION: level, **levels})
+        console.print_json({"release": args.release_version, METADATA_VERSION: level, **levels})
         return ExitStatus.OK
     console.print(f"metadata.version={level} ({args.release_version})")
     for name, number in levels.items():
@@ -403,7 +397,7 @@ def run_feature_dependencies(console: Console, args: Args) -> ExitStatus:
         needed = table.DEPENDENCIES.get((name, number))
         if args.json:
             needs = {} if needed is None else {table.METADATA_VERSION: table.METADATA_LEVELS[needed]}
-            _print_json(console, {"feature": name, "level": number, "requires": needs})
+            console.print_json({"feature": name, "level": number, "requires": needs})
         elif needed is None:
             console.print(f"{label} has no dependencies.")
         else:

@@ -61,10 +61,8 @@ def _show(console: Console, args: Args, columns: Sequence[str], keys: Sequence[s
     """Kafka's table (prettyPrintTable), or an object a row. `None` is shown as None and null."""
     found = [tuple(row) for row in rows]
     if args.json:
-        from kafkatools.output import json_line
-
         for row in found:
-            console.print(json_line(dict(zip(keys, row, strict=True))))
+            console.print_json(dict(zip(keys, row, strict=True)))
         return
     texts = [[_text(cell) for cell in row] for row in found]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
@@ -236,10 +234,8 @@ def _abort(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     if error is not None:
         raise _failure(f"Failed to abort transaction of producer {producer_id} on {args.topic}-{args.partition}", error)
     if args.json:
-        from kafkatools.output import json_line
-
         row = {"topic": args.topic, "partition": args.partition, "producer_id": producer_id, "aborted": True}
-        console.print(json_line(row))
+        console.print_json(row)
     return ExitStatus.OK
 
 
@@ -276,9 +272,7 @@ def _identity(args: Args, admin: AdminClient, partition: TopicPartition) -> tupl
 def _foresee(console: Console, args: Args, words: str, row: Mapping[str, Any]) -> ExitStatus:
     """What would be done."""
     if args.json:
-        from kafkatools.output import json_line
-
-        console.print(json_line(row))
+        console.print_json(row)
     else:
         console.print(words)
     return ExitStatus.OK
@@ -307,9 +301,7 @@ def _force_terminate(console: Console, args: Args, admin: AdminClient) -> ExitSt
     if error is not None:
         raise _failure(f"Failed to terminate the transaction of transactional-id `{args.transactionalId}`", error)
     if args.json:
-        from kafkatools.output import json_line
-
-        console.print(json_line({"transactional_id": args.transactionalId, "terminated": True}))
+        console.print_json({"transactional_id": args.transactionalId, "terminated": True})
     return ExitStatus.OK
 
 

@@ -114,9 +114,7 @@ def report(console: Console, args: Args, entities: Entities, **more: Any) -> Non
     """That an entity was changed, in Kafka's words, or as a row with further keys."""
     kind, name = entities.kind, entities.names[0]
     if args.json:
-        from kafkatools.output import json_line
-
-        console.print(json_line({"entity": row_of(entities), "altered": True, **more}))
+        console.print_json({"entity": row_of(entities), "altered": True, **more})
     elif name:
         console.print(f"Completed updating config for {singular(kind)} {name}.")
     else:
@@ -185,10 +183,8 @@ def _attempt(work: Callable[[], None]) -> Exception | None:
 
 def _complain(console: Console, args: Args, plan: Plan) -> None:
     if args.json:
-        from kafkatools.output import json_line
-
         row = {"entity": row_of(plan.entities), "altered": False, "changes": _rows(plan), "error": str(plan.error)}
-        console.print(json_line(row))
+        console.print_json(row)
     else:
         console.error(f"{args.command.error_prefix}{words_of(plan.entities)}: {plan.error}")
 
@@ -198,14 +194,14 @@ def _complain(console: Console, args: Args, plan: Plan) -> None:
 
 def show(console: Console, args: Args, plans: Iterable[Plan]) -> None:
     """What would change, setting by setting; for JSON a row an entity."""
-    from kafkatools.output import json_line, visible
+    from kafkatools.output import visible
 
     shown = 0
     for plan in plans:
         shown += len(plan.differences)
         if args.json:
             row = {"entity": row_of(plan.entities), "altered": False, "changes": _rows(plan), "error": None}
-            console.print(json_line(row))
+            console.print_json(row)
             continue
         for each in plan.differences:
             line = f"{words_of(plan.entities)}: {each}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.commands.configs.entities import (
     BROKER_LOGGERS,
@@ -166,7 +166,7 @@ def _show_resource(console: Console, args: Args, kind: str, name: str, entries: 
             }
             for entry in entries
         ]
-        _print_json(console, {"entity": {singular(kind): name or None}, "configs": rows})
+        console.print_json({"entity": {singular(kind): name or None}, "configs": rows})
         return
     if kind == BROKERS and not name:
         console.print(f"Default configs for {kind} in the cluster are:")
@@ -180,12 +180,6 @@ def _show_resource(console: Console, args: Args, kind: str, name: str, entries: 
 
 def _null(value: str | None) -> str:
     return "null" if value is None else value
-
-
-def _print_json(console: Console, row: Mapping[str, Any]) -> None:
-    from kafkatools.output import json_line
-
-    console.print(json_line(row))
 
 
 def quota_filter(entities: Entities) -> list[QuotaComponent]:
@@ -203,7 +197,7 @@ def _describe_quotas(console: Console, args: Args, admin: AdminClient, entities:
     for entity in java_map_order(found, max(1, len(found)), _entity_hash):
         values = found[entity]
         if args.json:
-            _print_json(console, {"entity": dict(entity), "quotas": dict(sorted(values.items()))})
+            console.print_json({"entity": dict(entity), "quotas": dict(sorted(values.items()))})
             continue
         order = java_map_order(values, max(1, len(values)))
         shown = ", ".join(f"{key}={java_double(values[key])}" for key in order)
@@ -259,7 +253,7 @@ def _describe_scram(console: Console, args: Args, admin: AdminClient, users: Seq
             console.error(f"Error retrieving SCRAM credential configs for user-principal '{found.user}': {found.error}")
         elif args.json:
             scram = {mechanism: {"iterations": count} for mechanism, count in found.iterations.items()}
-            _print_json(console, {"entity": {"user": found.user}, "scram": scram})
+            console.print_json({"entity": {"user": found.user}, "scram": scram})
         else:
             shown = ", ".join(f"{mechanism}=iterations={count}" for mechanism, count in found.iterations.items())
             console.print(f"SCRAM credential configs for user-principal '{found.user}' are {shown}")

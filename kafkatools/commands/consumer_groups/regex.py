@@ -18,9 +18,7 @@ def validate(console: Console, args: Args) -> ExitStatus:
     text = args.validate_regex
     problem = syntax_error(text)
     if args.json:
-        from kafkatools.output import json_line
-
-        console.print(json_line({"regex": text, "valid": problem is None, "error": problem}))
+        console.print_json({"regex": text, "valid": problem is None, "error": problem})
     elif problem is None:
         console.print(f"The regular expression `{text}` is valid.")
     else:

@@ -21,12 +21,10 @@ def run(console: Console, args: Args) -> ExitStatus:
 
         active = sorted(active_reassignments(admin).items())
     if args.json:
-        from kafkatools.output import json_line
-
         for (topic, partition), moving in active:
             row = {"topic": topic, "partition": partition, "replicas": list(moving.replicas)}
             row |= {"adding": list(moving.adding_replicas), "removing": list(moving.removing_replicas)}
-            console.print(json_line(row))
+            console.print_json(row)
         return ExitStatus.OK
     console.print("Current partition reassignments:" if active else "No partition reassignments found.")
     for (topic, partition), moving in active:

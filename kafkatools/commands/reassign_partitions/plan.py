@@ -125,11 +125,11 @@ def _show(console: Console, args: Args, plan: ReassignmentPlan) -> None:
         plan_assignment,
         summary,
     )
-    from kafkatools.output import json_line, table
+    from kafkatools.output import table
 
     if args.json:
         for row in json_rows(plan):
-            console.print(json_line(row))
+            console.print_json(row)
         return
     is_drawn = console.is_terminal if args.out is not None else console.is_error_terminal
     text = table(*broker_rows(plan.brokers), terminal=is_drawn, width=console.width) + summary(plan)

@@ -119,12 +119,12 @@ def _show_plan(console: Console, args: Args, work: Work) -> ExitStatus:
     """--dry-run: the tables of what would be done."""
     from kafkatools.commands.reassign_partitions.plan_output import broker_rows, json_rows, summary
     from kafkatools.commands.reassign_partitions.run_work import as_plan
-    from kafkatools.output import json_line, table
+    from kafkatools.output import table
 
     plan = as_plan(work)
     if args.json:
         for row in json_rows(plan):
-            console.print(json_line(row))
+            console.print_json(row)
         return ExitStatus.OK
     console.write(table(*broker_rows(plan.brokers), terminal=console.is_terminal, width=console.width).encode())
     console.print(summary(plan))
@@ -291,9 +291,8 @@ def _end(this: _Run, supervision: Supervision, *, is_clean: bool) -> ExitStatus:
 
 
 def _print_end(this: _Run, counts: dict[str, int], is_clean: bool) -> None:
-    from kafkatools.output import json_line
 
-    this.console.print(json_line({"type": "end", **counts, "throttles_left": not is_clean}))
+    this.console.print_json({"type": "end", **counts, "throttles_left": not is_clean})
 
 
 COMMAND = Command(

@@ -112,9 +112,8 @@ class JsonReport:
         """Nothing to do."""
 
     def _print(self, row: dict[str, Any]) -> None:
-        from kafkatools.output import json_line
 
-        self._console.print(json_line(row))
+        self._console.print_json(row)
         self._console.flush()
 
 

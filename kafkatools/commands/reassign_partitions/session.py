@@ -31,9 +31,7 @@ class Session(NamedTuple):
     def print_json(self, row: Mapping[str, Any]) -> None:
         """One line of --json."""
         if self.args.json:
-            from kafkatools.output import json_line
-
-            self.console.print(json_line(row))
+            self.console.print_json(row)
 
     def complain(self, message: str, kind: str = "FAILED", **more: Any) -> ExitStatus:
         """A failure, on stderr; with --json as one object. The exit status that it means."""
