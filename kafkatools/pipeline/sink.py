@@ -16,14 +16,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.spark_api import DataSourceArrowWriter, WriterCommitMessage
+from kafkatools.pipeline.spark_api import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from kafkatools.core.prepared_transaction import PreparedTransaction
     from kafkatools.core.producer.futures import RecordMetadata, RowsRun
     from kafkatools.core.producer.producer import Producer
     from kafkatools.pipeline.sink_columns import Target
+    from kafkatools.pipeline.sink_transactions import PreparedTask, SinkTransactions, TaskPlace
 
 KAFKA_PREFIX = "kafka."
 _OPTIONS = {"topic", "exactlyonce", "sinkid", "includeheaders", "checkpointlocation", "path"}
@@ -35,6 +37,9 @@ _OURS = {
     "transactional.id": "the sink makes one for each task of a stream",
 }
 _CLOSE_AFTER_FAILURE_MS = 1000
+_OF_THE_STREAM = ("sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId")
+_RUN_CHARACTERS = 12
+_TIMEOUT_REFUSED = " Give kafka.transaction.timeout.ms, which is 900000 unless given."
 
 
 @dataclass(frozen=True)
@@ -89,9 +94,13 @@ def _check_producer(settings: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class TaskWritten(WriterCommitMessage):
-    """What a task wrote: records by topic."""
+    """What a task wrote: records by topic; in a stream also where it stands, and its transaction, None when it had no
+    rows. `is_decided`: it wrote nothing, because its epoch is committed."""
 
     records: Mapping[str, int] = field(default_factory=dict)
+    place: TaskPlace | None = None
+    transaction: PreparedTransaction | None = None
+    is_decided: bool = False
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
@@ -122,6 +131,104 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # PySpark's cla
         """What was written stays: without transactions there is no way back."""
 
 
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
+    """The writer of `df.writeStream.format("kt")`. In output mode complete every epoch writes the whole result, as with
+    Spark's Kafka sink. Raises PipelineError."""
+    from kafkatools.pipeline.sink_columns import check_columns
+
+    read = read_options(options)
+    if read.exactly_once and read.producer.get("enable.idempotence", "true").lower() == "false":
+        raise PipelineError("kt sink: kafka.enable.idempotence=false needs exactlyOnce=false")
+    check_columns(schema, read.topic)
+    return StreamWriter(read)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as BatchWriter
+    """Writes the epochs of a stream."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.options = options
+
+    def write(self, iterator: Iterator[Any]) -> TaskWritten:
+        """A task of an epoch: its transaction is prepared when it returns. Raises PipelineError."""
+        if not self.options.exactly_once:
+            return TaskWritten(write_rows(self.options, iterator))
+        return write_transaction(self.options, task_place(), iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
+        """An epoch, when all of its tasks have written. Raises PipelineError."""
+        tasks, places = prepared_tasks(messages)
+        if places:
+            is_decided = any(message.is_decided for message in _written(messages))
+            self._transactions(places).commit(batch_id, places[0].query_id, tasks, is_decided=is_decided)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
+        """An epoch that failed. Raises PipelineError."""
+        tasks, places = prepared_tasks(messages)
+        if tasks:
+            self._transactions(places).abort(batch_id, tasks)
+
+    def _transactions(self, places: list[TaskPlace]) -> SinkTransactions:
+        from kafkatools.pipeline.sink_transactions import SinkTransactions
+
+        return SinkTransactions(self.options.producer, self.options.sink_id or places[0].query_id)
+
+
+def _written(messages: Iterable[WriterCommitMessage | None]) -> list[TaskWritten]:
+    return [message for message in messages if isinstance(message, TaskWritten)]
+
+
+def prepared_tasks(messages: Iterable[WriterCommitMessage | None]) -> tuple[list[PreparedTask], list[TaskPlace]]:
+    """The tasks that have something to commit, and where all tasks stand."""
+    from kafkatools.pipeline.sink_transactions import PreparedTask
+
+    written = _written(messages)
+    tasks = [
+        PreparedTask(one.place, one.transaction, min(one.records))
+        for one in written
+        if one.place is not None and one.transaction is not None
+    ]
+    return tasks, [one.place for one in written if one.place is not None]
+
+
+def task_place() -> TaskPlace:
+    """Where this task stands, as Spark tells it. Raises PipelineError outside of a stream."""
+    from pyspark import TaskContext
+
+    from kafkatools.pipeline.sink_transactions import TaskPlace
+
+    context = TaskContext.get()
+    query_id, run, epoch = (None if context is None else context.getLocalProperty(name) for name in _OF_THE_STREAM)
+    if context is None or query_id is None or run is None or epoch is None:
+        raise PipelineError("kt sink: Spark does not tell the epoch of this stream; set exactlyOnce=false")
+    run = run.replace("-", "")[:_RUN_CHARACTERS]
+    return TaskPlace(query_id, run, int(epoch), context.partitionId(), context.attemptNumber())
+
+
+def write_transaction(options: SinkOptions, place: TaskPlace, batches: Iterable[Any]) -> TaskWritten:
+    """Sends all rows within a transaction and prepares it. Raises PipelineError."""
+    from kafkatools.pipeline.sink_transactions import SinkTransactions
+
+    transactions = SinkTransactions(options.producer, options.sink_id or place.query_id)
+    batches = iter(batches)
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return TaskWritten(place=place)
+    if transactions.is_decided(place):
+        for _ in batches:  # Spark wants its rows to be taken
+            pass
+        return TaskWritten(place=place, is_decided=True)
+    with closing_producer(transactions.task_settings(place)) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        rows = RowSender(producer, options.topic)
+        rows.send(first)
+        for batch in batches:
+            rows.send(batch)
+        rows.flush()
+        return TaskWritten(rows.records, place, producer.prepare_transaction())
+
+
 def write_rows(options: SinkOptions, batches: Iterable[Any]) -> dict[str, int]:
     """Sends all rows and waits for them; the records by topic. Raises PipelineError."""
     with closing_producer(options.producer) as producer:
@@ -136,16 +243,19 @@ def write_rows(options: SinkOptions, batches: Iterable[Any]) -> dict[str, int]:
 def closing_producer(settings: Mapping[str, str]) -> Iterator[Producer]:
     """A producer that is closed whatever happens, soon after a failure; errors of Kafka become one line. Raises
     PipelineError."""
-    from kafkatools.core.errors import KafkaError
+    from kafkatools.core.errors import InvalidTransactionTimeout, KafkaError
     from kafkatools.core.producer.producer import Producer
 
-    producer = Producer(settings)
+    producer: Producer | None = None
     try:
+        producer = Producer(settings)
         yield producer
     except BaseException as error:
-        producer.close(_CLOSE_AFTER_FAILURE_MS)
+        if producer is not None:
+            producer.close(_CLOSE_AFTER_FAILURE_MS)
         if isinstance(error, KafkaError):
-            raise PipelineError(f"kt sink: {error.name}: {error}") from error
+            hint = _TIMEOUT_REFUSED if isinstance(error.__cause__, InvalidTransactionTimeout) else ""
+            raise PipelineError(f"kt sink: {error.name}: {error}{hint}") from error
         raise
     producer.close()
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = [
     "HAS_FILTERS",
     "HAS_READ_LIMITS",
-    "HAS_STREAM_ARROW_WRITER",
     "DataSource",
     "DataSourceArrowWriter",
     "DataSourceReader",
@@ -49,11 +48,16 @@ HAS_FILTERS = hasattr(DataSourceReader, "pushFilters")
 HAS_READ_LIMITS = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
 """`latestOffset` is told where the stream is and how much is wanted (4.2 and later)."""
 
-HAS_STREAM_ARROW_WRITER = hasattr(datasource, "DataSourceStreamArrowWriter")
-"""Streaming writers may take Arrow batches (4.1 and later)."""
-
 DataSourceArrowWriter: Any = getattr(datasource, "DataSourceArrowWriter", DataSourceWriter)
-DataSourceStreamArrowWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
+
+
+def _stream_arrow_writer() -> Any:
+    """PySpark 4.0 gives Arrow batches to whatever is a DataSourceArrowWriter, in a stream too."""
+    made = type("DataSourceStreamArrowWriter", (DataSourceStreamWriter, DataSourceArrowWriter), {})
+    return getattr(datasource, "DataSourceStreamArrowWriter", made)
+
+
+DataSourceStreamArrowWriter: Any = _stream_arrow_writer()
 
 _limits = import_module("pyspark.sql.streaming.datasource") if find_spec("pyspark.sql.streaming.datasource") else None
 

@@ -243,7 +243,9 @@ class TxnRequest(ABC):
         elif reaction is Reaction.FATAL:
             self.fatal(error)
         else:
-            self.fatal(KafkaError(f"Unexpected error in {self.api_key.label}Response; {error}"))
+            unexpected = KafkaError(f"Unexpected error in {self.api_key.label}Response; {error}")
+            unexpected.__cause__ = error
+            self.fatal(unexpected)
 
     def retry(self, not_before_ms: int) -> None:
         """Goes out again, not before a time."""

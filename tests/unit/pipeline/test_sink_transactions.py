@@ -1,0 +1,363 @@
+"""Exactly once by two phases: tasks and drivers that die anywhere, told to a broker in both transaction versions."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from support.embedded import embedded_broker
+from support.prepared_transactions import Steps
+from support.requirements import require
+
+from kafkatools.core.admin.prepared_transactions import end_transactions
+from kafkatools.core.admin.transactions import list_transactions
+from kafkatools.core.producer.producer import Producer
+from kafkatools.pipeline.errors import PipelineError
+
+try:
+    import pyarrow as pa
+    import pyspark  # noqa: F401
+except ImportError:
+    require("PySpark is not installed: pip install 'kafkatools[spark]'")
+
+_names = (f"sink{number:03}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def steps(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steps]:
+    with embedded_broker(tmp_path_factory.mktemp("sink"), num_partitions="2") as bootstrap:
+        made = Steps(bootstrap, request.param)
+        if made.version == 1:
+            made.lower_version()
+        yield made
+
+
+class Crash(BaseException):
+    """The driver is gone."""
+
+
+class Query:
+    """A streaming query that writes rows to its own topic: what Spark does of it, step by step."""
+
+    def __init__(self, steps: Steps, topic: str | None = None) -> None:
+        self.steps = steps
+        self.topic = topic or next(_names)
+        self.query_id = f"query-{next(_names)}"
+        self._runs = itertools.count(1)
+        self.start()
+
+    def start(self) -> None:
+        """Starts it, or starts it again."""
+        self.run = f"{next(self._runs):012x}"
+
+    def writer(self) -> Any:
+        from kafkatools.pipeline.sink import StreamWriter, read_options
+
+        given = {"kafka.bootstrap.servers": self.steps.bootstrap, "topic": self.topic, "sinkId": self.topic}
+        return StreamWriter(read_options(given))
+
+    def task(self, epoch: int, partition: int, *values: str, attempt: int = 0, run: str = "") -> Any:
+        from kafkatools.pipeline.sink import write_transaction
+        from kafkatools.pipeline.sink_transactions import TaskPlace
+
+        place = TaskPlace(self.query_id, run or self.run, epoch, partition, attempt)
+        batches = [pa.record_batch({"value": pa.array([value])}) for value in values]
+        return write_transaction(self.writer().options, place, iter(batches))
+
+    def tasks(self, epoch: int, count: int = 3) -> list[Any]:
+        """Of an epoch whose rows are always the same."""
+        rows = [f"{epoch}.{number}" for number in range(6)]
+        return [self.task(epoch, number, *rows[number::count]) for number in range(count)]
+
+    def commit(self, epoch: int, messages: list[Any]) -> None:
+        self.writer().commit(messages, epoch)
+
+    def ended(self) -> tuple[list[str], int]:
+        """What is committed, and how many transactions of the sink are still open."""
+        with self.steps.admin() as admin:
+            listed = [one for one in list_transactions(admin).transactions if self.topic in one.transactional_id]
+            for one in listed:
+                if one.state.startswith("Prepare"):
+                    self.steps.state(one.transactional_id)  # until its markers are written
+            is_open = [one for one in listed if one.state == "Ongoing"]
+        return self.steps.read(self.topic), len(is_open)
+
+    def written(self) -> list[str]:
+        """All that is in the log, aborted or not."""
+        return self.steps.read(self.topic, "read_uncommitted")
+
+
+def rows_of(*epochs: int) -> list[str]:
+    return [f"{epoch}.{number}" for epoch in epochs for number in range(6)]
+
+
+# -- crashes of the driver --
+
+
+def dies_before_anything_is_prepared(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    pass
+
+
+def dies_between_prepares(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    query.task(0, 0, "0.0", "0.3")
+
+
+def dies_with_more_tasks_prepared_than_come_later(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    query.tasks(0, count=6)
+
+
+def dies_before_the_decision(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = query.tasks(0)
+    monkeypatch.setattr("kafkatools.pipeline.sink_transactions.SinkTransactions._decide", crash)
+    query.commit(0, messages)
+
+
+def dies_within_the_decision(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offsets are sent, the end of their transaction is not."""
+    messages = query.tasks(0)
+
+    def leave_open(producer: Producer, timeout_ms: int | None = None) -> None:
+        producer.prepare_transaction()
+        raise Crash
+
+    monkeypatch.setattr(Producer, "commit_transaction", leave_open)
+    query.commit(0, messages)
+
+
+def dies_behind_the_decision(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = query.tasks(0)
+    monkeypatch.setattr("kafkatools.pipeline.sink_transactions.SinkTransactions._complete", crash)
+    query.commit(0, messages)
+
+
+def dies_among_the_ends(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = query.tasks(0)
+
+    def end_one(admin: Any, transactions: Any, *, commit: bool) -> None:
+        assert end_transactions(admin, list(transactions)[1:2], commit=commit) == {}
+        raise Crash
+
+    monkeypatch.setattr("kafkatools.core.admin.prepared_transactions.end_transactions", end_one)
+    query.commit(0, messages)
+
+
+def dies_before_spark_notes_the_commit(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    query.commit(0, query.tasks(0))
+
+
+def crash(*arguments: object, **named: object) -> None:
+    raise Crash
+
+
+DECIDED = {dies_behind_the_decision, dies_among_the_ends, dies_before_spark_notes_the_commit}
+CRASHES: list[Callable[[Query, pytest.MonkeyPatch], None]] = [
+    dies_before_anything_is_prepared,
+    dies_between_prepares,
+    dies_with_more_tasks_prepared_than_come_later,
+    dies_before_the_decision,
+    dies_within_the_decision,
+    dies_behind_the_decision,
+    dies_among_the_ends,
+    dies_before_spark_notes_the_commit,
+]
+
+
+@pytest.mark.parametrize("dies", CRASHES)
+def test_every_record_is_there_once_wherever_the_driver(
+    steps: Steps, dies: Callable[[Query, pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(steps)
+    with monkeypatch.context() as patched, contextlib.suppress(Crash):
+        dies(query, patched)
+    before = query.written() if dies in DECIDED else []
+    query.start()
+    messages = query.tasks(0)
+    assert all(message.is_decided for message in messages) == (dies in DECIDED)
+    query.commit(0, messages)
+    assert query.ended() == (rows_of(0), 0)
+    if dies in DECIDED:
+        assert query.written() == before == rows_of(0)
+    query.commit(1, query.tasks(1, count=2))
+    assert query.ended() == (rows_of(0, 1), 0)
+
+
+# -- others who live on --
+
+
+def test_the_first_of_two_drivers_decides(steps: Steps) -> None:
+    query = Query(steps)
+    zombie = query.tasks(0)
+    query.start()
+    query.commit(0, query.tasks(0))
+    query.commit(0, zombie)
+    assert query.ended() == (rows_of(0), 0)
+    query.writer().abort(zombie, 0)
+    query.commit(1, query.tasks(1))
+    with pytest.raises(PipelineError, match="epoch 1 of this query was committed before"):
+        query.commit(0, zombie)
+    assert query.ended() == (rows_of(0, 1), 0)
+
+
+def test_a_driver_that_was_overtaken_while_it_decides_is_fenced(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkatools.pipeline.sink_transactions import SinkTransactions
+
+    query = Query(steps)
+    zombie = query.tasks(0)
+    decide = SinkTransactions._decide
+
+    def overtaken(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        query.start()
+        query.commit(0, query.tasks(0))
+        return decide(*arguments)
+
+    monkeypatch.setattr(SinkTransactions, "_decide", overtaken)
+    with pytest.raises(PipelineError, match="PRODUCER_FENCED|taken over|another driver"):
+        query.commit(0, zombie)
+    query.writer().abort(zombie, 0)
+    assert query.ended() == (rows_of(0), 0)
+
+
+def test_of_several_attempts_at_a_task_one_counts(steps: Steps) -> None:
+    query = Query(steps)
+    first = query.task(0, 0, "a", attempt=0)
+    second = query.task(0, 0, "a", attempt=1)
+    query.task(0, 0, "a", attempt=2)
+    query.commit(0, [first])
+    assert query.ended() == (["a"], 0)
+    query.writer().abort([second, None], 0)
+    assert query.ended() == (["a"], 0)
+
+
+def test_a_task_that_fails_leaves_nothing_open(steps: Steps) -> None:
+    query = Query(steps)
+    with pytest.raises(PipelineError, match="not written to .*: RECORD_TOO_LARGE"):
+        query.task(0, 0, "a", "x" * 2_000_000)
+    assert query.ended() == ([], 0)
+
+
+def test_an_epoch_that_failed_is_aborted(steps: Steps) -> None:
+    query = Query(steps)
+    query.writer().abort([query.task(0, 0, "a"), None], 0)
+    assert query.ended() == ([], 0)
+
+
+def test_an_abort_behind_the_decision_aborts_nothing(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = Query(steps)
+    messages = query.tasks(0)
+    with monkeypatch.context() as patched, pytest.raises(Crash):
+        patched.setattr("kafkatools.pipeline.sink_transactions.SinkTransactions._complete", crash)
+        query.commit(0, messages)
+    query.writer().abort(messages, 0)
+    query.commit(0, messages)
+    assert query.ended() == (rows_of(0), 0)
+
+
+def test_epochs_without_rows_write_nothing(steps: Steps) -> None:
+    query = Query(steps)
+    for epoch in (0, 1):
+        query.commit(epoch, [query.task(epoch, 0), query.task(epoch, 1)])
+    query.commit(2, [query.task(2, 0), query.task(2, 1, "a")])
+    assert query.ended() == (["a"], 0)
+
+
+def test_another_query_may_go_on_with_the_sink(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = Query(steps)
+    messages = query.tasks(5)
+    with monkeypatch.context() as patched, pytest.raises(Crash):
+        patched.setattr("kafkatools.pipeline.sink_transactions.SinkTransactions._complete", crash)
+        query.commit(5, messages)
+    another = Query(steps, query.topic)
+    another.commit(0, another.tasks(0))
+    assert another.ended() == (rows_of(0, 5), 0)
+
+
+# -- what cannot be mended is said --
+
+
+def aborted(steps: Steps, messages: list[Any]) -> None:
+    """As the broker does when transaction.timeout.ms is over."""
+    with steps.admin() as admin:
+        assert end_transactions(admin, [messages[0].transaction], commit=False) == {}
+    steps.state(messages[0].transaction.transactional_id)
+
+
+def test_a_transaction_that_was_aborted_before_the_decision_fails_the_epoch(steps: Steps) -> None:
+    query = Query(steps)
+    messages = query.tasks(0)
+    aborted(steps, messages)
+    with pytest.raises(PipelineError, match="was aborted before the epoch was committed: it lived longer than"):
+        query.commit(0, messages)
+    query.writer().abort(messages, 0)
+    assert query.ended() == ([], 0)
+    query.start()
+    query.commit(0, query.tasks(0))
+    assert query.ended() == (rows_of(0), 0)
+
+
+def test_a_transaction_that_was_aborted_behind_the_decision_is_told(
+    steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(steps)
+    messages = query.tasks(0)
+    with monkeypatch.context() as patched, pytest.raises(Crash):
+        patched.setattr("kafkatools.pipeline.sink_transactions.SinkTransactions._complete", crash)
+        query.commit(0, messages)
+    aborted(steps, messages)
+    query.start()
+    message = f"1 of 3 transactions were aborted before they were ended .* delete the group kt-sink-{query.topic}"
+    with pytest.raises(PipelineError, match=message):
+        query.commit(0, query.tasks(0))
+
+
+def test_a_timeout_that_the_brokers_refuse_is_told(steps: Steps) -> None:
+    from kafkatools.pipeline.sink import read_options, write_transaction
+    from kafkatools.pipeline.sink_transactions import TaskPlace
+
+    given = {"kafka.bootstrap.servers": steps.bootstrap, "topic": "t", "kafka.transaction.timeout.ms": "9000000"}
+    batch = pa.record_batch({"value": pa.array(["a"])})
+    with pytest.raises(PipelineError, match=r"Give kafka\.transaction\.timeout\.ms"):
+        write_transaction(read_options(given), TaskPlace("q", "0", 0, 0, 0), iter([batch]))
+
+
+# -- the decision --
+
+
+def test_decisions_of_many_tasks_take_several_offsets() -> None:
+    from kafkatools.core.prepared_transaction import PreparedTransaction
+    from kafkatools.pipeline.sink_decision import Decision, newest_decision, offsets_of
+    from kafkatools.pipeline.sink_transactions import SinkNames, TaskPlace
+
+    names = SinkNames("s")
+
+    def decision(serial: int, tasks: int) -> tuple[Decision, list[TaskPlace]]:
+        places = [TaskPlace("q", "ab12", serial + 40, number, number % 2) for number in range(tasks)]
+        transactions = tuple(
+            PreparedTransaction(names.task(*place[1:2], *place[3:], place.epoch), 9000 + 7 * place.partition, 3, 2)
+            for place in places
+        )
+        return Decision(serial, "q", "ab12", serial + 40, transactions), places
+
+    large, places = decision(3, 1000)
+    offsets = offsets_of(large, places, "t", 10)
+    assert 1 < len(offsets) <= 4
+    assert all(len(one.metadata) <= 4096 for one in offsets.values())
+    assert newest_decision(offsets, names.task) == large
+    small, few = decision(4, 1)
+    offsets |= offsets_of(small, few, "u", 1)
+    assert newest_decision(offsets, names.task) == small
+    with pytest.raises(PipelineError, match=r"1000 tasks are too many for one epoch written to t with 1 partitions"):
+        offsets_of(large, places, "t", 1)
+    assert newest_decision({}, names.task) is None
+
+
+def test_ids_of_tasks_are_told_from_those_of_other_sinks() -> None:
+    from kafkatools.pipeline.sink_transactions import SinkNames
+
+    names = SinkNames("a")
+    assert names.is_task(names.task("0f3", 12, 1, 7))
+    others = [names.driver, SinkNames("a-0f3").task("0f3", 1, 1, 1), SinkNames("aa").task("0f3", 1, 1, 1), "other"]
+    assert not any(names.is_task(name) for name in others)
