@@ -12,7 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from kafkatools.pipeline.jobs.offsets import Ranges
 
 COUNT_COLUMNS = (
     "topic", "partition", "basis", "records", "controlRecords", "abortedRecords", "openRecords", "batches", "bytes",
@@ -89,6 +91,18 @@ def count_keys(records: DataFrame) -> DataFrame:
         f.coalesce(f.sum(f.when(has_key, f.col("nulls"))), f.lit(0)).alias("tombstones"),
         f.count(f.when(has_key, 1)).alias("distinctKeys"),
         f.count(f.when(has_key & ~f.col("isLatestNull"), 1)).alias("liveKeys"),
+    )
+
+
+def count_offsets(spark: SparkSession, ranges: Ranges) -> DataFrame:
+    """A row a partition by its offsets alone (`basis` offsets): so many records at most. Control records, and what was
+    compacted away, have offsets too."""
+    rows = [
+        (topic, partition, "offsets", end - start, start if end > start else None, end - 1 if end > start else None)
+        for (topic, partition), (start, end) in sorted(ranges.items())
+    ]
+    return spark.createDataFrame(
+        rows, "topic string, partition int, basis string, records bigint, firstOffset bigint, lastOffset bigint"
     )
 
 

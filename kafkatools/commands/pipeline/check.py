@@ -1,0 +1,45 @@
+"""kt pipeline check: every batch, index, snapshot and checkpoint of log directories, on all cores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.pipeline.job_source import print_table
+from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, session, spark_progress, usage
+from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import Args, Command, Option
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """The findings as a table; damage ends with 3, warnings alone do not."""
+    if not args.operands:
+        raise UsageError("Which log? A log directory, a partition's directory, or a file of one")
+    from kafkatools.pipeline.jobs.check import check, files_to_check
+
+    paths = [path.removeprefix("log:") for path in args.operands]
+    with usage():
+        files = files_to_check(paths)
+    with session(console, args) as spark, spark_progress(console, spark, "Checking"):
+        found = check(spark, paths, deep=args.deep).orderBy("file", "position").persist()
+        print_table(console, "finding", found)
+        damages = found.where("severity = 'damage'").count()
+        warnings = found.count() - damages
+    size = sum(each.size_bytes for each in files)
+    console.note(f"{len(files)} files, {size} bytes checked: {damages} damaged, {warnings} warnings")
+    return ExitStatus.FINDINGS if damages else ExitStatus.OK
+
+
+COMMAND = Command(
+    "check",
+    "Check log directories: every batch, its indexes, snapshots, epochs and transactions. A table of what is wrong.",
+    options=(
+        Option("--deep", "Read every record too, not only the checksums of their batches."),
+        *SPARK_OPTIONS,
+    ),
+    run=run,
+    operand="DIRECTORY...",
+    examples=("kt pipeline check /var/lib/kafka/data", "kt pipeline check /backup/orders-0 /backup/orders-1 --json"),
+)

@@ -1,0 +1,101 @@
+"""kt pipeline diff: what one source has and another has not. Exit status as of diff(1): 1 differs, 2 trouble."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, GivenSource, given_source, print_rows, print_table
+from kafkatools.commands.pipeline.spark import other_cluster, session, spark_progress, usage
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import Args, Command, Option, java_int
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+
+_COMPARED = ("key", "value", "timestamp", "headers")
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """The differences, then how many."""
+    if len(args.operands) != 2:
+        raise UsageError("What is to be compared? Two sources: topic:NAME or log:PATH")
+    compared = tuple(name.strip() for name in args.compare.split(","))
+    unknown = [name for name in compared if name not in _COMPARED]
+    if unknown:
+        raise UsageError(f"--compare takes {', '.join(_COMPARED)}, not {unknown[0]}")
+    try:
+        return _compare(console, args, compared)
+    except CommandError as error:
+        raise CommandError(str(error), ExitStatus.USAGE, error.hint) from error
+
+
+def _compare(console: Console, args: Args, compared: tuple[str, ...]) -> ExitStatus:
+    from kafkatools.pipeline.jobs.diff import diff, summary
+
+    sources = given_source(console, args, args.operands[0]), _right(console, args)
+    needed = dict.fromkeys((*compared, "value", "key", "topic", "partition", "offset", "timestamp"))
+    with session(console, args) as spark, spark_progress(console, spark, "Comparing"):
+        more = {"includeHeaders": "true"} if "headers" in needed else {}
+        left, right = (source.table(spark, list(needed), **more) for source in sources)
+        found = diff(left, right, by=args.by, compared=compared).persist()
+        shown = print_table(console, "difference", found, args.limit)
+        counts = summary(found)
+    columns = ("onlyLeft", "onlyRight", "changed")
+    if console.is_json:
+        print_rows(console, "summary", columns, [tuple(counts.values())])
+    else:
+        if shown > args.limit:
+            console.note(f"Only the first {args.limit} differences are shown (--limit)")
+        console.note(", ".join(f"{number} {side}" for side, number in counts.items()))
+    return ExitStatus.FAILED if any(counts.values()) else ExitStatus.OK
+
+
+def _right(console: Console, args: Args) -> GivenSource:
+    """The second source; its topic may lie in another cluster."""
+    text = args.operands[1]
+    if not args.given("right-bootstrap-server"):
+        return given_source(console, args, text)
+    from kafkatools.pipeline.uris import parse_source
+
+    with usage():
+        uri = parse_source(text)
+    if uri.kind != "topic":
+        raise UsageError(f"--right-bootstrap-server is for a topic, not {text}")
+    left = given_source(console, args, args.operands[0])
+    topics = [name for name in uri.target.split(",") if name]
+    cluster = other_cluster(console, args.right_bootstrap_server, args.right_command_config, *topics)
+    return GivenSource(uri, left.options, cluster)
+
+
+COMMAND = Command(
+    "diff",
+    "Compare two sources of records: topics, clusters, log directories. Exit status 1 when they differ, 2 for trouble.",
+    options=(
+        Option(
+            "--by",
+            "key: the latest value of each key, a tombstone is as good as none; offset: record by record; multiset: "
+            "how often each record is there, wherever it is.",
+            value="key|offset|multiset",
+            choices=("key", "offset", "multiset"),
+            default="key",
+        ),
+        Option(
+            "--compare",
+            "What of a record counts: some of key, value, timestamp, headers.",
+            value="COLUMN,...",
+            default="key,value",
+        ),
+        Option("--limit", "How many differences to show; all are counted.", value="N", type=java_int, default=1000),
+        Option(
+            "--right-bootstrap-server", "The cluster of the second topic when it is another.", value="HOST:PORT,..."
+        ),
+        Option("--right-command-config", "Settings for that cluster.", value="FILE"),
+        *SOURCE_OPTIONS,
+    ),
+    run=run,
+    operand="LEFT RIGHT",
+    examples=(
+        "kt pipeline diff topic:orders log:/backup/orders-0 --by offset",
+        "kt pipeline diff topic:orders topic:orders --right-bootstrap-server other:9092",
+    ),
+)

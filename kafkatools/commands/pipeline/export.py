@@ -1,0 +1,100 @@
+"""kt pipeline export: records as files, in directories by date or topic; a run goes on where the last one ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, given_source, print_rows
+from kafkatools.commands.pipeline.spark import session, spark_progress, usage
+from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import Args, Command, Option, java_long, property_pairs
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.pipeline.jobs.export import Export, Exported
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Rounds until everything that is there now is exported."""
+    from kafkatools.pipeline.jobs.export import run_export
+
+    export = _export(console, args)
+    with session(console, args) as spark, spark_progress(console, spark, "Exporting"):
+        done = run_export(spark, export)
+    for (topic, partition), (first, start) in done.lost.items():
+        console.error(f"{topic}-{partition}: offsets {first} to {start - 1} were deleted before they could be exported")
+    if console.is_json:
+        ends = [(*partition, end) for partition, end in sorted(done.ends.items())]
+        print_rows(console, "exported", ("topic", "partition", "endOffset"), ends)
+        print_rows(console, "export", ("sink", "rows", "files", "rounds"), [_total(export, done)])
+    else:
+        sink, rows, files, rounds = _total(export, done)
+        console.note(
+            f"{sink}: {rows} rows in {files} files added ({rounds} rounds)" if rounds else f"{sink}: up to date"
+        )
+    return ExitStatus.FAILED if done.lost else ExitStatus.OK
+
+
+def _total(export: Export, done: Exported) -> tuple[str, int, int, int]:
+    return str(export.sink), done.rows, done.files, done.rounds
+
+
+def _export(console: Console, args: Args) -> Export:
+    from kafkatools.pipeline.jobs.export import DEFAULT_ROUND, FORMATS, LAYOUTS, Export
+    from kafkatools.pipeline.uris import parse_sink
+
+    with usage():
+        sink = parse_sink(args.to)
+    if sink.kind not in FORMATS:
+        raise UsageError(f"{args.to}: an export is one of {', '.join(f'{name}:DIR' for name in FORMATS)}")
+    layout = () if args.partition_by == "none" else tuple(name.strip() for name in args.partition_by.split(","))
+    unknown = [name for name in layout if name not in LAYOUTS]
+    if unknown:
+        raise UsageError(f"--partition-by takes date, topic, both with a comma between, or none, not {unknown[0]}")
+    if args.given("round") and args.round < 1:
+        raise UsageError("--round takes a number of offsets above 0")
+    source = given_source(console, args, args.operand)
+    options = {**source.options, **({} if args.no_headers else {"includeHeaders": "true"})}
+    return Export(
+        source.uri,
+        sink,
+        source.cluster,
+        options,
+        property_pairs(args.to_option, "to-option"),
+        layout,
+        args.where,
+        args.text,
+        args.round if args.given("round") else DEFAULT_ROUND,
+    )
+
+
+COMMAND = Command(
+    "export",
+    "Write records to Parquet, JSON or CSV files. Run again, it adds what came since, or goes on where it was killed.",
+    options=(
+        Option(
+            "--to",
+            "Where to: parquet:DIR, json:DIR or csv:DIR, a directory of this machine.",
+            value="URI",
+            required=True,
+        ),
+        Option(
+            "--partition-by",
+            "Directories by date (of the timestamp, UTC), by topic, by both with a comma between, or none.",
+            value="LIST",
+            default="date",
+        ),
+        Option("--where", "Export only records for which this SQL is true.", value="SQL"),
+        Option("--text", "Keys and values as text; those that are not UTF-8 as base64 beside. CSV always does."),
+        Option("--no-headers", "Leave headers out."),
+        Option("--round", "How many offsets to write before they count as done.", value="N", type=java_long),
+        Option("--to-option", "An option of the files, as Spark knows it.", value="KEY=VALUE", repeatable=True),
+        *SOURCE_OPTIONS,
+    ),
+    run=run,
+    operand="SOURCE",
+    examples=(
+        "kt pipeline export topic:orders --to parquet:/archive/orders",
+        "kt pipeline export log:/backup/kafka --to json:/tmp/json --partition-by topic,date --text",
+    ),
+)

@@ -1,0 +1,155 @@
+"""kt pipeline retention-forecast and compact-forecast: what a broker will take away of a log, segment by segment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, GivenSource, given_log, print_table
+from kafkatools.commands.pipeline.spark import cluster_of, session, spark_progress, usage
+from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import Args, Command, Option, java_long
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafkatools.console import Console
+    from kafkatools.pipeline.jobs.forecast import LogSegments
+    from kafkatools.pipeline.log_files import LogFile
+
+_BATCHES = ("file", "position", "maxTimestamp")
+_RECORDS = ("key", "value", "topic", "partition", "offset", "headers", "transaction")
+_MAX_LONG = (1 << 63) - 1
+
+
+def run_retention(console: Console, args: Args) -> ExitStatus:
+    """A row a segment: which rule takes it, and when."""
+    from kafkatools.pipeline.jobs.forecast import retention_forecast
+
+    source = given_log(args, args.operand)
+    files = _files(source)
+    settings = _settings(console, args, files)
+    with session(console, args) as spark, spark_progress(console, spark, "Reading"):
+        logs = _measured(spark, source, files)
+        forecast = retention_forecast(spark, logs, _retention(args, settings), console.clock.wall_ms()).persist()
+        print_table(console, "segment", forecast)
+        due = forecast.where("isDue").selectExpr("count(*)", "coalesce(sum(bytes), 0)").first()
+    if due is not None:
+        console.note(f"{due[0]} of {len(files)} segments are due now, {due[1]} bytes")
+    return ExitStatus.OK
+
+
+def run_compaction(console: Console, args: Args) -> ExitStatus:
+    """A row a segment: how much of it the cleaner would take."""
+    from kafkatools.pipeline.jobs.forecast import cleanable_ranges, compact_forecast
+
+    source = given_log(args, args.operand)
+    files = _files(source)
+    settings = _settings(console, args, files)
+    with session(console, args) as spark, spark_progress(console, spark, "Reading"):
+        logs = _measured(spark, source, files)
+        ranges = cleanable_ranges(logs, _compaction(args, settings), console.clock.wall_ms())
+        records = source.table(spark, _RECORDS, includeHeaders="true", includeMetadata="true")
+        forecast = compact_forecast(records, logs, ranges).persist()
+        print_table(console, "segment", forecast)
+        total = forecast.selectExpr("coalesce(sum(recordBytes), 0)", "coalesce(sum(removableBytes), 0)").first()
+    due = [f"{partition}" for partition, each in sorted(ranges.items()) if each.is_due]
+    if total is not None:
+        console.note(f"{total[1]} of {total[0]} bytes of records can be cleaned; due now: {', '.join(due) or 'none'}")
+    return ExitStatus.OK
+
+
+def _files(source: GivenSource) -> list[LogFile]:
+    from kafkatools.pipeline.log_files import Selection, find_log_files
+
+    with usage():
+        return find_log_files(source.uri.target, Selection.from_options(source.options))
+
+
+def _measured(spark: SparkSession, source: GivenSource, files: list[LogFile]) -> list[LogSegments]:
+    from kafkatools.pipeline.jobs.forecast import measure_segments
+
+    return measure_segments(files, source.batches(spark, _BATCHES))
+
+
+def _settings(console: Console, args: Args, files: list[LogFile]) -> dict[str, Mapping[str, str]]:
+    """The settings of each topic, asked of its cluster where one is named."""
+    if not args.given("bootstrap-server"):
+        return {}
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.configs import TOPIC, describe_configs
+
+    topics = sorted({file.topic for file in files})
+    cluster = cluster_of(console, args, *topics)
+    with AdminClient(cluster.bootstrap, dict(cluster.settings), console.clock) as admin:
+        found = describe_configs(admin, [(TOPIC, topic) for topic in topics])
+    return {topic: {entry.name: entry.value or "" for entry in config.entries} for (_, topic), config in found.items()}
+
+
+def _retention(args: Args, settings: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """By topic, "" for all others; what the command line says goes before what the cluster says."""
+    from kafkatools.pipeline.jobs.retention_rules import Retention
+
+    def of(topic: Mapping[str, str]) -> Retention:
+        return Retention(
+            _number(args, "retention-ms", topic, "retention.ms", 604_800_000),
+            _number(args, "retention-bytes", topic, "retention.bytes", -1),
+            "delete" in topic.get("cleanup.policy", "delete"),
+        )
+
+    return {"": of({})} | {name: of(topic) for name, topic in settings.items()}
+
+
+def _compaction(args: Args, settings: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    from kafkatools.pipeline.jobs.compaction_rules import Compaction
+
+    ratio_text = args.min_cleanable_dirty_ratio
+    try:
+        ratio = None if ratio_text is None else float(ratio_text)
+    except ValueError:
+        ratio = -1.0
+    if ratio is not None and not 0 <= ratio <= 1:
+        raise UsageError(f"--min-cleanable-dirty-ratio takes a number from 0 to 1, not {ratio_text}")
+
+    def of(topic: Mapping[str, str]) -> Compaction:
+        return Compaction(
+            float(topic.get("min.cleanable.dirty.ratio", 0.5)) if ratio is None else ratio,
+            _number(args, "min-compaction-lag-ms", topic, "min.compaction.lag.ms", 0),
+            _number(args, "max-compaction-lag-ms", topic, "max.compaction.lag.ms", _MAX_LONG),
+        )
+
+    return {"": of({})} | {name: of(topic) for name, topic in settings.items()}
+
+
+def _number(args: Args, option: str, topic: Mapping[str, str], setting: str, default: int) -> int:
+    if args.given(option):
+        return int(getattr(args, option.replace("-", "_")))
+    return int(topic.get(setting, default))
+
+
+RETENTION = Command(
+    "retention-forecast",
+    "Tell of each segment which rule of retention takes it, and when. Settings come from the options, or from the "
+    "topics of --bootstrap-server.",
+    options=(
+        Option("--retention-ms", "As the topic's setting; -1: none.", value="MS", type=java_long),
+        Option("--retention-bytes", "As the topic's setting; -1: none.", value="BYTES", type=java_long),
+        *SOURCE_OPTIONS,
+    ),
+    run=run_retention,
+    operand="LOG",
+    examples=("kt pipeline retention-forecast /var/lib/kafka/data --retention-ms 86400000",),
+)
+COMPACTION = Command(
+    "compact-forecast",
+    "Tell of each segment of compacted topics how much of it the cleaner would take now.",
+    options=(
+        Option("--min-cleanable-dirty-ratio", "As the topic's setting.", value="RATIO"),
+        Option("--min-compaction-lag-ms", "As the topic's setting.", value="MS", type=java_long),
+        Option("--max-compaction-lag-ms", "As the topic's setting.", value="MS", type=java_long),
+        *SOURCE_OPTIONS,
+    ),
+    run=run_compaction,
+    operand="LOG",
+    examples=("kt pipeline compact-forecast /var/lib/kafka/data/profiles-0",),
+)

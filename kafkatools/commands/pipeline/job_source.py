@@ -1,0 +1,134 @@
+"""What the jobs' commands share: the source that they are given, and how they print their rows.
+
+With --json a row is an object of the kind `type`, its keys are the columns in lower case with underscores, times are
+ms; otherwise a table of the same columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, cluster_of, usage
+from kafkatools.exit_status import UsageError
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Option, command_config, property_pairs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kafkatools.console import Console
+    from kafkatools.pipeline.uris import Cluster, Uri
+
+FROM_OPTION = Option("--from-option", "An option of the source, as Spark knows it.", value="KEY=VALUE", repeatable=True)
+CONNECTION = (BOOTSTRAP_SERVER, command_config())
+SOURCE_OPTIONS = (FROM_OPTION, *SPARK_OPTIONS, *CONNECTION)
+_CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
+
+
+class GivenSource(NamedTuple):
+    """A topic or the files of a log, as the command line names them."""
+
+    uri: Uri
+    options: Mapping[str, str]
+    cluster: Cluster | None
+
+    def table(self, spark: SparkSession, columns: Sequence[str] = (), **options: str) -> DataFrame:
+        """Its records, only these of their columns (all of Spark's own when none is named)."""
+        from kafkatools.pipeline.schema import HEADER_COLUMNS, METADATA_COLUMNS, RECORD_COLUMNS
+        from kafkatools.pipeline.uris import read_source
+
+        types = {**RECORD_COLUMNS, **HEADER_COLUMNS, **METADATA_COLUMNS}
+        schema = ", ".join(f"{name} {types[name]}" for name in columns) or None
+        return read_source(spark, self.uri, {**self.options, **options}, self.cluster, schema)
+
+    def batches(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
+        """These columns of the table of a log's batches."""
+        from kafkatools.pipeline.schema import BATCH_COLUMNS
+        from kafkatools.pipeline.uris import read_source
+
+        schema = ", ".join(f"{name} {BATCH_COLUMNS[name]}" for name in columns)
+        return read_source(spark, self.uri, {**self.options, "table": "batches"}, None, schema)
+
+    @property
+    def is_log(self) -> bool:
+        """Are these files?"""
+        return self.uri.kind == "log"
+
+
+def given_source(console: Console, args: Args, text: str | None) -> GivenSource:
+    """The source that an operand names. UsageError when it is none; a topic must be there."""
+    from kafkatools.pipeline.uris import parse_source
+
+    if text is None:
+        raise UsageError("Which source? topic:NAME or log:PATH")
+    with usage():
+        uri = parse_source(text)
+    if not uri.is_kafka:
+        raise UsageError(f"{text}: this takes Kafka's records, topic:NAME or log:PATH")
+    options = property_pairs(args.from_option, "from-option")
+    if uri.kind == "log":
+        return GivenSource(uri, options, None)
+    return GivenSource(uri, options, cluster_of(console, args, *[name for name in uri.target.split(",") if name]))
+
+
+def given_log(args: Args, text: str | None) -> GivenSource:
+    """A source that has to be files."""
+    from kafkatools.pipeline.uris import Uri
+
+    if not text:
+        raise UsageError("Which log? A directory of partitions, a partition's directory, or a segment")
+    kind, colon, path = text.partition(":")
+    if colon and kind == "topic":
+        raise UsageError(f"{text}: this is told from the files of a log, log:PATH")
+    target = path if colon and kind == "log" else text
+    return GivenSource(Uri("log", target), property_pairs(args.from_option, "from-option"), None)
+
+
+def snake_case(name: str) -> str:
+    """The name of a column as our JSON has it."""
+    return _CAPITAL.sub(r"_\1", name).lower()
+
+
+def print_table(console: Console, kind: str, table: DataFrame, limit: int | None = None) -> int:
+    """Prints the rows, at most so many; how many there were to print, one more than the limit for "more"."""
+    shown = table if limit is None else table.limit(limit + 1)
+    if limit is None:
+        return print_rows(console, kind, shown.columns, shown.toLocalIterator())
+    rows = shown.collect()
+    print_rows(console, kind, shown.columns, rows[:limit])
+    return len(rows)
+
+
+def print_rows(console: Console, kind: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    """The same of rows that are here; how many."""
+    names = [snake_case(name) for name in columns]
+    number = 0
+    if console.is_json:
+        from kafkatools.output import json_line
+
+        for row in rows:
+            number += 1
+            values = zip(names, map(_json_value, row), strict=True)
+            console.print(json_line({"type": kind, **dict(values)}))
+        return number
+    from kafkatools.commands.pipeline.show import text
+    from kafkatools.output import table
+
+    cells = [[text(cell) for cell in row] for row in rows]
+    if cells:
+        drawn = table(names, cells, terminal=console.is_terminal, width=console.width)
+        console.print(drawn.rstrip("\n"))
+    return len(cells)
+
+
+def _json_value(value: Any) -> Any:
+    import datetime
+
+    from kafkatools.commands.pipeline.show import plain
+
+    if isinstance(value, datetime.datetime):
+        return round(value.timestamp() * 1000)
+    if hasattr(value, "asDict"):
+        return {snake_case(name): _json_value(item) for name, item in zip(value.__fields__, value, strict=True)}
+    return plain(value)

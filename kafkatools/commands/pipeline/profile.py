@@ -1,0 +1,107 @@
+"""kt pipeline profile: figures of topics or of a log as one HTML page that needs no network."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, GivenSource, given_source, print_rows
+from kafkatools.commands.pipeline.spark import session, spark_progress
+from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.options import Args, Command, Option, java_int
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kafkatools.console import Console
+    from kafkatools.pipeline.charts.profile_data import GroupLag, Profile
+
+_BATCHES = (
+    "topic", "partition", "size", "baseOffset", "lastOffset", "count", "maxTimestamp", "codec", "isControl",
+)  # fmt: skip
+_RECORDS = ("key", "value", "topic", "partition", "offset", "timestamp", "batchPosition")
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Reads, counts, writes the page."""
+    source = given_source(console, args, args.operand)
+    _ensure_writable(args.out)
+    with session(console, args) as spark, spark_progress(console, spark, "Reading"):
+        profile = _profile(console, args, spark, source)
+    from kafkatools.pipeline.charts.page import profile_page
+
+    beside = f"{args.out}.tmp"
+    with open(beside, "w", encoding="utf-8") as file:
+        file.write(profile_page(profile))
+    os.replace(beside, args.out)
+    if console.is_json:
+        _print_figures(console, profile)
+    console.note(f"{args.out}: open it in a browser")
+    return ExitStatus.OK
+
+
+def _ensure_writable(path: str) -> None:
+    directory = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(directory) or os.path.isdir(path) or not os.access(directory, os.W_OK):
+        raise CommandError(f"{path} cannot be written")
+
+
+def _profile(console: Console, args: Args, spark: SparkSession, source: GivenSource) -> Profile:
+    from kafkatools.pipeline.jobs.profile import batches_of_records, key_figures, profile_of
+
+    records = source.table(spark, _RECORDS)
+    made: DataFrame = source.batches(spark, _BATCHES) if source.is_log else batches_of_records(records)
+    batches = made.persist()
+    keys = None if args.no_keys else key_figures(source.table(spark, ("key", "value")), args.top)
+    lags = None if source.is_log else _lags(console, spark, source)
+    return profile_of(str(source.uri), console.clock.wall_ms(), batches, keys=keys, lags=lags)
+
+
+def _lags(console: Console, spark: SparkSession, source: GivenSource) -> list[GroupLag]:
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.pipeline.jobs.offsets import offsets_of
+    from kafkatools.pipeline.jobs.profile import group_lags
+
+    assert source.cluster is not None
+    ends = offsets_of(spark, source.uri, source.options, source.cluster)
+    with AdminClient(source.cluster.bootstrap, dict(source.cluster.settings), console.clock) as admin:
+        return group_lags(admin, ends)
+
+
+def _print_figures(console: Console, profile: Profile) -> None:
+    """The numbers of the page, an object a row."""
+    from dataclasses import asdict
+
+    kinds = {
+        "partition": profile.partitions,
+        "rate": profile.rates,
+        "codec": profile.codecs,
+        "batch_size": profile.batch_sizes,
+        "batch_count": profile.batch_counts,
+        "lag": profile.lags or (),
+    }
+    for kind, rows in kinds.items():
+        for row in rows:
+            values = asdict(row)  # type: ignore[call-overload]
+            print_rows(console, kind, list(values), [tuple(values.values())])
+    if profile.keys is not None:
+        for key in profile.keys.top:
+            print_rows(console, "key", ("key", "records", "bytes"), [(key.key, key.records, key.size_bytes)])
+
+
+COMMAND = Command(
+    "profile",
+    "Write a page with charts: sizes, rates over time, keys, lag of groups, compression, batches, order of timestamps.",
+    options=(
+        Option("--out", "The HTML file to write.", value="FILE", required=True),
+        Option("--top", "How many keys to show.", value="N", type=java_int, default=20),
+        Option("--no-keys", "Do not read keys: a log is then profiled from its headers alone."),
+        *SOURCE_OPTIONS,
+    ),
+    run=run,
+    operand="SOURCE",
+    examples=(
+        "kt pipeline profile log:/var/lib/kafka/data --out kafka.html",
+        "kt pipeline profile topic:orders --out o.html",
+    ),
+)

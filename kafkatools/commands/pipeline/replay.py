@@ -1,0 +1,154 @@
+"""kt pipeline replay: records of a dead-letter topic, or of a log's files, written once more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, GivenSource, given_source, print_rows
+from kafkatools.commands.pipeline.spark import cluster_of, other_cluster, session, spark_progress, usage
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import Args, Command, Option, java_int
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from kafkatools.console import Console
+    from kafkatools.pipeline.jobs.replay import ReplayPlan
+    from kafkatools.pipeline.uris import Cluster
+
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """What goes where, then, unless it is a dry run, the sending."""
+    from kafkatools.pipeline.jobs.replay import LOOP, SEND, decisions, planned
+
+    rate = _rate(args)
+    target = _target(args)
+    source = given_source(console, args, args.operand)
+    with session(console, args) as spark:
+        table = source.table(spark, _COLUMNS, includeHeaders="true")
+        plan = _plan(args, target, _topics(source, table, args.where))
+        with spark_progress(console, spark, "Reading"):
+            fates = planned(table, plan).persist()
+            rows = decisions(fates).collect()
+        print_rows(console, "replay", ("topic", "target", "decision", "records"), rows)
+        if any(row.decision == LOOP for row in rows):
+            raise CommandError(
+                "Records would go back to a topic that is read: nothing was sent (--allow-loop sends them)"
+            )
+        sending = sorted({row.target for row in rows if row.decision == SEND})
+        number = sum(row.records for row in rows if row.decision == SEND)
+        if args.dry_run:
+            console.note(f"Dry run: {number} records would be sent")
+            return ExitStatus.OK
+        if sending:
+            cluster = _cluster(console, args, source, sending)
+            with spark_progress(console, spark, "Sending"):
+                _send(fates, plan, cluster, rate)
+    console.note(f"{number} records sent")
+    return ExitStatus.OK
+
+
+def _rate(args: Args) -> float | None:
+    if not args.given("rate"):
+        return None
+    try:
+        rate = float(args.rate)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate < float("inf"):
+        raise UsageError(f"--rate takes a number of records a second, not {args.rate}")
+    return rate
+
+
+def _target(args: Args) -> str | None:
+    """The one topic to write to; None for each record's own."""
+    from kafkatools.pipeline.uris import parse_sink
+
+    if not args.given("to"):
+        return None
+    with usage():
+        uri = parse_sink(args.to)
+    if uri.kind != "topic":
+        raise UsageError(f"{args.to}: records are replayed to a topic, topic:NAME")
+    return uri.target
+
+
+def _topics(source: GivenSource, table: DataFrame, where: str | None) -> Sequence[str]:
+    """The topics that are read: none of them when they are files, a copy does not grow by what is sent."""
+    if source.is_log:
+        return []
+    named = [name for name in source.uri.target.split(",") if name]
+    return named or [row.topic for row in table.select("topic").distinct().collect()]
+
+
+def _plan(args: Args, target: str | None, topics: Sequence[str]) -> ReplayPlan:
+    from kafkatools.pipeline.jobs.replay import ORIGIN_HEADERS, ReplayPlan
+
+    return ReplayPlan(
+        topics,
+        target,
+        args.topic_header or ORIGIN_HEADERS,
+        args.where,
+        args.max_replays,
+        args.allow_loop,
+        args.keep_timestamps,
+    )
+
+
+def _cluster(console: Console, args: Args, source: GivenSource, topics: Sequence[str]) -> Cluster:
+    """Where the records go; the topics must be there."""
+    if args.given("to-bootstrap-server"):
+        return other_cluster(console, args.to_bootstrap_server, args.to_command_config, *topics)
+    return cluster_of(console, args, *topics)
+
+
+def _send(fates: DataFrame, plan: ReplayPlan, cluster: Cluster, rate: float | None) -> None:
+    from kafkatools.pipeline.jobs.replay import at_rate, to_send
+
+    rows = to_send(fates, plan)
+    if rate is not None:
+        rows = at_rate(rows, rate)
+    writer: Any = rows.write.format("kt").mode("append").options(**cluster.options())
+    writer.save()
+
+
+COMMAND = Command(
+    "replay",
+    "Send records once more: from a dead-letter topic to where they came from, or from anywhere to one topic.",
+    options=(
+        Option("--to", "The topic to write to. Default: each record's own, as a header names it.", value="topic:NAME"),
+        Option(
+            "--topic-header",
+            "The header that names a record's own topic; the first one that a record has. "
+            "Default: kafka_dlt-original-topic, __connect.errors.topic.",
+            value="NAME",
+            repeatable=True,
+        ),
+        Option("--where", "Only records for which this SQL is true.", value="SQL"),
+        Option("--rate", "No more than so many records a second.", value="N"),
+        Option(
+            "--max-replays",
+            "Leave records alone that were replayed so often; their header kt-replays counts.",
+            value="N",
+            type=java_int,
+            default=3,
+        ),
+        Option("--allow-loop", "Records may go to a topic that is read."),
+        Option("--keep-timestamps", "Records keep their timestamps instead of getting new ones."),
+        Option("--dry-run", "Only say what would be sent where."),
+        Option("--to-bootstrap-server", "The cluster to write to when it is another.", value="HOST:PORT,..."),
+        Option("--to-command-config", "Settings for that cluster.", value="FILE"),
+        *SOURCE_OPTIONS,
+    ),
+    run=run,
+    operand="SOURCE",
+    examples=(
+        "kt pipeline replay topic:orders.DLT --dry-run",
+        "kt pipeline replay topic:orders.DLT --where \"CAST(value AS STRING) LIKE '%timeout%'\" --rate 100",
+        "kt pipeline replay log:/backup/orders-0 --to topic:orders --keep-timestamps",
+    ),
+)

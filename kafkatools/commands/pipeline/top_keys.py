@@ -1,0 +1,63 @@
+"""kt pipeline top-keys: the keys with most records or bytes, and how uneven keys and partitions are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, given_source, print_rows, print_table
+from kafkatools.commands.pipeline.spark import session, spark_progress
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import Args, Command, Option, java_int
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kafkatools.console import Console
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Keys, then the measures."""
+    from kafkatools.pipeline.jobs.top_keys import by_key, key_skew, partition_skew, top_keys
+
+    source = given_source(console, args, args.operand)
+    with session(console, args) as spark, spark_progress(console, spark, "Reading"):
+        records = source.table(spark, ("key", "value", "topic", "partition"))
+        keys = by_key(records).persist()
+        print_table(console, "key", top_keys(keys, args.top, by=args.by))
+        skew, without = key_skew(keys)
+        columns = ("distinctKeys", "records", "withoutKey", "largestShare", "median", "p99", "p99ToMedian", "gini")
+        row = (skew.members, skew.total + without, without, skew.largest_share, skew.median, skew.p99,
+               skew.p99_to_median, skew.gini)  # fmt: skip
+        _blank(console)
+        print_rows(console, "key_skew", columns, [row])
+        _blank(console)
+        print_table(console, "partition_skew", partition_skew(_by_partition(records)))
+    return ExitStatus.OK
+
+
+def _blank(console: Console) -> None:
+    if not console.is_json:
+        console.print("")
+
+
+def _by_partition(records: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    size = f.coalesce(f.length("key"), f.lit(0)) + f.coalesce(f.length("value"), f.lit(0))
+    return records.groupBy("topic", "partition").agg(f.count("*").alias("records"), f.sum(size).alias("bytes"))
+
+
+COMMAND = Command(
+    "top-keys",
+    "Show the keys with most records, and measure how unevenly records are spread over keys and partitions.",
+    options=(
+        Option("--top", "How many keys to show.", value="N", type=java_int, default=20),
+        Option(
+            "--by", "What to order keys by.", value="records|bytes", choices=("records", "bytes"), default="records"
+        ),
+        *SOURCE_OPTIONS,
+    ),
+    run=run,
+    operand="SOURCE",
+    examples=("kt pipeline top-keys topic:clicks --top 5", "kt pipeline top-keys log:/backup/kafka --by bytes"),
+)

@@ -1,0 +1,214 @@
+"""`export`: topics or a log directory as Parquet, JSON or CSV files, in directories by date or topic, to be continued.
+
+A run goes in rounds, each some offsets of every partition. The files of a round are written below a directory that
+nobody reads; then the state beside them (STATE) says that they are complete and where the round ended, and only then
+are they moved to their places. Whoever finds a state with files to be moved moves them first: a run that was killed
+goes on without a record lost or twice. A run over what was exported before takes what came since.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.jobs.offsets import Ranges, offsets_of, read_ranges
+from kafkatools.pipeline.manifest import write_whole
+from kafkatools.pipeline.uris import Cluster, Uri, path_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from kafkatools.pipeline.sink_files import Directory
+
+STATE = "_kt_export.json"
+_STAGE = "_kt-export"
+_VERSION = 1
+FORMATS = ("parquet", "json", "csv")
+BY_DATE, BY_TOPIC = "date", "topic"
+LAYOUTS = (BY_DATE, BY_TOPIC)
+DEFAULT_ROUND = 20_000_000
+
+
+@dataclass(frozen=True)
+class Export:
+    """What to export and how. `partition_by`: date (of the timestamp, UTC) and topic, in the order of directories.
+
+    `round_offsets`: about how many offsets a round takes in all. `is_text`: keys and values as text, those that are not
+    UTF-8 as base64 in a column of their own; always so in CSV.
+    """
+
+    source: Uri
+    sink: Uri
+    cluster: Cluster | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    sink_options: Mapping[str, str] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = (BY_DATE,)
+    where: str | None = None
+    is_text: bool = False
+    round_offsets: int = DEFAULT_ROUND
+
+
+@dataclass
+class Exported:
+    """What a run did: rows and files that it added, rounds, and up to where each partition is exported now.
+
+    `lost`: offsets that were deleted before they could be exported.
+    """
+
+    rows: int = 0
+    files: int = 0
+    rounds: int = 0
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    lost: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+
+
+def shaped(records: DataFrame, export: Export) -> DataFrame:
+    """The rows of the files: the columns of the records, `date` if it is a directory, texts where that is wanted."""
+    from pyspark.sql import functions as f
+
+    columns: list[Column] = []
+    is_text = export.is_text or export.sink.kind == "csv"
+    for name in records.columns:
+        if name in ("key", "value") and is_text:
+            text = f.col(name).cast("string")
+            columns.append(f.when(f.is_valid_utf8(text), text).alias(name))
+            columns.append(f.when(~f.is_valid_utf8(text), f.base64(name)).alias(f"{name}Base64"))
+        elif name == "headers" and export.sink.kind == "csv":
+            columns.append(f.to_json(name).alias(name))
+        else:
+            columns.append(f.col(name))
+    if BY_DATE in export.partition_by:
+        columns.append(f.to_date("timestamp").alias("date"))
+    chosen = records if export.where is None else records.where(export.where)
+    return chosen.select(*columns)
+
+
+def run_export(
+    spark: SparkSession, export: Export, after_round: Callable[[Exported], object] | None = None
+) -> Exported:
+    """Exports what is there now and was not exported yet; `after_round` hears of the progress. Raises PipelineError."""
+    state = _State.opened(spark, export)
+    state.finish_move()
+    ends = offsets_of(spark, export.source, export.options, export.cluster)
+    done = Exported(ends=dict(state.ends), lost=lost_ranges(ends, state.ends))
+    while ranges := next_ranges(ends, state.ends, export.round_offsets):
+        done.rows += state.round(read_ranges(spark, export.source, export.options, export.cluster, ranges), ranges)
+        done.rounds += 1
+        done.files += state.finish_move()
+        done.ends = dict(state.ends)
+        if after_round is not None:
+            after_round(done)
+    return done
+
+
+def lost_ranges(available: Ranges, exported: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+    """Offsets behind what was exported that are not there any more: deleted between two runs."""
+    return {
+        partition: (exported[partition], start)
+        for partition, (start, _) in sorted(available.items())
+        if partition in exported and exported[partition] < start
+    }
+
+
+def next_ranges(available: Ranges, exported: Mapping[TopicPartition, int], at_once: int) -> Ranges:
+    """The next offsets of each partition that has some, about `at_once` in all."""
+    waiting = {}
+    for partition, (start, end) in sorted(available.items()):
+        first = max(start, exported.get(partition, start))
+        if first < end:
+            waiting[partition] = (first, end)
+    share = max(1, at_once // max(len(waiting), 1))
+    return {partition: (first, min(end, first + share)) for partition, (first, end) in waiting.items()}
+
+
+class _State:
+    """What is exported, in a file beside the data; and the round that is under way."""
+
+    def __init__(self, spark: SparkSession, export: Export, directory: Directory, path: str) -> None:
+        self._spark = spark
+        self._export = export
+        self._directory = directory
+        self._path = path
+        self._moving: list[str] = []
+        self.ends: dict[TopicPartition, int] = {}
+
+    @classmethod
+    def opened(cls, spark: SparkSession, export: Export) -> _State:
+        """The state of this export, new where the sink is empty. PipelineError when the sink holds something else."""
+        from kafkatools.pipeline.sink_files import Directory
+        from kafkatools.pipeline.storage import local_path
+
+        place = path_of(export.sink)
+        local = local_path(place)
+        directory = Directory(spark, place)
+        if local is None or not directory.can_move:
+            raise PipelineError(
+                f"{export.sink}: an export is kept in a directory of this machine, by a Spark of its own"
+            )
+        state = cls(spark, export, directory, os.path.join(local, STATE))
+        if os.path.exists(state._path):
+            state._read()
+        elif directory.exists():
+            raise PipelineError(f"{export.sink} holds files that are no export: name an empty directory")
+        else:
+            os.makedirs(local, exist_ok=True)
+        return state
+
+    def _identity(self) -> dict[str, Any]:
+        export = self._export
+        shape = {"format": export.sink.kind, "partition_by": list(export.partition_by), "text": export.is_text}
+        return {"source": str(export.source), "where": export.where, **shape}
+
+    def _read(self) -> None:
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                content = json.load(file)
+            if content["version"] != _VERSION:
+                raise PipelineError(f"{self._path} is of version {content['version']}, not {_VERSION}")
+            found, moving = content["export"], content["moving"]
+            rows = [(TopicPartition(row["topic"], row["partition"]), row["end"]) for row in content["partitions"]]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise PipelineError(f"{self._path} is not the state of an export: {error}") from None
+        for name, value in self._identity().items():
+            if found.get(name) != value:
+                raise PipelineError(f"{self._export.sink} is an export with {name} {found.get(name)}, not {value}")
+        self.ends, self._moving = dict(rows), moving
+
+    def _save(self) -> None:
+        partitions = [{"topic": each.topic, "partition": each.partition, "end": end} for each, end in self.ends.items()]
+        write_whole(
+            self._path,
+            {"version": _VERSION, "export": self._identity(), "partitions": partitions, "moving": self._moving},
+        )
+
+    def round(self, records: DataFrame, ranges: Ranges) -> int:
+        """Writes the files of a round aside and says so in the state; how many rows."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        export, observation = self._export, Observation()
+        self._directory.delete([_STAGE])
+        rows = shaped(records, export).observe(observation, f.count(f.lit(1)).alias("rows"))
+        writer = rows.write.format(export.sink.kind).mode("overwrite").options(**dict(export.sink_options))
+        if export.sink.kind == "csv":
+            writer = writer.option("header", "true")
+        writer.partitionBy(*export.partition_by).save(f"{path_of(export.sink)}/{_STAGE}")
+        self._moving = [file.path for file in self._directory.files(_STAGE)]
+        self.ends = {**self.ends, **{partition: end for partition, (_, end) in ranges.items()}}
+        self._save()
+        return int(observation.get["rows"])
+
+    def finish_move(self) -> int:
+        """Moves the files that wait for it to their places; how many."""
+        moved = len(self._moving)
+        if moved:
+            self._directory.move(_STAGE, self._moving)
+            self._moving = []
+            self._save()
+        self._directory.delete([_STAGE])
+        return moved

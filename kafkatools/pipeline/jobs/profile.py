@@ -1,0 +1,222 @@
+"""`profile`: the figures of a page about topics or a log, from the headers of batches, keys, and the groups' offsets.
+
+A log directory has a table of batches. Of a live topic the records of one batch (`batchPosition`) are counted together:
+their size is that of keys and values, before compression, and the codec is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.pipeline.charts.profile_data import (
+    CodecFigures,
+    GroupLag,
+    KeyFigures,
+    KeySkew,
+    PartitionFigures,
+    Profile,
+    RatePoint,
+    SizeBucket,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.pipeline.jobs.offsets import Ranges
+
+UNKNOWN_CODEC = "unknown"
+_MOST_SPANS = 120
+_SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
+_WIDTHS = (
+    *(_SECOND * n for n in (1, 2, 5, 10, 20, 30)), *(_MINUTE * n for n in (1, 2, 5, 10, 20, 30)),
+    *(_HOUR * n for n in (1, 2, 3, 6, 12)), *(_DAY * n for n in (1, 2, 5, 10, 30, 100, 365)),
+)  # fmt: skip
+_PARTITION = ("topic", "partition")
+
+
+def batches_of_records(records: DataFrame) -> DataFrame:
+    """Records (with `includeMetadata`) as a table of batches with the columns that a profile asks for."""
+    from pyspark.sql import functions as f
+
+    size = f.coalesce(f.length("key"), f.lit(0)) + f.coalesce(f.length("value"), f.lit(0))
+    return records.groupBy(*_PARTITION, "batchPosition").agg(
+        f.sum(size).alias("size"),
+        f.min("offset").alias("baseOffset"),
+        f.max("offset").alias("lastOffset"),
+        f.count("*").alias("count"),
+        f.max("timestamp").alias("maxTimestamp"),
+        f.lit(UNKNOWN_CODEC).alias("codec"),
+        f.lit(False).alias("isControl"),
+    )
+
+
+def profile_of(
+    source: str,
+    made_ms: int,
+    batches: DataFrame,
+    *,
+    keys: KeySkew | None = None,
+    lags: Sequence[GroupLag] | None = None,
+    damages: int = 0,
+) -> Profile:
+    """Everything that the page shows. The batches are looked at three times: they should be kept (`persist`)."""
+    from pyspark.sql import functions as f
+
+    time = f.unix_millis("maxTimestamp")
+    table = batches.withColumn("time", f.when(time >= 0, time))
+    partitions = _partitions(table)
+    width, rates = _rates(table, partitions)
+    codecs, sizes, counts = _shapes(table)
+    return Profile(source, made_ms, partitions, width, rates, keys, codecs, sizes, counts, lags, damages)
+
+
+def key_figures(records: DataFrame, shown: int) -> KeySkew:
+    """The most frequent keys and the measures of their skew; needs key and value."""
+    from kafkatools.pipeline.jobs.top_keys import by_key, key_skew, top_keys
+
+    keys = by_key(records).persist()
+    try:
+        skew, without = key_skew(keys)
+        top = [
+            KeyFigures(None if row.key is None else bytes(row.key), row.records, row.bytes)
+            for row in top_keys(keys.where("key IS NOT NULL"), shown).collect()
+        ]
+    finally:
+        keys.unpersist()
+    return KeySkew(top, skew.members, skew.total + without, without, skew.gini, skew.median, skew.p99)
+
+
+def _partitions(table: DataFrame) -> list[PartitionFigures]:
+    from pyspark.sql import functions as f
+    from pyspark.sql.window import Window
+
+    before = Window.partitionBy(*_PARTITION).orderBy("baseOffset").rowsBetween(Window.unboundedPreceding, -1)
+    delay = f.max("time").over(before) - f.col("time")
+    data = f.when(~f.col("isControl"), f.coalesce(f.col("count"), f.lit(0)))
+    rows = (
+        table.withColumn("delay", f.when(~f.col("isControl"), delay))
+        .groupBy(*_PARTITION)
+        .agg(
+            f.coalesce(f.sum(data), f.lit(0)).alias("records"),
+            f.count("*").alias("batches"),
+            f.sum("size").alias("bytes"),
+            f.min("baseOffset").alias("first"),
+            f.max("lastOffset").alias("last"),
+            f.min("time").alias("oldest"),
+            f.max("time").alias("newest"),
+            f.count(f.when(f.col("delay") > 0, 1)).alias("late"),
+            f.coalesce(f.max("delay"), f.lit(0)).alias("latest"),
+        )
+        .orderBy(*_PARTITION)
+        .collect()
+    )
+    return [
+        PartitionFigures(
+            row.topic, row.partition, row.records, row.batches, row.bytes, row["first"], row["last"], row.oldest,
+            row.newest, row.late, max(row.latest, 0),
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def span_width(first_ms: int, last_ms: int) -> int:
+    """A round length of time of which at most _MOST_SPANS fit."""
+    wanted = (last_ms - first_ms) / _MOST_SPANS
+    return next((width for width in _WIDTHS if width >= wanted), _WIDTHS[-1] * int(wanted // _WIDTHS[-1] + 1))
+
+
+def _rates(table: DataFrame, partitions: Sequence[PartitionFigures]) -> tuple[int, list[RatePoint]]:
+    from pyspark.sql import functions as f
+
+    oldest = [each.first_timestamp for each in partitions if each.first_timestamp is not None]
+    newest = [each.last_timestamp for each in partitions if each.last_timestamp is not None]
+    if not oldest:
+        return 0, []
+    width = span_width(min(oldest), max(newest))
+    data = f.when(~f.col("isControl"), f.coalesce(f.col("count"), f.lit(0))).otherwise(0)
+    start = f.floor(f.col("time") / width) * width
+    rows = (
+        table.where("time IS NOT NULL")
+        .groupBy(start.cast("bigint").alias("start"))
+        .agg(f.sum(data).alias("records"), f.sum("size").alias("bytes"))
+        .orderBy("start")
+        .collect()
+    )
+    return width, [RatePoint(row.start, row.records, row.bytes) for row in rows]
+
+
+def _shapes(table: DataFrame) -> tuple[list[CodecFigures], list[SizeBucket], list[SizeBucket]]:
+    """Codecs, sizes and counts of batches: powers of two, so that one small table tells all three."""
+    from pyspark.sql import functions as f
+
+    def power(name: str) -> Any:
+        return f.when(f.col(name) > 0, f.length(f.bin(f.col(name).cast("bigint"))) - 1)
+
+    rows = (
+        table.where(~f.col("isControl"))
+        .groupBy(
+            f.coalesce("codec", f.lit(UNKNOWN_CODEC)).alias("codec"),
+            power("size").alias("s"),
+            power("count").alias("c"),
+        )
+        .agg(
+            f.count("*").alias("batches"),
+            f.sum(f.coalesce("count", f.lit(0))).alias("records"),
+            f.sum("size").alias("bytes"),
+        )
+        .collect()
+    )
+    codecs: dict[str, list[int]] = {}
+    sizes: dict[int, int] = {}
+    counts: dict[int, int] = {}
+    for row in rows:
+        figures = codecs.setdefault(row.codec, [0, 0, 0])
+        for number, value in enumerate((row.batches, row.records, row.bytes)):
+            figures[number] += value
+        for buckets, place in ((sizes, row.s), (counts, row.c)):
+            if place is not None:
+                buckets[place] = buckets.get(place, 0) + row.batches
+    known = [CodecFigures(codec, *figures) for codec, figures in sorted(codecs.items()) if codec != UNKNOWN_CODEC]
+    return known, _buckets(sizes), _buckets(counts)
+
+
+def _buckets(found: dict[int, int]) -> list[SizeBucket]:
+    """Every power of two from the smallest to the largest, empty ones too."""
+    if not found:
+        return []
+    return [SizeBucket(1 << n, 2 << n, found.get(n, 0)) for n in range(min(found), max(found) + 1)]
+
+
+# -- Groups --
+
+
+def group_lags(admin: AdminClient, ends: Ranges) -> list[GroupLag]:
+    """How far every group that committed offsets of these partitions is behind their ends. Raises KafkaError."""
+    from kafkatools.core.admin.group_offsets import fetch_offsets
+    from kafkatools.core.admin.groups import list_groups
+
+    names = sorted(each.group_id for each in list_groups(admin).groups if each.type != "Share")
+    if not names:
+        return []
+    found = []
+    for group, told in sorted(fetch_offsets(admin, names).items()):
+        committed = {
+            TopicPartition(*partition): each.offset for partition, each in told.offsets.items() if partition in ends
+        }
+        topics = {topic for topic, _ in committed}
+        found += [_lag(group, partition, committed, ends) for partition in _of_topics(ends, topics)]
+    return found
+
+
+def _of_topics(ends: Ranges, topics: Iterable[str]) -> list[TopicPartition]:
+    wanted = set(topics)
+    return sorted(partition for partition in ends if partition.topic in wanted)
+
+
+def _lag(group: str, partition: TopicPartition, committed: Mapping[TopicPartition, int], ends: Ranges) -> GroupLag:
+    offset = committed.get(partition)
+    lag = None if offset is None else max(ends[partition][1] - offset, 0)
+    return GroupLag(group, partition.topic, partition.partition, lag)
