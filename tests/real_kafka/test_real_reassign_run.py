@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import pytest
-from support.apache_kafka import ApacheKafka
 from support.kt import Ran, run_kt
 from support.kt_process import start_kt
 from support.three_nodes import ThreeNodes
@@ -42,7 +41,7 @@ def kafka(three_nodes: ThreeNodes) -> ThreeNodes:
 
 
 @pytest.fixture
-def admin(kafka: ApacheKafka) -> Iterator[AdminClient]:
+def admin(kafka: ThreeNodes) -> Iterator[AdminClient]:
     with AdminClient(kafka.bootstrap, {}, SystemClock()) as client:
         yield client
 
@@ -51,9 +50,10 @@ class Load:
     """Records that go into a topic from the start to the end of the block, each one numbered; those acknowledged are
     looked for at the end."""
 
-    def __init__(self, kafka: ApacheKafka, admin: AdminClient, topic: str, placement: Sequence[Sequence[int]]) -> None:
+    def __init__(self, kafka: ThreeNodes, admin: AdminClient, topic: str, placement: Sequence[Sequence[int]]) -> None:
         created = create_topics(admin, [NewTopic(topic, replicas_assignments=dict(enumerate(placement)))])
         assert created[topic].error is None, created
+        kafka.settle()
         self._bootstrap = kafka.bootstrap
         self._topic = topic
         self._partitions = len(placement)
@@ -104,12 +104,12 @@ class Load:
         assert found == Counter(self._acknowledged)
 
 
-def kt(kafka: ApacheKafka, directory: pathlib.Path, *words: str) -> Ran:
+def kt(kafka: ThreeNodes, directory: pathlib.Path, *words: str) -> Ran:
     common = ("--bootstrap-server", kafka.bootstrap)
     return run_kt("reassign-partitions", *words, *common, cwd=directory, environ={"KT_HOME": str(directory / "home")})
 
 
-def plan(kafka: ApacheKafka, directory: pathlib.Path, *words: str) -> str:
+def plan(kafka: ThreeNodes, directory: pathlib.Path, *words: str) -> str:
     out = directory / "plan.json"
     ran = kt(kafka, directory, "plan", *words, "--out", str(out))
     assert ran.status == ExitStatus.OK, ran.err
@@ -135,7 +135,7 @@ def ensure_no_throttles(admin: AdminClient, topic: str) -> None:
 
 
 def test_scale_out_decommission_and_a_raised_factor(
-    kafka: ApacheKafka, admin: AdminClient, tmp_path: pathlib.Path
+    kafka: ThreeNodes, admin: AdminClient, tmp_path: pathlib.Path
 ) -> None:
     run = ("run", "--interval", "0.2", "--reassignment-json-file")
     with Load(kafka, admin, "scale", [[1, 2], [2, 1], [1, 2]]) as load:
@@ -168,7 +168,7 @@ def test_scale_out_decommission_and_a_raised_factor(
 
 
 def test_killed_run_is_taken_up_and_its_throttles_go(
-    kafka: ApacheKafka, admin: AdminClient, tmp_path: pathlib.Path
+    kafka: ThreeNodes, admin: AdminClient, tmp_path: pathlib.Path
 ) -> None:
     with Load(kafka, admin, "killed", [[1, 2], [2, 1]]) as load:
         file = plan(kafka, tmp_path, "drain", "--brokers", "2", "--topics", "killed")
@@ -195,7 +195,7 @@ def test_killed_run_is_taken_up_and_its_throttles_go(
 
 @pytest.mark.parametrize("cancel", [True, False])
 def test_interrupted_run_leaves_no_throttle(
-    kafka: ApacheKafka, admin: AdminClient, tmp_path: pathlib.Path, cancel: bool
+    kafka: ThreeNodes, admin: AdminClient, tmp_path: pathlib.Path, cancel: bool
 ) -> None:
     topic = f"interrupted-{cancel}"
     with Load(kafka, admin, topic, [[1, 2]]) as load:
