@@ -1,0 +1,124 @@
+"""`export`: what Apache Kafka's dump has is in the files once, also when a run ends at any of its steps."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import recorded_segments
+from support.dumped_records import batches_of
+
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.jobs.export import STATE, Export, lost_ranges, next_ranges, run_export
+from kafkatools.pipeline.session import register
+from kafkatools.pipeline.sink_files import Directory
+from kafkatools.pipeline.uris import Uri
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SEGMENTS = ("topics", "multi-segment", "log-all")
+
+
+class Killed(BaseException):
+    """Ends a run as if by a signal."""
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path) -> pathlib.Path:
+    directory = tmp_path / "log"
+    shutil.copytree(recorded_segments.log_directory("multi-segment"), directory / "ledger-0")
+    return directory
+
+
+def offsets_in_dump() -> list[int]:
+    batches = batches_of(*SEGMENTS)
+    offsets = [offset for batch in batches for offset in range(batch.base_offset, batch.last_offset + 1)]
+    assert len(offsets) == sum(batch.count for batch in batches)
+    return offsets
+
+
+def offsets_in_files(out: pathlib.Path) -> list[int]:
+    """Read without Spark."""
+    import pyarrow.parquet
+
+    files = [path for path in out.rglob("*.parquet") if STAGED not in path.parts]
+    return sorted(offset for path in files for offset in pyarrow.parquet.read_table(path)["offset"].to_pylist())
+
+
+STAGED = "_kt-export"
+
+
+def test_a_run_that_is_killed_anywhere_goes_on(
+    spark: SparkSession, root: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(spark)
+    out = tmp_path / "out"
+    truth = offsets_in_dump()
+    export = Export(Uri("log", str(root)), Uri("parquet", str(out)), round_offsets=len(truth) // 2 + 1)
+    move, steps = Directory.move, iter(("written", "moved half", "moved"))
+
+    def dying(directory: Directory, source: str, names: Any) -> None:
+        step = next(steps, "")
+        names = list(names)
+        move(directory, source, {"written": [], "moved half": names[:1]}.get(step, names))
+        if step:
+            raise Killed
+
+    monkeypatch.setattr(Directory, "move", dying)
+    for _ in range(3):
+        with pytest.raises(Killed):
+            run_export(spark, export)
+        found = offsets_in_files(out)
+        assert len(set(found)) == len(found)
+    done = run_export(spark, export)
+    assert offsets_in_files(out) == truth
+    assert done.ends == {("ledger", 0): truth[-1] + 1} and not (out / STAGED).exists()
+    assert {path.parent.name for path in out.rglob("*.parquet")} == {"date=2023-11-14"}
+    again = run_export(spark, export)
+    assert (again.rows, again.rounds, again.files) == (0, 0, 0)
+    with pytest.raises(PipelineError, match="is an export with format parquet, not csv"):
+        run_export(spark, Export(export.source, Uri("csv", str(out))))
+    (out / STATE).unlink()
+    with pytest.raises(PipelineError, match="holds files that are no export"):
+        run_export(spark, export)
+
+
+def test_texts_and_what_is_no_text(spark: SparkSession, tmp_path: pathlib.Path) -> None:
+    register(spark)
+    shutil.copytree(recorded_segments.log_directory("plain-java"), tmp_path / "log" / "orders-0")
+    options = {"includeHeaders": "true"}
+    export = Export(
+        Uri("log", str(tmp_path / "log")), Uri("json", str(tmp_path / "out")), options=options,
+        partition_by=("topic",), is_text=True, where="offset < 60",
+    )  # fmt: skip
+    done = run_export(spark, export)
+    files = (tmp_path / "out" / "topic=orders").glob("*.json")
+    lines = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    truth = {
+        record.offset: record
+        for batch in batches_of("topics", "plain-java", "log-print")
+        for record in batch.records
+        if record.offset < 60
+    }
+    assert done.rows == len(lines) == len(truth)
+    for line in lines:
+        record = truth[line["offset"]]
+        value, raw = line.get("value"), line.get("valueBase64")
+        assert (value is None and raw is None) == (record.value_size < 0)
+        if value is not None:
+            assert len(value.encode()) == record.value_size
+        assert line.get("key") == record.key or "keyBase64" in line
+    assert any("valueBase64" in line for line in lines)
+
+
+def test_ranges_of_a_round() -> None:
+    available = {("a", 0): (0, 100), ("a", 1): (50, 60), ("b", 0): (7, 7)}
+    assert next_ranges(available, {}, 40) == {("a", 0): (0, 20), ("a", 1): (50, 60)}
+    assert next_ranges(available, {("a", 0): 95, ("a", 1): 60}, 40) == {("a", 0): (95, 100)}
+    assert next_ranges(available, {("a", 0): 100, ("a", 1): 90}, 40) == {}
+    assert next_ranges(available, {}, 1) == {("a", 0): (0, 1), ("a", 1): (50, 51)}
+    assert lost_ranges(available, {("a", 0): 4, ("a", 1): 20}) == {("a", 1): (20, 50)}
