@@ -15,7 +15,7 @@ from typing import TypeVar
 MIN_LONG = -(1 << 63)
 MAX_LONG = (1 << 63) - 1
 MAX_INT = (1 << 31) - 1
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp"})
 _FilterT = TypeVar("_FilterT")
@@ -204,7 +204,7 @@ def _microseconds(value: object) -> int | None:
     """Microseconds since 1970; None for anything but a time with its zone."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return None
-    return (value - _EPOCH) // _MICROSECOND
+    return (value - EPOCH) // _MICROSECOND
 
 
 def _common_partitions(one: Partitions | None, other: Partitions | None) -> Partitions | None:
