@@ -1,0 +1,227 @@
+"""Row for row what Spark's official connector reads: from the files of an Apache Kafka, and live from it.
+
+The connector runs under Spark 4.0.0, the pipeline's sources under that and under the newest PySpark.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.apache_kafka import ApacheKafka, Unavailable
+from support.official_spark import OfficialSpark, home
+from support.requirements import require
+from support.waiting import eventually
+
+from kafkatools.pipeline.session import register
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.real_kafka, pytest.mark.slow, pytest.mark.timeout(1500)]
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+START_MS = 1_700_000_000_000
+COLUMNS = "key, value, topic, partition, offset, unix_micros(timestamp) as timestamp, timestampType, headers"
+TOPICS = "mixed,txn.small-segments,append,compacted"
+SETTINGS = {
+    "mixed": {},
+    "txn.small-segments": {"internal.segment.bytes": "2000", "index.interval.bytes": "300"},
+    "append": {"message.timestamp.type": "LogAppendTime"},
+    "compacted": {
+        "cleanup.policy": "compact",
+        "internal.segment.bytes": "2000",
+        "min.cleanable.dirty.ratio": "0.01",
+        "delete.retention.ms": "1000000000",
+    },
+}
+PARTITIONS = {"mixed": 3}
+HEADERS: tuple[list[tuple[str, bytes | None]] | None, ...] = (
+    None,
+    [],
+    [("a", b"1")],
+    [("repeated", b"1"), ("repeated", None), ("", b""), ("ключ", bytes(range(256)))],
+)
+
+
+def producer(bootstrap: str, **settings: Any) -> Any:
+    from confluent_kafka import Producer
+
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 5,
+            "message.timeout.ms": 60_000,
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+    )
+
+
+def write_mixed(bootstrap: str) -> None:
+    """Every codec, and whatever a key, a value and headers may be."""
+    for number, codec in enumerate(CODECS):
+        client = producer(bootstrap, compression_type=codec)
+        for row in range(40):
+            key = (None, b"", b"key-%d" % row)[row % 3]
+            value = (b"value %d " % row * (row % 7), None, b"")[0 if row % 5 else 1 + row % 2]
+            client.produce(
+                "mixed", value, key, partition=row % 3, timestamp=START_MS + number * 1000 + row * 7 % 100,
+                headers=HEADERS[row % 4],
+            )  # fmt: skip
+            client.produce("append", value, key, timestamp=START_MS, headers=HEADERS[row % 4])
+        client.flush(60)
+
+
+def write_transactions(bootstrap: str) -> Any:
+    """Transactions of two producers, interleaved, some committed, some aborted; one is open and gives its producer."""
+    plain = producer(bootstrap)
+    ones = [producer(bootstrap, transactional_id=f"x{number}", transaction_timeout_ms=800_000) for number in (0, 1)]
+    for client in ones:
+        client.init_transactions(60)
+    for turn in range(6):
+        write_turn(turn, ones, plain)
+    ones[0].begin_transaction()
+    for client, rows in ((ones[0], 2), (plain, 1)):
+        for row in range(rows):
+            client.produce("txn.small-segments", b"undecided %d" % row, timestamp=START_MS + 100)
+        client.flush(60)
+    return ones[0]
+
+
+def write_turn(turn: int, ones: list[Any], plain: Any) -> None:
+    """One transaction each, batch by batch in turn."""
+    topic = "txn.small-segments"
+    for client in ones:
+        client.begin_transaction()
+    for row in range(6):
+        for number, client in enumerate(ones):
+            client.produce(topic, b"turn %d row %d of %d" % (turn, row, number), timestamp=START_MS + turn)
+            client.flush(60)
+        if row % 4 == 0:
+            plain.produce(topic, b"plain %d" % turn, b"k", timestamp=START_MS + turn)
+            plain.flush(60)
+    for number, client in enumerate(ones):
+        if (turn + number) % 3 == 0:
+            client.abort_transaction(60)
+        else:
+            client.commit_transaction(60)
+
+
+def write_compacted(cluster: ApacheKafka) -> None:
+    """Keys again and again, until the cleaner has been there."""
+    client = producer(cluster.bootstrap)
+    for turn in range(12):
+        for row in range(20):
+            value = None if (turn + row) % 9 == 0 else b"turn %d" % turn
+            client.produce("compacted", value, b"key %d" % (row % (turn + 1)), timestamp=START_MS + turn * 50)
+        client.flush(60)
+    checkpoint = cluster.log_dir() / "cleaner-offset-checkpoint"
+    eventually(lambda: checkpoint.exists() and "compacted 0 " in checkpoint.read_text(), 60)
+
+
+@pytest.fixture(scope="module")
+def official(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfficialSpark]:
+    """Spark 4.0.0, starting up."""
+    try:
+        home()
+    except Unavailable as missing:
+        require(str(missing))
+    with OfficialSpark(tmp_path_factory.mktemp("official")) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def cluster(official: OfficialSpark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    """An Apache Kafka with the topics, the last transaction still open."""
+    node = ApacheKafka(
+        tmp_path_factory.mktemp("kafka"),
+        settings={"log.cleaner.backoff.ms": "200", "log.message.timestamp.before.max.ms": str((1 << 63) - 1)},
+    )
+    node.start()
+    try:
+        create_topics(node.bootstrap)
+        write_mixed(node.bootstrap)
+        opened = write_transactions(node.bootstrap)
+        write_compacted(node)
+        yield node
+        del opened
+    finally:
+        node.stop()
+
+
+def create_topics(bootstrap: str) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    topics = [
+        NewTopic(name, num_partitions=PARTITIONS.get(name, 1), replication_factor=1, config=config)
+        for name, config in SETTINGS.items()
+    ]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for done in admin.create_topics(topics).values():
+        done.result(60)
+
+
+def rows_of(table: Any) -> list[dict[str, Any]]:
+    return sorted(table.to_pylist(), key=lambda row: (row["topic"], row["partition"], row["offset"]))
+
+
+def read_here(spark: SparkSession, source: str, options: dict[str, str], where: str) -> list[dict[str, Any]]:
+    register(spark)
+    frame = spark.read.format(source).options(**options).load().where(where)
+    return rows_of(frame.selectExpr(*(part.strip() for part in COLUMNS.split(","))).toArrow())
+
+
+COMMITTED = {"kafka.isolation.level": "read_committed"}
+STARTS = {"mixed": {"0": 3, "1": -2, "2": 40}, "append": {"0": 17}}
+ENDS = {"mixed": {"0": -1, "1": 50, "2": 41}, "append": {"0": 18}}
+TIMES = {"mixed": {"0": START_MS + 1050, "1": START_MS + 2000, "2": 0}}
+CASES: dict[str, tuple[dict[str, str], str]] = {
+    "everything": ({"subscribe": TOPICS}, "true"),
+    "committed": ({"subscribe": TOPICS, **COMMITTED}, "true"),
+    "pattern": ({"subscribePattern": r"(mixed|[at]\w+)(\..*)?", "minPartitions": "7"}, "partition >= 1 OR offset < 9"),
+    "offsets": (
+        {
+            "assign": '{"mixed": [0, 1, 2], "append": [0]}',
+            "startingOffsets": json.dumps(STARTS),
+            "endingOffsets": json.dumps(ENDS),
+        },
+        f"timestamp < timestamp_millis({START_MS + 3000}) OR topic = 'append'",
+    ),
+    "times": (
+        {"subscribe": "mixed", "startingOffsetsByTimestamp": json.dumps(TIMES)},
+        f"timestamp >= timestamp_micros({START_MS + 1001}001) AND partition IN (0, 2) AND offset <> 60",
+    ),
+    "start": ({"subscribe": "mixed,compacted", "startingTimestamp": str(START_MS + 150)}, "offset > 20"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rows_are_those_of_the_official_connector(
+    case: str, official: OfficialSpark, cluster: ApacheKafka, spark: SparkSession
+) -> None:
+    options, where = CASES[case]
+    options = {**options, "includeHeaders": "true"}
+    live = {**options, "kafka.bootstrap.servers": cluster.bootstrap}
+    files = {**options, "path": str(cluster.log_dir())}
+    expected = rows_of(official.rows("kafka", live, COLUMNS, where))
+    assert len(expected) > 10
+    assert rows_of(official.rows("kafka-log", files, COLUMNS, where)) == expected
+    assert read_here(spark, "kafka-log", files, where) == expected
+    assert read_here(spark, "kt", live, where) == expected
+
+
+def test_the_data_has_what_it_is_meant_to_have(
+    cluster: ApacheKafka, spark: SparkSession, tmp_path: pathlib.Path
+) -> None:
+    """Several segments, holes, transactions of every end: else the comparison would show nothing."""
+    register(spark)
+    frame = spark.read.format("kafka-log").options(path=str(cluster.log_dir()), includeMetadata="true").load()
+    rows = [row.asDict() for row in frame.drop("value").collect()]
+    assert len(list((cluster.log_dir() / "txn.small-segments-0").glob("*.log"))) > 3
+    assert {row["transaction"] for row in rows} == {None, "open", "aborted", "committed"}
+    kept = [row["offset"] for row in rows if row["topic"] == "compacted"]
+    assert max(kept) > len(kept) + 20
+    assert {row["timestampType"] for row in rows} == {0, 1}
