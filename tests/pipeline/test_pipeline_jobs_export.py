@@ -68,6 +68,14 @@ def test_a_run_that_is_killed_anywhere_goes_on(
         if step:
             raise Killed
 
+    def dying_early(*_: object) -> None:
+        monkeypatch.undo()
+        raise Killed
+
+    monkeypatch.setattr("kafkatools.pipeline.jobs.export.write_whole", dying_early)
+    with pytest.raises(Killed):
+        run_export(spark, export)
+    assert offsets_in_files(out) == [] and (out / STAGED).exists()
     monkeypatch.setattr(Directory, "move", dying)
     for _ in range(3):
         with pytest.raises(Killed):
