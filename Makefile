@@ -7,6 +7,9 @@ WORKERS ?= 2
 # Tests that share little are spread one by one, those that share a cluster file by file; times and kills want the machine for themselves.
 SMALL := tests/unit tests/faults tests/cli
 ALONE := tests/soak tests/scenarios/test_broker_scale.py
+# One process, one Spark: its JVM has more than one core to itself.
+SPARK := tests/pipeline
+JAVA = JAVA_HOME="$$(sh .ci/find-java)"
 # What reaches a kernel of core/records: core itself, the dumps, the two consoles.
 KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test_console_*.py tests/cli/test_cli_console_*.py)
 
@@ -21,11 +24,11 @@ $(VENV)/.created:
 	@touch $@
 
 $(STAMP): $(VENV)/.created pyproject.toml setup.py $(wildcard kafkatools/core/records/_*.py kafkatools/core/records/_*.pxd)
-	$(BIN)/pip install -q --config-settings editable_mode=compat -e '.[clients,demo,dev]'
+	$(BIN)/pip install -q --config-settings editable_mode=compat -e '.[avro,clients,demo,dev,protobuf,spark]'
 	@touch $@
 
 demo: setup
-	@$(BIN)/python -m demo
+	@$(JAVA) $(BIN)/python -m demo
 
 tools: $(STAMP)
 	@sh .ci/ensure-tools
@@ -33,7 +36,8 @@ tools: $(STAMP)
 
 test: setup tools
 	$(BIN)/python -m pytest -n $(WORKERS) $(SMALL) $(PYTEST_ARGS)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(addprefix --ignore=,$(SMALL) $(ALONE)) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(addprefix --ignore=,$(SMALL) $(ALONE) $(SPARK)) $(PYTEST_ARGS)
+	$(JAVA) $(BIN)/python -m pytest $(SPARK) $(PYTEST_ARGS)
 	$(BIN)/python -m pytest $(ALONE) $(PYTEST_ARGS)
 
 test-pure: $(STAMP)

@@ -81,6 +81,7 @@ def main() -> None:
             live(demo)
         finally:
             demo.kt("sandbox", "stop")
+        pipeline(demo)
         recorded(demo)
     say("\ndemo: done")
 
@@ -102,6 +103,27 @@ def live(demo: Demo) -> None:
     text = demo.kt("dump-log", "--json", "--print-data-log", "--files", str(segments[0]))
     records = [line for line in text.splitlines() if json.loads(line).get("type") == "record"]
     check("the segment on disk holds every row", len(records) == count)
+
+
+def pipeline(demo: Demo) -> None:
+    """The same partition's files as a table of Spark's, where Java and PySpark are there."""
+    from kafkatools.pipeline.errors import PipelineError
+    from kafkatools.pipeline.session import ensure_installed, find_java
+
+    try:
+        ensure_installed()
+        find_java(os.environ)
+    except PipelineError as missing:
+        say(f"\nwithout the pipeline: {missing}")
+        return
+    (directory,) = (demo.home / "kt").rglob("first-0")
+    sql = "SELECT count(*) AS rows, count(DISTINCT value) AS different, sum(length(value)) AS bytes FROM input"
+    words = ("--from", f"log:{directory}", "--sql", sql, "--to", "console:", "--json")
+    found = json.loads(demo.kt("pipeline", "run", *words))
+    data = rows()
+    lines = data.splitlines()
+    expected = {"rows": len(lines), "different": len(set(lines)), "bytes": len(data) - len(lines)}
+    check("Spark counts in the broker's files what went in", found == expected)
 
 
 def recorded(demo: Demo) -> None:

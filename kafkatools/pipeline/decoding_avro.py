@@ -56,10 +56,10 @@ class AvroSchema:
                 self._add(reference)
             text = _without_logical(json.loads(registered.text))
             self.parsed: Any = parse_schema(text, named_schemas=self._named)
-        except (ValueError, SchemaParseException) as error:
-            raise PipelineError(f"{where} is no Avro schema: {error}") from None
         except UnknownType as error:
             raise PipelineError(f"{where} is no Avro schema: there is no type {error.name}") from None
+        except (ValueError, SchemaParseException) as error:
+            raise PipelineError(f"{where} is no Avro schema: {error}") from None
 
     def _add(self, registered: RegisteredSchema) -> None:
         from fastavro.schema import parse_schema

@@ -117,8 +117,8 @@ def _compile(folder: str, name: str, where: str) -> bytes:
         words = [*compiler, f"-I{folder}", "--include_imports", f"--descriptor_set_out={target}", name]
         done = subprocess.run(words, capture_output=True, check=False, stdin=subprocess.DEVNULL)
         if done.returncode:
-            told = done.stderr.decode(errors="replace").strip().splitlines()
-            raise PipelineError(f"{where}: {told[0] if told else 'protoc failed'}")
+            told = [line for line in done.stderr.decode(errors="replace").splitlines() if ".proto" in line]
+            raise PipelineError(f"{where}: {told[0].replace(folder + os.sep, '') if told else 'protoc failed'}")
         with open(target, "rb") as file:
             return file.read()
 
@@ -162,14 +162,17 @@ class ProtobufMessage:
         known = ", ".join(one.full_name for one in file.message_types_by_name.values())
         raise PipelineError(f"{where} has no message {name}; there are {known}")
 
-    def path(self) -> list[int]:
-        """The indexes that lead to the message in its file."""
+    def path(self, *, counts_entries: bool = False) -> list[int]:
+        """The indexes that lead to the message in its file. Java's serializer does not count the entries of maps among
+        the messages, others do.
+        """
         found: list[int] = []
         descriptor = self.descriptor
         while descriptor is not None:
             outer = descriptor.containing_type
             among = descriptor.file.message_types_by_name.values() if outer is None else outer.nested_types
-            found.insert(0, [one.full_name for one in among].index(descriptor.full_name))
+            names = [one.full_name for one in among if counts_entries or not one.GetOptions().map_entry]
+            found.insert(0, names.index(descriptor.full_name))
             descriptor = outer
         return found
 
@@ -311,7 +314,7 @@ class ProtobufDecoder:
 
         message = ProtobufMessage(self._descriptors, self._message, "the schema")
         parse, shape = message.message_class.FromString, message_shaper(message.descriptor)
-        path = message.path()
+        paths = [message.path(), message.path(counts_entries=True)]
 
         def decode(data: bytes) -> Any:
             start = 0
@@ -319,7 +322,7 @@ class ProtobufDecoder:
                 if schema_id(data) is None:
                     raise ValueError("it does not begin with a schema's id")
                 found, start = message_path(data, HEADER_SIZE)
-                if found != path:
+                if found not in paths:
                     raise ValueError(f"it is another message of its file: {found}")
             try:
                 return shape(parse(data[start:]))

@@ -12,18 +12,20 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.pipeline import decoding, uris
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.pipeline_spec import Pipeline, Sink, Source
+from kafkatools.pipeline.pipeline_spec import AVAILABLE_NOW, Decoding, Pipeline, Sink, Source
+from kafkatools.pipeline.pruning import Needs, pruned
 from kafkatools.pipeline.reports import SplitReport, read_reports
-from kafkatools.pipeline.session import is_connected, plain_error
+from kafkatools.pipeline.session import is_connected, is_ours, plain_error
 from kafkatools.pipeline.sink_files import Directory, SinkFile
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation, SparkSession
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
+    from pyspark.sql.types import StructType
 
 Show = Callable[["DataFrame"], int]
 """Prints all rows of a table; how many there were."""
@@ -83,17 +85,47 @@ class Table(NamedTuple):
 def run_batch(spark: SparkSession, pipeline: Pipeline, show: Show) -> RunResult:
     """Reads what is there now, and ends. `show` prints for console:."""
     with plain_errors():
-        sink = pipeline.sink
-        mode, has_content = sink_mode(spark, sink)
+        mode, has_content = sink_mode(spark, pipeline.sink)
         if mode == "ignore" and has_content:
-            return RunResult([], str(sink.uri), is_skipped=True)
-        with reports_directory(pipeline) as reports:
-            tables = {source.name: open_table(spark, pipeline, source, reports) for source in pipeline.sources}
-            made = query(spark, pipeline, {name: table.frame for name, table in tables.items()})
-            rows, files = write_table(spark, sink, mode, made, show)
-            told = Told(spark, made if sink.uri.kind == uris.CONSOLE else None)
-            sources = [read_result(source, reports, tables[source.name], told) for source in pipeline.sources]
-            return RunResult(sources, str(sink.uri), rows, files)
+            return RunResult([], str(pipeline.sink.uri), is_skipped=True)
+        return run_once(spark, pipeline, mode, show)
+
+
+def run_once(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, path: str | None = None) -> RunResult:
+    """The run itself. `path`: a directory to write to instead of the sink's."""
+    sink = pipeline.sink
+    with reports_directory(pipeline) as reports:
+        tables, made = _prepared(spark, pipeline, reports)
+        rows, files = write_table(spark, sink, mode, made, show, path)
+        told = Told(spark, made if sink.uri.kind == uris.CONSOLE else None)
+        sources = [read_result(source, reports, tables[source.name], told) for source in pipeline.sources]
+        return RunResult(sources, str(sink.uri), rows, files)
+
+
+def _prepared(spark: SparkSession, pipeline: Pipeline, reports: str) -> tuple[dict[str, Table], DataFrame]:
+    """The sources and the query over them, of Kafka's columns only those that it uses.
+
+    What is used is found without observations: they would tell a plan from another that is the same.
+    """
+    opening = Opening(spark, pipeline, reports)
+    columns: list[frozenset[str]] = []
+    if pipeline.transform is None and any(source.uri.is_kafka for source in pipeline.sources):
+        plain = replace(opening, is_counting=False)
+
+        def make(needs: Needs) -> DataFrame:
+            columns.append(needs.columns)
+            return _query_over(replace(plain, columns=needs.columns))[1]
+
+        everything = _query_over(plain)[1]
+        if pruned(everything, make) is everything:
+            columns.clear()
+    return _query_over(replace(opening, columns=columns[-1] if columns else None))
+
+
+def _query_over(opening: Opening) -> tuple[dict[str, Table], DataFrame]:
+    pipeline = opening.pipeline
+    tables = {source.name: open_table(opening, source) for source in pipeline.sources}
+    return tables, query(opening.spark, pipeline, {name: table.frame for name, table in tables.items()})
 
 
 class Told:
@@ -146,60 +178,107 @@ def reports_directory(pipeline: Pipeline) -> Iterator[str]:
     yield pipeline.report_path
 
 
-def open_table(spark: SparkSession, pipeline: Pipeline, source: Source, reports: str) -> Table:
+@dataclass(frozen=True)
+class Opening:
+    """How sources are opened: `columns` of Kafka's (None: all), bad keys and values counted or not. What is found out
+    about how to decode is kept for the next time."""
+
+    spark: SparkSession
+    pipeline: Pipeline
+    reports: str
+    columns: frozenset[str] | None = None
+    is_counting: bool = True
+    plans: dict[tuple[str, str], decoding.Plan] = field(default_factory=dict)
+
+
+def open_table(opening: Opening, source: Source) -> Table:
     """The source as a table with its keys and values decoded."""
+    pipeline = opening.pipeline
     options = dict(source.options)
     if pipeline.strict and source.uri.kind == uris.LOG:
         options["strict"] = "true"
-    if source.uri.is_kafka and not pipeline.is_streaming:
-        options["reportPath"] = reports_of(reports, source)
-    open_source = uris.stream_source if pipeline.is_streaming else uris.read_source
+    if source.uri.is_kafka and (not pipeline.is_streaming or pipeline.trigger == AVAILABLE_NOW):
+        options["reportPath"] = reports_of(opening.reports, source)
+    schema = None
+    is_records = "table" not in {name.lower() for name in options}
+    if source.uri.is_kafka and is_records and opening.columns is not None:
+        schema = columns_schema(opening.columns)
     try:
-        table = open_source(spark, source.uri, options, source.cluster)
+        if pipeline.is_streaming:
+            table = uris.stream_source(opening.spark, source.uri, options, source.cluster)
+        else:
+            table = uris.read_source(opening.spark, source.uri, options, source.cluster, schema)
     except PipelineError:
         raise
     except Exception as error:
         raise PipelineError(_unreadable(source.uri, error)) from error
-    return _decoded(spark, pipeline, source, table)
+    return _decoded(opening, source, table)
+
+
+def columns_schema(columns: frozenset[str]) -> StructType:
+    """The schema of a reader that makes only these columns; a reader makes one at least."""
+    from pyspark.sql.types import StructType
+
+    from kafkatools.pipeline.schema import spark_schema
+
+    fields = spark_schema(True, True).fields
+    wanted = columns or {"partition"}
+    return StructType([field for field in fields if field.name in wanted])
 
 
 _ONLY_WHERE = ("subscribe", "subscribepattern", "assign", "isolationlevel")
 
 
-def _decoded(spark: SparkSession, pipeline: Pipeline, source: Source, table: DataFrame) -> Table:
+def _decoded(opening: Opening, source: Source, table: DataFrame) -> Table:
     """Keys and values decoded, the bad ones null and counted on the way."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
-    wanted = {part: one for part, one in (("key", source.key), ("value", source.value)) if one is not None}
-    if not wanted:
-        return Table(table)
+    pipeline = opening.pipeline
+    bad = []
+    for part, how in (("key", source.key), ("value", source.value)):
+        if how is not None and part in table.columns:
+            plan = _plan(opening, source, part, how)
+            table = decoding.decode(table, plan, strict=pipeline.strict)
+            bad.append(plan.bad_column)
+    bad = [] if pipeline.strict else bad
+    if not opening.is_counting or (not bad and pipeline.manifest is None):
+        return Table(table.drop(*bad))
+    # No filter gets past an observation into the reader: with a manifest all that lies in the range is counted.
+    name = f"kt_{source.name}"
+    counts = [F.coalesce(F.sum(F.col(column).cast("long")), F.lit(0)).alias(column) for column in bad]
+    counts.append(F.count(F.lit(1)).alias(ROWS))
+    if pipeline.is_streaming:
+        return Table(table.observe(name, *counts).drop(*bad))
+    observation = Observation(name)
+    return Table(table.observe(observation, *counts).drop(*bad), observation)
+
+
+def _plan(opening: Opening, source: Source, part: str, how: Decoding) -> decoding.Plan:
+    """How a column is decoded; a sample is read where the schema has to be found."""
+    found = opening.plans.get((source.name, part))
+    if found is not None:
+        return found
+    spark = opening.spark
     options = {name: value for name, value in source.options.items() if name.lower() in _ONLY_WHERE}
 
-    def sample(part: str) -> list[bytes]:
-        return decoding.take_sample(uris.read_source(spark, source.uri, options, source.cluster), part)
+    def sample(column: str) -> list[bytes]:
+        table = uris.read_source(spark, source.uri, options, source.cluster, columns_schema(frozenset({column})))
+        return decoding.take_sample(table, column)
 
     topic = source.uri.target if source.uri.kind == uris.TOPIC and "," not in source.uri.target else None
-    bad = []
-    for part, one in wanted.items():
-        subject = f"{topic}-{part}" if topic else None
-        plan = decoding.plan_decoding(spark, part, one, sample, subject)
-        table = decoding.decode(table, plan, strict=pipeline.strict)
-        bad.append(plan.bad_column)
-    if pipeline.strict:
-        return Table(table)
-    observation = Observation(f"kt_{source.name}")
-    counts = [F.coalesce(F.sum(F.col(name).cast("long")), F.lit(0)).alias(name) for name in bad]
-    if pipeline.is_streaming:
-        return Table(table.observe(f"kt_{source.name}", *counts).drop(*bad))
-    return Table(table.observe(observation, *counts).drop(*bad), observation)
+    plan = decoding.plan_decoding(spark, part, how, sample, f"{topic}-{part}" if topic else None)
+    opening.plans[source.name, part] = plan
+    return plan
 
 
 def _unreadable(uri: uris.Uri, error: Exception) -> str:
     text = plain_error(error)
     if uri.kind in uris.TABLE_FORMATS and ("DefaultSource" in text or "Failed to find the data source" in text):
         return uris.missing_package(uri)
-    return text if uri.target and uri.target in text else f"{uri}: {text}"
+    if is_ours(error) or (uri.target and uris.path_of(uri) in text):
+        return text
+    return f"{uri}: {text}"
 
 
 def reports_of(reports: str, source: Source) -> str:
@@ -209,17 +288,21 @@ def reports_of(reports: str, source: Source) -> str:
 
 def read_result(source: Source, reports: str, table: Table, told: Told) -> SourceResult:
     """What the readers told of a source, and what could not be decoded."""
-    result = SourceResult(source.name, str(source.uri))
     if not source.uri.is_kafka:
-        return result
+        return SourceResult(source.name, str(source.uri))
+    result = read_reported(source, reports)
     if table.observation is not None:
         seen = told.of(table.observation) or {}
         result.bad_keys, result.bad_values = seen.get("__kt_bad_key"), seen.get("__kt_bad_value")
-    found = list(read_reports(reports_of(reports, source)))
-    result.partitions = partition_rows(found)
-    result.records = sum(report.records for report in found)
-    result.damages = [asdict(damage) for report in found for damage in report.damages]
     return result
+
+
+def read_reported(source: Source, reports: str) -> SourceResult:
+    """What the readers of a Kafka source told."""
+    found = list(read_reports(reports_of(reports, source)))
+    damages = [asdict(damage) for report in found for damage in report.damages]
+    records = sum(report.records for report in found)
+    return SourceResult(source.name, str(source.uri), records, partition_rows(found), damages)
 
 
 def partition_rows(reports: Iterable[SplitReport]) -> list[dict[str, Any]]:
@@ -251,6 +334,11 @@ def partition_rows(reports: Iterable[SplitReport]) -> list[dict[str, Any]]:
 
 def query(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFrame]) -> DataFrame:
     """The table that goes to the sink."""
+    made = _made(spark, pipeline, tables)
+    return as_records(made) if pipeline.sink.uri.kind == uris.TOPIC else made
+
+
+def _made(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFrame]) -> DataFrame:
     if pipeline.transform is not None:
         return _transformed(pipeline.transform, tables)
     if pipeline.sql is not None:
@@ -267,6 +355,30 @@ def query(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFram
     if pipeline.sink.uri.kind == uris.TOPIC and pipeline.sources[0].uri.is_kafka:
         return table.select(*[name for name in _RECORD_COLUMNS if name in table.columns])
     return table
+
+
+def as_records(table: DataFrame) -> DataFrame:
+    """Rows as records for a topic: keys and values as bytes or text, rows without a value as JSON."""
+    from pyspark.sql import functions as F
+
+    names: list[str]
+    if "value" not in table.columns:
+        rest = [name for name in table.columns if name not in ("key", "headers")]
+        table = table.withColumn("value", F.to_json(F.struct(*rest)))
+        names = [name for name in ("key", "value", "headers") if name in table.columns]
+    else:
+        names = [name for name in (*_RECORD_COLUMNS, "partition") if name in table.columns]
+    kinds = {field.name: field.dataType.typeName() for field in table.schema.fields}
+    return table.select(*[_as_bytes(name, kinds[name]) if name in ("key", "value") else name for name in names])
+
+
+def _as_bytes(name: str, kind: str) -> Column:
+    from pyspark.sql import functions as F
+
+    column = F.col(name)
+    if kind in ("binary", "string"):
+        return column
+    return (F.to_json(column) if kind in ("struct", "array", "map") else column.cast("string")).alias(name)
 
 
 def _transformed(spec: str, tables: Mapping[str, DataFrame]) -> DataFrame:
@@ -317,7 +429,7 @@ def sink_mode(spark: SparkSession, sink: Sink) -> tuple[str, bool]:
         except Exception as error:
             raise PipelineError(_unreadable(uri, error)) from error
     else:
-        has_content = uri.kind not in (uris.TOPIC, uris.CONSOLE) and Directory(spark, uris.sink_path(uri)).exists()
+        has_content = uri.kind not in (uris.TOPIC, uris.CONSOLE) and Directory(spark, uris.path_of(uri)).exists()
     return uris.chosen_mode(uri, sink.mode, has_content=has_content), has_content
 
 
@@ -332,7 +444,7 @@ def write_table(
         return show(table), None
     counted = Observation()
     table = table.observe(counted, F.count(F.lit(1)).alias(ROWS))
-    directory = Directory(spark, path or uris.sink_path(sink.uri)) if sink.uri.is_file else None
+    directory = Directory(spark, path or uris.path_of(sink.uri)) if sink.uri.is_file else None
     before = set(directory.files()) if directory is not None else set()
     try:
         _save(sink, mode, table, path)

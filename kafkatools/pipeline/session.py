@@ -39,10 +39,6 @@ _DEFAULTS = {
 }
 """What a session has unless `conf` says otherwise."""
 
-_SOURCES = (
-    ("kafkatools.pipeline.log_source", "KafkaLogDataSource"),
-    ("kafkatools.pipeline.live_source", "KtDataSource"),
-)
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -101,19 +97,27 @@ def open_session(
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `spark.read.format("kafka-log")` and `.format("kt")` known to a session of anybody's."""
-    from importlib import import_module
-    from importlib.util import find_spec
+    """Makes `spark.read.format("kafka-log")` and `.format("kt")` known to a session of anybody's; once is enough."""
+    from kafkatools.pipeline.live_source import KtDataSource
+    from kafkatools.pipeline.log_source import KafkaLogDataSource
 
-    for module, name in _SOURCES:
-        if find_spec(module) is None:
-            continue
-        spark.dataSource.register(getattr(import_module(module), name))
+    for source in (KafkaLogDataSource, KtDataSource):
+        try:
+            spark.dataSource.register(source)
+        except Exception as error:
+            if "already exists" not in plain_error(error):
+                raise PipelineError(plain_error(error)) from error
 
 
 def is_connected(spark: SparkSession) -> bool:
     """Does the session speak to a server (Spark Connect), with no JVM of its own?"""
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def activate(spark: SparkSession) -> None:
+    """Makes a session of several the one in which Spark looks for sources by name, on this thread."""
+    jvm: Any = spark._jvm
+    type(spark)._get_j_spark_session_class(jvm).setActiveSession(spark._jsparkSession)
 
 
 # -- Starting --
@@ -125,6 +129,7 @@ def _classic(app_name: str, master: str, settings: Mapping[str, str], is_verbose
 
     if SparkContext._active_spark_context is not None:
         shared = SparkSession.builder.getOrCreate().newSession()
+        activate(shared)
         for name, value in settings.items():
             if shared.conf.isModifiable(name):
                 shared.conf.set(name, value)
@@ -251,7 +256,7 @@ def plain_error(exception: BaseException) -> str:
     text = _message(exception)
     ours = _OURS.findall(text)
     if ours:
-        return _one_line(ours[-1])
+        return _one_line(_SQLSTATE.sub("", ours[-1]))
     if "Traceback (most recent call last)" in text:
         raised = [found for found in _WORKER_ERROR.finditer(text) if not found["type"].startswith(("org.", "java."))]
         if raised:
@@ -262,6 +267,11 @@ def plain_error(exception: BaseException) -> str:
         if java:
             return _cleaned((worded or java)[-1])
     return _cleaned(text) or type(exception).__name__
+
+
+def is_ours(exception: BaseException) -> bool:
+    """Did this package say it, here or in a worker?"""
+    return isinstance(exception, PipelineError) or _OURS.search(_message(exception)) is not None
 
 
 def _message(exception: BaseException) -> str:

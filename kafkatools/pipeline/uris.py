@@ -16,6 +16,7 @@ from kafkatools.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 TOPIC = "topic"
 LOG = "log"
@@ -105,13 +106,21 @@ def _parse(text: str, what: str, kinds: tuple[str, ...]) -> Uri:
 # -- Sources --
 
 
-def read_source(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluster: Cluster | None) -> DataFrame:
-    """The source as a table, for one batch. Errors of Spark's go through."""
+def read_source(
+    spark: SparkSession,
+    uri: Uri,
+    options: Mapping[str, str],
+    cluster: Cluster | None,
+    schema: StructType | str | None = None,
+) -> DataFrame:
+    """The source as a table, for one batch; `schema`: only these of its columns. Errors of Spark's go through."""
     form, given = _source_format(uri, options, cluster)
     if uri.kind == ICEBERG:
         return spark.read.options(**given).table(uri.target)
     reader = spark.read.format(form).options(**given)
-    return reader.load() if uri.kind == TOPIC else reader.load(_spark_path(uri))
+    if schema is not None:
+        reader = reader.schema(schema)
+    return reader.load() if uri.kind == TOPIC else reader.load(path_of(uri))
 
 
 def stream_source(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluster: Cluster | None) -> DataFrame:
@@ -126,7 +135,7 @@ def stream_source(spark: SparkSession, uri: Uri, options: Mapping[str, str], clu
         return reader.load()
     if uri.is_file:
         reader = reader.schema(read_source(spark, uri, options, cluster).schema)
-    return reader.load(_spark_path(uri))
+    return reader.load(path_of(uri))
 
 
 def _source_format(uri: Uri, options: Mapping[str, str], cluster: Cluster | None) -> tuple[str, dict[str, str]]:
@@ -150,7 +159,7 @@ def _over(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, st
     return {name: value for name, value in defaults.items() if name.lower() not in names} | dict(given)
 
 
-def _spark_path(uri: Uri) -> str:
+def path_of(uri: Uri) -> str:
     """Paths of this machine are absolute for Spark: it has a working directory of its own."""
     from kafkatools.pipeline.storage import local_path
 
@@ -175,12 +184,7 @@ def write_options(uri: Uri, options: Mapping[str, str], cluster: Cluster | None)
         return "kt", cluster.options() | {"topic": uri.target} | given
     if uri.kind == "csv":
         given = _over(_CSV_DEFAULTS, given)
-    return uri.kind, given | ({} if uri.kind == ICEBERG else {"path": _spark_path(uri)})
-
-
-def sink_path(uri: Uri) -> str:
-    """The directory of a file sink, as Spark gets it."""
-    return _spark_path(uri)
+    return uri.kind, given | ({} if uri.kind == ICEBERG else {"path": path_of(uri)})
 
 
 def chosen_mode(uri: Uri, mode: str | None, *, has_content: bool) -> str:

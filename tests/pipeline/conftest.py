@@ -21,6 +21,13 @@ def spark() -> Iterator[SparkSession]:
         from pyspark.sql import SparkSession
     except ImportError:
         require("PySpark is not installed: pip install 'kafkatools[spark]'")
+    from kafkatools.pipeline.errors import PipelineError
+    from kafkatools.pipeline.session import find_java
+
+    try:
+        find_java(os.environ)
+    except PipelineError as missing:
+        require(str(missing))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = (
         SparkSession.builder.master("local[2]")

@@ -5,19 +5,26 @@ Each subcommand is a module of its own; its COMMAND is in SUBCOMMANDS. None of t
 
 from __future__ import annotations
 
+from kafkatools.commands.pipeline.jobs import JOBS
 from kafkatools.commands.pipeline.run import COMMAND as RUN
+from kafkatools.commands.pipeline.verify import COMMAND as VERIFY
 from kafkatools.options import Command
 
-SUBCOMMANDS: tuple[Command, ...] = (RUN,)
+SUBCOMMANDS: tuple[Command, ...] = (
+    RUN,
+    VERIFY,
+    *JOBS,
+)
 
 COMMAND = Command(
     "pipeline",
     "Take Kafka's records, from topics or from files of a log, through SQL into any sink, by Spark.",
     subcommands=SUBCOMMANDS,
     examples=(
-        "kt pipeline run --from topic:orders --value json --to console: "
-        '--sql "SELECT value.user, count(*) AS n FROM input GROUP BY 1"',
+        'kt pipeline run --from topic:orders --value json --to console: --sql "SELECT value.* FROM input"',
         "kt pipeline run --from log:/var/lib/kafka/data --to parquet:out --manifest out.json",
         "kt pipeline run daily.toml",
+        "kt pipeline verify out.json",
+        "kt pipeline check /var/lib/kafka/data",
     ),
 )

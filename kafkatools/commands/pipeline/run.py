@@ -10,10 +10,13 @@ from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, property_pairs
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from kafkatools.console import Console
     from kafkatools.pipeline.pipeline_run import RunResult
     from kafkatools.pipeline.pipeline_spec import Pipeline
     from kafkatools.pipeline.uris import Cluster
+    from kafkatools.progress import Progress
 
 _TEXTS = (
     "from", "key", "value", "key-schema", "value-schema", "key-message", "value-message", "schema-registry", "sql",
@@ -101,12 +104,39 @@ def run(console: Console, args: Args) -> ExitStatus:
     clusters = _clusters(console, args, values)
     with usage():
         pipeline = pipeline_from(values, clusters)
-    with session(console, args, values) as spark, spark_progress(console, spark, "Running"):
-        from kafkatools.commands.pipeline.show import show_rows
-        from kafkatools.pipeline.pipeline_run import run_batch
-
-        result = run_batch(spark, pipeline, lambda table: show_rows(console, table))
+    with session(console, args, values) as spark, spark_progress(console, spark, "Running") as progress:
+        try:
+            result = _run(console, spark, pipeline, progress)
+        except KeyboardInterrupt as stop:
+            stopped: RunResult | None = getattr(stop, "result", None)
+            if stopped is not None:
+                _tell(console, pipeline, stopped)
+            raise
     return _tell(console, pipeline, result)
+
+
+def _run(console: Console, spark: SparkSession, pipeline: Pipeline, progress: Progress) -> RunResult:
+    from kafkatools.commands.pipeline.show import show_rows
+
+    def show(table: DataFrame) -> int:
+        return show_rows(console, table)
+
+    def told(count: int) -> None:
+        progress.label = f"{count} records"
+
+    if pipeline.manifest is not None:
+        from kafkatools.pipeline.recorded_run import run_recorded, stream_recorded
+
+        if pipeline.is_streaming:
+            return stream_recorded(spark, pipeline, show, console.clock, told)
+        return run_recorded(spark, pipeline, show, console.clock)
+    if pipeline.is_streaming:
+        from kafkatools.pipeline.pipeline_stream import run_stream
+
+        return run_stream(spark, pipeline, show, told)
+    from kafkatools.pipeline.pipeline_run import run_batch
+
+    return run_batch(spark, pipeline, show)
 
 
 def _values(args: Args) -> dict[str, Any]:
@@ -175,7 +205,7 @@ COMMAND = Command(
     operand="FILE.toml",
     examples=(
         "kt pipeline run --from topic:orders --to parquet:orders --manifest orders.json",
-        'kt pipeline run --from log:/copy/of/kafka --sql "SELECT topic, count(*) FROM input GROUP BY 1" --to console:',
-        "kt pipeline run --from topic:orders --to topic:copy --stream --checkpoint state --trigger available-now",
+        'kt pipeline run --from log:/copy/of/kafka --to console: --sql "SELECT count(*) FROM input"',
+        "kt pipeline run --from topic:a --to topic:b --stream --checkpoint state",
     ),
 )

@@ -62,7 +62,7 @@ def session(console: Console, args: Args, values: Mapping[str, Any] | None = Non
     conf = (values or {}).get("conf", {}) | property_pairs(args.conf, "conf")
     master = args.master or (values or {}).get("master")
     with failures():
-        from kafkatools.pipeline.session import ensure_installed, open_session
+        from kafkatools.pipeline.session import activate, ensure_installed, open_session
 
         ensure_installed()
         from pyspark import SparkContext
@@ -75,7 +75,9 @@ def session(console: Console, args: Args, values: Mapping[str, Any] | None = Non
             _cancel(spark)
             raise
         finally:
-            if not is_shared:
+            if is_shared:
+                activate(spark.builder.getOrCreate())
+            else:
                 spark.stop()
 
 
@@ -89,7 +91,7 @@ def _cancel(spark: SparkSession) -> None:
 
 
 @contextmanager
-def spark_progress(console: Console, spark: SparkSession, label: str) -> Iterator[None]:
+def spark_progress(console: Console, spark: SparkSession, label: str) -> Iterator[Progress]:
     """How many of Spark's tasks are done, as far as their number is known, on the terminal."""
     from kafkatools.pipeline.session import is_connected
 
@@ -97,7 +99,7 @@ def spark_progress(console: Console, spark: SparkSession, label: str) -> Iterato
         if not is_connected(spark):
             progress.total = 1
             progress.measure = _task_counter(spark, progress)
-        yield
+        yield progress
 
 
 def _task_counter(spark: SparkSession, progress: Progress) -> Callable[[], int]:

@@ -1,0 +1,72 @@
+"""kt pipeline verify: does what a manifest says still hold? Sources are read again, files of the sink are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, cluster_of, failures, session, spark_progress
+from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, command_config
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.pipeline.manifest import Difference
+    from kafkatools.pipeline.uris import Cluster
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Reads the manifest, then what it is about."""
+    if args.operand is None:
+        raise UsageError("kt pipeline verify needs a manifest: kt pipeline verify FILE")
+    with failures():
+        from kafkatools.pipeline.manifest import pipeline_of, read_manifest
+        from kafkatools.pipeline.pipeline_run import reports_directory
+
+        content = read_manifest(args.operand)
+        if content is None:
+            raise UsageError(f"{args.operand}: no such file")
+        pipeline = pipeline_of(content, _clusters(console, args, content))
+        with session(console, args) as spark, spark_progress(console, spark, "Verifying"):
+            from kafkatools.pipeline.recorded_run import verify_manifest
+
+            with reports_directory(pipeline) as reports:
+                differences = verify_manifest(spark, content, pipeline, reports)
+    return _tell(console, content, differences)
+
+
+def _clusters(console: Console, args: Args, content: Mapping[str, Any]) -> dict[str, Cluster | None]:
+    names = [one["name"] for one in content["sources"] if one["uri"].startswith("topic:")]
+    return dict.fromkeys(names, cluster_of(console, args)) if names else {}
+
+
+def _tell(console: Console, content: Mapping[str, Any], differences: list[Difference]) -> ExitStatus:
+    if console.is_json:
+        from kafkatools.output import json_line
+
+        for one in differences:
+            console.print(json_line({"uri": one.uri, "item": one.item, "difference": one.problem}))
+        console.print(json_line({"verified": not differences, "differences": len(differences)}))
+    else:
+        for one in differences:
+            console.print(one.text())
+        if not differences:
+            console.print(_summary(content))
+    return ExitStatus.FINDINGS if differences else ExitStatus.OK
+
+
+def _summary(content: Mapping[str, Any]) -> str:
+    records = sum(one["records"] or 0 for one in content["sources"])
+    files = content["sink"]["files"]
+    written = content["sink"]["uri"] if files is None else f"{len(files)} files of {content['sink']['uri']}"
+    return f"Everything is as the manifest says: {records} records read, {written} written"
+
+
+COMMAND = Command(
+    "verify",
+    "Check that the sources and the sink of a run are still what its manifest says.",
+    options=(*SPARK_OPTIONS, BOOTSTRAP_SERVER, command_config()),
+    run=run,
+    operand="MANIFEST",
+    examples=("kt pipeline verify orders.json",),
+)
