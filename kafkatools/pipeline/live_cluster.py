@@ -115,11 +115,17 @@ class LiveCluster:
         """The offset behind the last record that may be read; partitions that do not exist are left out."""
         return self._offsets(dict.fromkeys(parts, LATEST))
 
-    def _offsets(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def stable_ends(self, parts: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The last stable offset of each partition: below it every transaction is decided."""
+        return self._offsets(dict.fromkeys(parts, LATEST), READ_COMMITTED)
+
+    def _offsets(
+        self, times: Mapping[TopicPartition, int], isolation_level: int | None = None
+    ) -> dict[TopicPartition, int]:
         """The offset of each timestamp (EARLIEST, LATEST), -1 where no record is as young."""
         if not times:
             return {}
-        isolation = self._isolation
+        isolation = self._isolation if isolation_level is None else isolation_level
 
         def ask(admin: AdminClient) -> dict[TopicPartition, int]:
             found = list_offsets(admin, {(*part,): time for part, time in times.items()}, isolation_level=isolation)

@@ -51,6 +51,7 @@ _NAMES = (
     "minOffsetsPerTrigger",
     "minPartitions",
     "reportPath",
+    "strict",
 )
 _BY_LOWER = {name.lower(): name for name in _NAMES}
 _NOT_FOR_SOURCES = {
@@ -113,6 +114,7 @@ class SourceOptions:
     fetch_retries: int = 3
     retry_interval_ms: int = 1000
     report_path: str | None = None
+    is_strict: bool = True
 
     @property
     def is_committed_only(self) -> bool:
@@ -156,6 +158,8 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOpt
         fetch_retries=given.number("fetchOffset.numRetries") or 3,
         retry_interval_ms=given.duration_ms("fetchOffset.retryIntervalMs", 1000),
         report_path=given.text("reportPath"),
+        # without a report damage would vanish
+        is_strict=not given.has("reportPath") or given.boolean("strict", False),
     )
 
 

@@ -83,7 +83,7 @@ class LiveReader(DataSourceReader):
 
         cluster = LiveCluster(self._options)
         try:
-            return splits_of(cluster.batch_ranges(self._bounds), self._options)
+            return splits_of(cluster.batch_ranges(self._bounds), self._options, self._schema, cluster)
         finally:
             cluster.close()
 

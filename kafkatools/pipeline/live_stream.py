@@ -107,7 +107,8 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         began = live_offsets.beginning_of(end)
         if began is not None and self._began is not None:
             start = began
-        return splits_of(self._ranges(live_offsets.from_json(start), live_offsets.from_json(end)), self._options)
+        ranges = self._ranges(live_offsets.from_json(start), live_offsets.from_json(end))
+        return splits_of(ranges, self._options, self._schema, self._cluster)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of a task as pyarrow.RecordBatches."""
