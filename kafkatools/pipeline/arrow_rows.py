@@ -211,7 +211,7 @@ def _unread(buffer: Buffer, headers: npt.NDArray[Any], run: array[int], is_compr
         return Unread(row, start, f"Found invalid record count {count} in magic v2 batch")
     end = start + size
     words = explain(memoryview(buffer)[:end], position, reason == kernel.RUN_DAMAGED, is_compressed)
-    return Unread(row, position, words)
+    return Unread(row, position if position < end else start, words)
 
 
 def _places_of(columns: RecordColumns, start: int, stop: int) -> array[int]:

@@ -29,18 +29,26 @@ if TYPE_CHECKING:
     from kafkatools.pipeline.log_options import LogOptions
 
 
-def partition_bounds(files: Sequence[LogFile], options: LogOptions) -> dict[TopicPartition, RecordBounds]:
-    """The bounds of each partition among segments in order; raises PipelineError for offsets that are not there."""
+def partition_bounds(
+    files: Sequence[LogFile], options: LogOptions, pushed: RecordBounds | None = None
+) -> dict[TopicPartition, RecordBounds]:
+    """The bounds of each partition among segments in order; raises PipelineError for offsets that are not there.
+
+    `pushed` is what filters say: partitions that it leaves out are not looked at, the options may name them though.
+    """
+    pushed = pushed or RecordBounds()
     found = {}
     partitions = {each: list(group) for each, group in groupby(files, key=lambda file: file.topic_partition)}
     for limit in (options.starting, options.ending):
         _ensure_known(limit, partitions)
     for partition, segments in partitions.items():
+        if not pushed.takes(*partition):
+            continue
         earliest = max(segments[0].base_offset, segments[0].log_start_offset)
         start = _start(partition, segments, earliest, options)
         end = _end(partition, segments, options)
         is_everything = start <= segments[0].base_offset
-        found[partition] = RecordBounds(start_offset=0 if is_everything else start, end_offset=end)
+        found[partition] = RecordBounds(start_offset=0 if is_everything else start, end_offset=end).within(pushed)
     return found
 
 

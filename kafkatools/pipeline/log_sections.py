@@ -31,6 +31,7 @@ Longs = npt.NDArray[np.int64]
 Wanted = Callable[[Longs], npt.NDArray[np.bool_]]
 
 ROWS = 4096
+_STEP = 1 << 20
 WIDTH = kernel.HEADER_WIDTH
 # Columns of the table of headers.
 POSITION, BASE_OFFSET, SIZE, MAGIC, LEADER_EPOCH, CRC, ATTRIBUTES, LAST_DELTA = range(8)
@@ -75,7 +76,7 @@ class SectionWalk:
         self._report = report
         self._wanted = wanted
         self._checks = checks
-        self._is_legacy = False
+        self._is_legacy: bool | None = None  # not known before the first sound batch
         self._table = array("q", bytes(8 * WIDTH * ROWS))
         self._status = array("q", bytes(8 * kernel.STATUS_SIZE))
 
@@ -156,11 +157,24 @@ class SectionWalk:
         self._report(Damage(self._file.path, position, found - position, kind, reason))
 
     def _next_valid(self, start: int, before: int) -> int:
-        found = next_valid_batch(self._file, start, self._end, legacy=self._is_legacy, before=before)
+        found = next_valid_batch(self._file, start, self._end, legacy=self._is_legacy is True, before=before)
         if self._is_legacy:  # a log that was converted goes on with magic 2
             newer = next_valid_batch(self._file, start, self._end, before=found if found >= 0 else before)
             found = newer if newer >= 0 else found
+        elif self._is_legacy is None and found < 0:
+            start = max(start, self._behind_zeros(start, before) - LOG_OVERHEAD)
+            found = next_valid_batch(self._file, start, self._end, legacy=True, before=before)
         return found
+
+    def _behind_zeros(self, start: int, before: int) -> int:
+        """The first byte that is not zero: of zeros, any could begin a message of magic 0."""
+        while start < before:
+            chunk = bytes(self._file.view(start, min(_STEP, before - start)))
+            rest = chunk.lstrip(b"\0")
+            if rest or not chunk:
+                return start + len(chunk) - len(rest)
+            start += len(chunk)
+        return before
 
     def _stuck(self) -> tuple[str, str, int, int]:
         """What follows is no batch: why, and from where to look for one up to the end."""

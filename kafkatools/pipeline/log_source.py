@@ -105,13 +105,12 @@ class LogReader(DataSourceReader):
         """What is wanted of each partition that is."""
         from kafkatools.pipeline.log_offsets import partition_bounds
 
-        wanted = [file for file in files if self._pushed.takes(file.topic, file.partition)]
         found = {}
-        for partition, bounds in partition_bounds(wanted, self._options).items():
+        for partition, bounds in partition_bounds(files, self._options, self._pushed).items():
             if self._options.reading.is_committed_only and partition in transactions:
                 end = min(bounds.end_offset, transactions[partition].last_stable_offset)
                 bounds = replace(bounds, end_offset=end)
-            found[partition] = bounds.within(self._pushed)
+            found[partition] = bounds
         return found
 
 
