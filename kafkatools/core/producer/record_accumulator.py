@@ -389,7 +389,10 @@ class RecordAccumulator:
     def _may_drain(self, batch: ProducerBatch, now_ms: int) -> bool:
         if batch.topic_partition in self._muted or batch.waited_ms(now_ms) < self._backoff_ms(batch):
             return False
-        return self._transactions is None or not self._transactions.should_stop_drain(batch)
+        transactions = self._transactions
+        return transactions is None or not (
+            transactions.should_stop_drain(batch) or transactions.awaits_first_answer(batch)
+        )
 
     def mute_partition(self, partition: TopicPartition) -> None:
         """Nothing more of this partition goes out until it is unmuted: one request in flight at a time keeps the

@@ -127,6 +127,22 @@ class TxnPartitionEntry:
     def remove(self, batch: ProducerBatch) -> None:
         self.inflight = [other for other in self.inflight if other is not batch]
 
+    @property
+    def awaits_its_first(self) -> bool:
+        """A broker that knows nothing of a producer takes any sequence from it (ProducerAppendInfo.checkSequence): of
+        several batches in flight to a leader that is just becoming one, a later could be taken and all earlier ones
+        refused. So the first goes alone, which Kafka's producer does not wait for."""
+        return self.last_acked_sequence == NO_LAST_ACKED_SEQUENCE and bool(self.inflight)
+
+    def was_overtaken(self, batch: ProducerBatch) -> bool:
+        """Whether a later batch of the same epoch was acknowledged."""
+        if (
+            self.last_acked_sequence == NO_LAST_ACKED_SEQUENCE
+            or (batch.producer_id, batch.producer_epoch) != self.identity
+        ):
+            return False
+        return sequence_before(batch.base_sequence, self.last_acked_sequence)
+
     def start_at_beginning(self, identity: ProducerIdAndEpoch) -> None:
         """The partition's sequences begin at 0 again, under another epoch; its batches in flight first."""
         sequence = 0
@@ -284,6 +300,10 @@ class TransactionManager:
         # A batch with a sequence is being retried: only the first in line may go.
         return bool(entry.inflight) and entry.inflight[0].base_sequence != first.base_sequence
 
+    def awaits_first_answer(self, batch: ProducerBatch) -> bool:
+        """Whether a new batch must wait because no broker has taken anything of its partition yet."""
+        return not batch.has_sequence and self._entry(batch.topic_partition).awaits_its_first
+
     def _is_next_sequence(self, partition: TopicPartition, sequence: int) -> bool:
         last = self._entry(partition).last_acked_sequence
         return sequence == (0 if last == NO_LAST_ACKED_SEQUENCE else increment_sequence(last, 1))
@@ -367,9 +387,13 @@ class TransactionManager:
 
     def _retry_out_of_order(self, batch: ProducerBatch) -> bool:
         """Not the next batch: an earlier one is being retried, so wait. The next one: there is a gap, so bump the
-        epoch."""
+        epoch. So too when the broker has taken a later one: it never takes this one any more, where Kafka's producer
+        tries until delivery.timeout.ms."""
         partition = batch.topic_partition
         unresolved = self._unresolved.get(partition)
+        if self._entry(partition).was_overtaken(batch):
+            self.request_epoch_bump_for(partition)
+            return True
         if unresolved is None and (
             batch.sequence_has_been_reset or not self._is_next_sequence(partition, batch.base_sequence)
         ):

@@ -13,7 +13,7 @@ from kafkatools.core.producer.buffer_pool import BufferPool
 from kafkatools.core.producer.futures import ColumnsFuture, RowsRun, TopicPartition
 from kafkatools.core.producer.producer_batch import Payload, ProducerBatch, RowsSink
 from kafkatools.core.producer.record_accumulator import AccumulatorSettings, AppendResult, RecordAccumulator
-from kafkatools.core.producer.transaction_manager import State, TransactionManager
+from kafkatools.core.producer.transaction_manager import ProduceOutcome, State, TransactionManager
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.columns import RowColumns
 from kafkatools.core.records.compression import CompressionType
@@ -298,8 +298,10 @@ def test_nothing_is_drained_before_there_is_a_producer_id() -> None:
 
 
 def test_retries_come_back_in_the_order_of_their_sequences_and_go_one_by_one() -> None:
-    bench = Bench(transactions=ready_transactions())
-    bench.fill(0, batches=3)
+    manager = ready_transactions()
+    bench = Bench(transactions=manager)
+    bench.fill(0, batches=4)
+    manager.handle_completed_batch(bench.drain(1)[0], ProduceOutcome(None, 0))
     batches = [bench.drain(1)[0] for _ in range(3)]
     for batch in (batches[1], batches[2], batches[0]):
         bench.accumulator.reenqueue(batch, bench.clock.now_ms())
@@ -308,8 +310,6 @@ def test_retries_come_back_in_the_order_of_their_sequences_and_go_one_by_one() -
     for batch in batches:
         assert bench.drain(1) == [batch]
         assert not any(later in bench.drain(1) for later in batches)
-        manager = bench.accumulator._transactions
-        assert manager is not None
         manager.remove_inflight_batch(batch)
 
 

@@ -201,6 +201,8 @@ def test_a_batch_that_fails_while_committing_fails_the_commit(version: int) -> N
 
 def test_a_later_batch_that_is_out_of_order_is_tried_again(version: int) -> None:
     bench = TransactionBench(version).init().begin()
+    bench.sent(b"0")
+    bench.answer_produce(offset=9)
     first = bench.sent(b"1")
     second = bench.sent(b"2")
     early, late = bench.take(ApiKey.PRODUCE), bench.take(ApiKey.PRODUCE)

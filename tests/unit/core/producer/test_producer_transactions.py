@@ -90,6 +90,15 @@ def test_the_next_batch_out_of_order_means_a_gap_and_bumps_the_epoch() -> None:
     assert sent(manager, 1).base_sequence == 5
 
 
+def test_a_batch_that_a_later_one_has_overtaken_starts_a_new_epoch() -> None:
+    manager = ready_manager()
+    first, second, third = sent(manager, 2), sent(manager, 2), sent(manager, 1)
+    manager.handle_completed_batch(third, ProduceOutcome(None, 0))
+    assert manager.can_retry(ProduceOutcome(OutOfOrderSequenceNumber), first)
+    assert not manager.bump_epoch_and_reset_id_if_needed()
+    assert [(batch.producer_epoch, batch.base_sequence) for batch in (first, second)] == [(1, 0), (1, 2)]
+
+
 def test_other_partitions_follow_a_bump_when_they_have_nothing_in_flight() -> None:
     manager = ready_manager()
     elsewhere = sent(manager, 3, OTHER)
