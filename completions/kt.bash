@@ -40,6 +40,7 @@ _kt() {
         "pipeline --mode") words="append overwrite error ignore" ;;
         "pipeline --value") words="binary string json avro protobuf" ;;
         "pipeline --key") words="binary string json avro protobuf" ;;
+        "pipeline --by") words="key offset multiset" ;;
         "sandbox --durability") words="none fsync" ;;
         "server-start --durability") words="none fsync" ;;
         "completion --shell") words="bash zsh fish" ;;
@@ -76,7 +77,7 @@ _kt() {
             acls) words="--list --add --remove --from-file --bootstrap-server --bootstrap-controller --topic --group --cluster --transactional-id --delegation-token --user-principal --resource-pattern-type --operation --allow-principal --deny-principal --allow-host --deny-host --producer --idempotent --consumer --principal --force --undo-file --dry-run --command-config --json --help --version" ;;
             delegation-tokens) words="--bootstrap-server --command-config --create --renew --expire --describe --owner-principal --renewer-principal --max-life-time-period --renew-time-period --expiry-time-period --hmac --hmac-file --dry-run --json --help --version" ;;
             storage) words="info format version-mapping feature-dependencies random-uuid --json --help --config --cluster-id --add-scram --ignore-formatted --release-version --feature --standalone --no-initial-controllers --initial-controllers --dry-run" ;;
-            pipeline) words="run --json --help --version --from --sql --sql-file --transform --to --mode --value --key --value-schema --key-schema --value-message --key-message --schema-registry --stream --checkpoint --trigger --from-option --to-option --partition-by --manifest --resume --strict --report-path --master --conf --bootstrap-server --command-config --to-bootstrap-server --to-command-config" ;;
+            pipeline) words="run verify export count top-keys diff check replay retention-forecast compact-forecast profile --json --help --version --from --sql --sql-file --transform --to --mode --value --key --value-schema --key-schema --value-message --key-message --schema-registry --stream --checkpoint --trigger --from-option --to-option --partition-by --manifest --resume --strict --report-path --master --conf --bootstrap-server --command-config --to-bootstrap-server --to-command-config --where --text --no-headers --round --exact --no-keys --top --by --compare --limit --right-bootstrap-server --right-command-config --deep --topic-header --rate --max-replays --allow-loop --keep-timestamps --dry-run --retention-ms --retention-bytes --min-cleanable-dirty-ratio --min-compaction-lag-ms --max-compaction-lag-ms --out" ;;
             sandbox) words="start status stop --json --help --port --dir --durability --set --idle-minutes" ;;
             server-start) words="--override --durability --insecure --json --help --version" ;;
             server-stop) words="--node-id --json --help --version" ;;

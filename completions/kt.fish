@@ -553,6 +553,16 @@ complete -c kt -n '__kt_at storage' -l initial-controllers -d 'The controllers o
 complete -c kt -n '__kt_at storage' -l dry-run -d 'Say which directories would be formatted, and write nothing.'
 complete -c kt -n "__kt_at ''" -a pipeline -d 'Take Kafka\'s records, from topics or from files of a log, through SQL into any sink, by Spark.'
 complete -c kt -n '__kt_at pipeline' -a run -d 'Read a source, make rows of it by SQL or a function, write them to a sink.'
+complete -c kt -n '__kt_at pipeline' -a verify -d 'Check that the sources and the sink of a run are still what its manifest says.'
+complete -c kt -n '__kt_at pipeline' -a export -d 'Write records to Parquet, JSON or CSV files. Run again, it adds what came since, or goes on where it was killed.'
+complete -c kt -n '__kt_at pipeline' -a count -d 'Count records. Of files exactly, from the headers of their batches; of a topic by its offsets, unless --exact.'
+complete -c kt -n '__kt_at pipeline' -a top-keys -d 'Show the keys with most records, and measure how unevenly records are spread over keys and partitions.'
+complete -c kt -n '__kt_at pipeline' -a diff -d 'Compare two sources of records: topics, clusters, log directories. Exit status 1 when they differ, 2 for trouble.'
+complete -c kt -n '__kt_at pipeline' -a check -d 'Check log directories: every batch, its indexes, snapshots, epochs and transactions. A table of what is wrong.'
+complete -c kt -n '__kt_at pipeline' -a replay -d 'Send records once more: from a dead-letter topic to where they came from, or from anywhere to one topic.'
+complete -c kt -n '__kt_at pipeline' -a retention-forecast -d 'Tell of each segment which rule of retention takes it, and when. Settings come from the options, or from the topics of --bootstrap-server.'
+complete -c kt -n '__kt_at pipeline' -a compact-forecast -d 'Tell of each segment of compacted topics how much of it the cleaner would take now.'
+complete -c kt -n '__kt_at pipeline' -a profile -d 'Write a page with charts: sizes, rates over time, keys, lag of groups, compression, batches, order of timestamps.'
 complete -c kt -n '__kt_at pipeline' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at pipeline' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at pipeline' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
@@ -560,7 +570,7 @@ complete -c kt -n '__kt_at pipeline' -l from -d 'The source: topic:NAME[,NAME], 
 complete -c kt -n '__kt_at pipeline' -l sql -d 'The query that makes the sink\'s rows of the table `input`.' -x
 complete -c kt -n '__kt_at pipeline' -l sql-file -d 'The same, from a file.' -r -F
 complete -c kt -n '__kt_at pipeline' -l transform -d 'Instead of SQL: a function that makes a DataFrame of a DataFrame; modules of the working directory are found.' -x
-complete -c kt -n '__kt_at pipeline' -l to -d 'The sink: topic:NAME, parquet:PATH, json:PATH, csv:PATH, delta:PATH, iceberg:TABLE, or console: (prints).' -x
+complete -c kt -n '__kt_at pipeline' -l to -d 'The topic to write to. Default: each record\'s own, as a header names it.' -x
 complete -c kt -n '__kt_at pipeline' -l mode -d 'What to do with a sink that holds something.' -x -a 'append overwrite error ignore'
 complete -c kt -n '__kt_at pipeline' -l value -d 'How to decode values of records.' -x -a 'binary string json avro protobuf'
 complete -c kt -n '__kt_at pipeline' -l key -d 'How to decode keys.' -x -a 'binary string json avro protobuf'
@@ -573,8 +583,8 @@ complete -c kt -n '__kt_at pipeline' -l stream -d 'Go on with what comes; needs 
 complete -c kt -n '__kt_at pipeline' -l checkpoint -d 'With --stream: the directory where it writes how far it is.' -x
 complete -c kt -n '__kt_at pipeline' -l trigger -d 'With --stream: available-now (what is there now, then end), or seconds between two rounds. Default: one round after the other.' -x
 complete -c kt -n '__kt_at pipeline' -l from-option -d 'An option of the source, as Spark knows it.' -x
-complete -c kt -n '__kt_at pipeline' -l to-option -d 'An option of the sink, as Spark knows it.' -x
-complete -c kt -n '__kt_at pipeline' -l partition-by -d 'A column for the directories of a file sink.' -x
+complete -c kt -n '__kt_at pipeline' -l to-option -d 'An option of the files, as Spark knows it.' -x
+complete -c kt -n '__kt_at pipeline' -l partition-by -d 'Directories by date (of the timestamp, UTC), by topic, by both with a comma between, or none.' -x
 complete -c kt -n '__kt_at pipeline' -l manifest -d 'Write here at the end what was read and written.' -r -F
 complete -c kt -n '__kt_at pipeline' -l resume -d 'With --manifest: skip what it says is done, and finish what was interrupted.'
 complete -c kt -n '__kt_at pipeline' -l strict -d 'Fail on the first damaged batch and on the first value that cannot be decoded.'
@@ -583,8 +593,33 @@ complete -c kt -n '__kt_at pipeline' -l master -d 'Where Spark runs: local[N] (N
 complete -c kt -n '__kt_at pipeline' -l conf -d 'A setting of Spark, as for spark-submit.' -x
 complete -c kt -n '__kt_at pipeline' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
 complete -c kt -n '__kt_at pipeline' -l command-config -d 'Properties file with settings of the client.' -r -F
-complete -c kt -n '__kt_at pipeline' -l to-bootstrap-server -d 'The cluster of a topic: sink when it is another.' -x
+complete -c kt -n '__kt_at pipeline' -l to-bootstrap-server -d 'The cluster to write to when it is another.' -x
 complete -c kt -n '__kt_at pipeline' -l to-command-config -d 'Settings for that cluster.' -r -F
+complete -c kt -n '__kt_at pipeline' -l where -d 'Only records for which this SQL is true.' -x
+complete -c kt -n '__kt_at pipeline' -l text -d 'Keys and values as text; those that are not UTF-8 as base64 beside. CSV always does.'
+complete -c kt -n '__kt_at pipeline' -l no-headers -d 'Leave headers out.'
+complete -c kt -n '__kt_at pipeline' -l round -d 'How many offsets to write before they count as done.' -x
+complete -c kt -n '__kt_at pipeline' -l exact -d 'Count records, aborted and open ones, and by their keys tombstones, distinct and live keys: all records of a topic are read, of files the keys. `basis` says what the number of records is from.'
+complete -c kt -n '__kt_at pipeline' -l no-keys -d 'Do not read keys: a log is then profiled from its headers alone.'
+complete -c kt -n '__kt_at pipeline' -l top -d 'How many keys to show.' -x
+complete -c kt -n '__kt_at pipeline' -l by -d 'key: the latest value of each key, a tombstone is as good as none; offset: record by record; multiset: how often each record is there, wherever it is.' -x -a 'key offset multiset'
+complete -c kt -n '__kt_at pipeline' -l compare -d 'What of a record counts: some of key, value, timestamp, headers.' -x
+complete -c kt -n '__kt_at pipeline' -l limit -d 'How many differences to show; all are counted.' -x
+complete -c kt -n '__kt_at pipeline' -l right-bootstrap-server -d 'The cluster of the second topic when it is another.' -x
+complete -c kt -n '__kt_at pipeline' -l right-command-config -d 'Settings for that cluster.' -r -F
+complete -c kt -n '__kt_at pipeline' -l deep -d 'Read every record too, not only the checksums of their batches.'
+complete -c kt -n '__kt_at pipeline' -l topic-header -d 'The header that names a record\'s own topic; the first one that a record has. Default: kafka_dlt-original-topic, __connect.errors.topic.' -x
+complete -c kt -n '__kt_at pipeline' -l rate -d 'No more than so many records a second.' -x
+complete -c kt -n '__kt_at pipeline' -l max-replays -d 'Leave records alone that were replayed so often; their header kt-replays counts.' -x
+complete -c kt -n '__kt_at pipeline' -l allow-loop -d 'Records may go to a topic that is read.'
+complete -c kt -n '__kt_at pipeline' -l keep-timestamps -d 'Records keep their timestamps instead of getting new ones.'
+complete -c kt -n '__kt_at pipeline' -l dry-run -d 'Only say what would be sent where.'
+complete -c kt -n '__kt_at pipeline' -l retention-ms -d 'As the topic\'s setting; -1: none.' -x
+complete -c kt -n '__kt_at pipeline' -l retention-bytes -d 'As the topic\'s setting; -1: none.' -x
+complete -c kt -n '__kt_at pipeline' -l min-cleanable-dirty-ratio -d 'As the topic\'s setting.' -x
+complete -c kt -n '__kt_at pipeline' -l min-compaction-lag-ms -d 'As the topic\'s setting.' -x
+complete -c kt -n '__kt_at pipeline' -l max-compaction-lag-ms -d 'As the topic\'s setting.' -x
+complete -c kt -n '__kt_at pipeline' -l out -d 'The HTML file to write.' -r -F
 complete -c kt -n "__kt_at ''" -a sandbox -d 'Start, look at and stop the broker that kt uses when no --bootstrap-server is given.'
 complete -c kt -n '__kt_at sandbox' -a start -d 'Start it in the background.'
 complete -c kt -n '__kt_at sandbox' -a status -d 'Say whether it runs, and where.'

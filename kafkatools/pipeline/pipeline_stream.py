@@ -56,10 +56,11 @@ def run_stream(
             tables = {source.name: open_table(opening, source) for source in pipeline.sources}
             made = query(spark, pipeline, {name: table.frame for name, table in tables.items()})
             counts = _Counts()
-            running = _started(pipeline, made, show)
+            unread: list[BrokenPipeError] = []
+            running = _started(pipeline, made, show, unread)
             stop: KeyboardInterrupt | None = None
             try:
-                _follow(running, counts, told)
+                _follow(running, counts, told, unread)
             except KeyboardInterrupt as interrupt:
                 stop = interrupt
                 running.stop()
@@ -105,7 +106,7 @@ def local(path: str) -> str:
     return path if found is None else found
 
 
-def _started(pipeline: Pipeline, made: DataFrame, show: Show) -> StreamingQuery:
+def _started(pipeline: Pipeline, made: DataFrame, show: Show, unread: list[BrokenPipeError]) -> StreamingQuery:
     from pyspark.sql import functions as F
 
     assert pipeline.checkpoint is not None
@@ -120,7 +121,7 @@ def _started(pipeline: Pipeline, made: DataFrame, show: Show) -> StreamingQuery:
     elif pipeline.trigger is not None:
         writer = writer.trigger(processingTime=f"{pipeline.trigger} seconds")
     if sink.uri.kind == uris.CONSOLE:
-        return writer.foreachBatch(lambda table, _: _shown(show, table)).start()
+        return writer.foreachBatch(lambda table, _: _shown(show, table, unread)).start()
     options = {name: value for name, value in sink.options.items() if name not in modes}
     form, given = uris.write_options(sink.uri, options, sink.cluster)
     writer = writer.format(form).options(**given)
@@ -133,15 +134,27 @@ def _start(writer: DataStreamWriter, uri: uris.Uri) -> StreamingQuery:
     return writer.toTable(uri.target) if uri.kind == uris.ICEBERG else writer.start()
 
 
-def _shown(show: Show, table: DataFrame) -> None:
-    show(table)
+def _shown(show: Show, table: DataFrame, unread: list[BrokenPipeError]) -> None:
+    """Prints on a thread of Spark's; that nobody reads any more is told to the one that waits."""
+    try:
+        show(table)
+    except BrokenPipeError as error:
+        unread.append(error)
+        raise
 
 
-def _follow(running: StreamingQuery, counts: _Counts, told: Callable[[int], None] | None) -> None:
+def _follow(
+    running: StreamingQuery, counts: _Counts, told: Callable[[int], None] | None, unread: list[BrokenPipeError]
+) -> None:
     """Until it ends; raises what ended it."""
     ended = False
     while not ended:
-        ended = bool(running.awaitTermination(_POLL_S))  # type: ignore[arg-type]
+        try:
+            ended = bool(running.awaitTermination(_POLL_S))  # type: ignore[arg-type]
+        except Exception:
+            if unread:
+                raise BrokenPipeError from unread[0]
+            raise
         counts.take(running)
         if told is not None:
             told(counts.read)

@@ -118,7 +118,11 @@ def _run_staged(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
     staging = _staging_name(recording.path)
     place = f"{directory.path}/{staging}"
     directory.delete([staging])
-    result = run_once(spark, pipeline, "error", show, place)
+    try:
+        result = run_once(spark, pipeline, "error", show, place)
+    except PipelineError:
+        directory.delete([staging])
+        raise
     if recording.before is not None and mode == "append" and not any(source.records for source in result.sources):
         directory.delete([staging])
         return replace(result, rows=0, files=[], is_skipped=True)

@@ -5,9 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, cluster_of, other_cluster, session, spark_progress, usage
+from kafkatools.commands.pipeline.spark import (
+    REGISTRY_USER,
+    SPARK_OPTIONS,
+    cluster_of,
+    other_cluster,
+    session,
+    spark_progress,
+    usage,
+)
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, property_pairs
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    Option,
+    client_settings,
+    command_config,
+    property_pairs,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,7 +112,7 @@ OPTIONS = (
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Reads what is to be done, asks the clusters, starts Spark, runs."""
-    values = _values(args)
+    values = _with_credentials(args, _values(args))
     from kafkatools.pipeline.pipeline_spec import pipeline_from
 
     with usage():
@@ -157,6 +173,20 @@ def _values(args: Args) -> dict[str, Any]:
         values["partition-by"] = args.partition_by
     if "from" in values and args.given("from"):
         values.pop("sources", None)
+    return values
+
+
+def _with_credentials(args: Args, values: dict[str, Any]) -> dict[str, Any]:
+    """The registry's user and password from the file of --command-config or the profile, when the URL has none."""
+    url = values.get("schema-registry")
+    if url and "@" not in url:
+        user_info = client_settings(args).get(REGISTRY_USER)
+        if user_info:
+            from urllib.parse import quote
+
+            scheme, _, place = url.partition("://")
+            user, _, password = user_info.partition(":")
+            values["schema-registry"] = f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{place}"
     return values
 
 

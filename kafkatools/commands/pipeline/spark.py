@@ -24,6 +24,8 @@ MASTER = Option(
 )
 CONF = Option("--conf", "A setting of Spark, as for spark-submit.", value="KEY=VALUE", repeatable=True)
 SPARK_OPTIONS = (MASTER, CONF)
+REGISTRY_USER = "basic.auth.user.info"
+"""A client's setting that is for the schema registry, as Confluent's clients call it."""
 
 
 @contextmanager
@@ -125,8 +127,7 @@ def cluster_of(console: Console, args: Args, *topics: str) -> Cluster:
     and has these topics before Spark is started."""
     from kafkatools.pipeline.uris import Cluster
 
-    settings = client_settings(args)
-    cluster = Cluster(console.connect(args), settings)
+    cluster = Cluster(console.connect(args), _of_kafka(client_settings(args)))
     ensure_reached(console, cluster, topics)
     return cluster
 
@@ -136,9 +137,14 @@ def other_cluster(console: Console, bootstrap: str, config_file: str | None, *to
     from kafkatools.options import read_properties
     from kafkatools.pipeline.uris import Cluster
 
-    cluster = Cluster(bootstrap, read_properties(config_file) if config_file else {})
+    cluster = Cluster(bootstrap, _of_kafka(read_properties(config_file)) if config_file else {})
     ensure_reached(console, cluster, topics)
     return cluster
+
+
+def _of_kafka(settings: Mapping[str, str]) -> dict[str, str]:
+    """Without what is meant for a schema registry."""
+    return {name: value for name, value in settings.items() if name != REGISTRY_USER}
 
 
 def ensure_reached(console: Console, cluster: Cluster, topics: tuple[str, ...]) -> None:

@@ -1,0 +1,196 @@
+"""Runs with a manifest: what it says, that a run goes on where it ended, that an interrupted one is finished, and that
+`kt pipeline verify` sees what has changed. Streams from topic to topic."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from support.embedded import embedded_broker
+from support.json_schemas import schema_of
+from support.kt import Ran, run_kt
+
+
+class Place(NamedTuple):
+    """A broker, and a directory for what runs write."""
+
+    bootstrap: str
+    directory: pathlib.Path
+
+    def kt(self, *words: str, status: int = 0, stdin: bytes = b"") -> Ran:
+        """`kt WORDS` at the broker, in the directory."""
+        at = 2 if words[0] == "pipeline" else 1
+        arguments = (*words[:at], "--bootstrap-server", self.bootstrap, *words[at:])
+        ran = run_kt(*arguments, stdin=stdin, cwd=self.directory)
+        assert ran.status == status, (words, ran)
+        return ran
+
+    def send(self, topic: str, first: int, count: int) -> None:
+        """Records with keys, so that both partitions get some."""
+        lines = "".join(f"k{at}|v{at}\n" for at in range(first, first + count))
+        words = ("--property", "parse.key=true", "--property", "key.separator=|")
+        self.kt("console-producer", "--topic", topic, *words, stdin=lines.encode())
+
+    def topic(self, name: str) -> str:
+        self.kt("topics", "--create", "--topic", name, "--partitions", "2")
+        return name
+
+    def manifest(self, name: str) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.directory / name).read_text())
+        return content
+
+    def values(self, topic: str) -> list[str]:
+        """What a topic holds, committed."""
+        words = ("--from-beginning", "--exit-at-end", "--isolation-level", "read_committed")
+        return sorted(self.kt("console-consumer", "--topic", topic, *words).out.splitlines())
+
+
+@pytest.fixture(scope="module")
+def place(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    directory = tmp_path_factory.mktemp("manifests")
+    with embedded_broker(directory / "data") as bootstrap:
+        yield Place(bootstrap, directory)
+
+
+def test_a_run_goes_on_where_its_manifest_ends_and_can_be_verified(place: Place) -> None:
+    topic = place.topic("grows")
+    place.send(topic, 0, 50)
+    words = ("pipeline", "run", "--from", f"topic:{topic}", "--to", "parquet:grown", "--manifest", "grown.json")
+    place.kt(*words)
+    first = place.manifest("grown.json")
+    (source,) = first["sources"]
+    assert source["records"] == 50 == sum(one["rows"] for one in first["sink"]["files"])
+    assert [one["first_offset"] for one in source["partitions"]] == [0, 0]
+    for one in first["sink"]["files"]:
+        assert (place.directory / "grown" / one["path"]).stat().st_size == one["size"]
+    assert not [one for one in (place.directory / "grown").iterdir() if one.name.startswith("_kt")]
+
+    assert place.kt(*words, status=1).err.startswith("parquet:grown exists: say what to do with it")
+    assert place.kt(*words, "--resume").err == "parquet:grown: nothing to do\n"
+    assert place.manifest("grown.json") == first
+    place.send(topic, 50, 30)
+    place.kt(*words, "--resume")
+    second = place.manifest("grown.json")
+    assert (second["sources"][0]["records"], second["sink"]["rows"], second["runs"]) == (80, 80, 2)
+
+    verified = place.kt("pipeline", "verify", "grown.json")
+    count = len(second["sink"]["files"])
+    expected = f"80 records read, {count} files of parquet:grown written"
+    assert verified.out == f"Everything is as the manifest says: {expected}\n"
+    other = place.kt(*words, "--resume", "--sql", "SELECT key FROM input", status=1)
+    assert other.err == "grown.json is the manifest of another pipeline: its sql was None\n"
+
+    (place.directory / "grown" / first["sink"]["files"][0]["path"]).unlink()
+    (place.directory / "empty.json").write_text(
+        json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": 1}], "version": 1})
+    )
+    place.kt("delete-records", "--offset-json-file", "empty.json")
+    found = place.kt("pipeline", "verify", "grown.json", "--json", status=3)
+    *differences, verdict = [json.loads(line) for line in found.out.splitlines()]
+    assert {schema_of("pipeline").kind_of(line) for line in found.out.splitlines()} == {"difference", "verified"}
+    assert [(one["item"], one["difference"]) for one in differences] == [
+        (f"{topic}-0", "begins with offset 1, not 0"),
+        (first["sink"]["files"][0]["path"], "is not there"),
+    ]
+    assert verdict == {"verified": False, "differences": 2}
+
+
+def test_a_manifest_counts_everything_in_the_range_whatever_the_query_keeps(place: Place) -> None:
+    topic = place.topic("sieved")
+    place.send(topic, 0, 40)
+    sql = "SELECT offset FROM input WHERE partition = 0 AND offset < 3"
+    words = ("pipeline", "run", "--from", f"topic:{topic}", "--sql", sql, "--to", "json:sieved")
+    place.kt(*words, "--manifest", "sieved.json")
+    content = place.manifest("sieved.json")
+    assert (content["sources"][0]["records"], content["sink"]["rows"]) == (40, 3)
+    without = json.loads(place.kt(*words, "--mode", "overwrite", "--json").out)
+    assert without["sources"][0]["records"] == 3, "without one the reader takes the filter over"
+
+
+def test_the_manifest_of_files_with_damage(place: Place) -> None:
+    topic = place.topic("hurt")
+    for first in range(0, 40, 10):
+        place.send(topic, first, 10)
+    copy = place.directory / "copy" / "hurt-0"
+    shutil.copytree(place.directory / "data" / "hurt-0", copy)
+    segment = copy / "00000000000000000000.log"
+    spoilt = bytearray(segment.read_bytes())
+    spoilt[100] ^= 1
+    segment.write_bytes(spoilt)
+    words = ("pipeline", "run", "--from", "log:copy", "--to", "json:hurt", "--manifest", "hurt.json")
+    ran = place.kt(*words, status=3)
+    assert "log:copy: 1 damaged range, the first in " in ran.err
+    content = place.manifest("hurt.json")
+    (damage,) = content["sources"][0]["damages"]
+    assert (damage["file"], damage["position"], damage["kind"]) == (str(segment), 0, "checksum")
+    assert content["sources"][0]["partitions"][0]["first_offset"] > 0
+    strict = place.kt(*words, "--mode", "overwrite", "--strict", status=1)
+    (line,) = strict.err.splitlines()
+    assert line.startswith(f"{segment} at byte 0: ")
+    assert place.manifest("hurt.json") == content, "a run that failed leaves no manifest, and the old one as it was"
+
+
+def test_a_run_that_was_killed_behind_its_journal_is_finished(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkatools.pipeline import recorded_run
+
+    topic = place.topic("cut")
+    place.send(topic, 0, 20)
+    words = ("pipeline", "run", "--from", f"topic:{topic}", "--to", "json:cut", "--manifest", "cut.json")
+
+    class Killed(BaseException):
+        """Stands for the end of the process."""
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(recorded_run, "_finish", killed)
+        with pytest.raises(Killed):
+            place.kt(*words)
+    assert not (place.directory / "cut.json").exists()
+    assert not list((place.directory / "cut").glob("*.json")), "nothing is to be seen of it"
+    assert "--resume finishes it" in place.kt(*words, status=1).err
+    assert place.kt(*words, "--resume").err.endswith("json:cut: nothing to do\n")
+    lines = [line for file in (place.directory / "cut").glob("*.json") for line in file.read_text().splitlines()]
+    assert len(lines) == 20 == place.manifest("cut.json")["sink"]["rows"]
+    assert not (place.directory / "cut.json.journal").exists()
+
+
+def test_a_stream_from_topic_to_topic_and_on_from_its_checkpoint(place: Place) -> None:
+    topic, copy = place.topic("streamed"), place.topic("copied")
+    place.send(topic, 0, 30)
+    words = (
+        "pipeline", "run", "--from", f"topic:{topic}", "--to", f"topic:{copy}", "--stream", "--checkpoint", "state",
+        "--trigger", "available-now", "--manifest", "copied.json", "--from-option", "startingOffsets=earliest",
+    )  # fmt: skip
+    place.kt(*words)
+    assert place.values(copy) == sorted(f"v{at}" for at in range(30))
+    place.send(topic, 30, 15)
+    ran = place.kt(*words, "--json")
+    told = json.loads(ran.out)
+    assert (told["sources"][0]["records"], told["sink"]["rows"]) == (15, 15)
+    assert place.values(copy) == sorted(f"v{at}" for at in range(45))
+    content = place.manifest("copied.json")
+    assert (content["sources"][0]["records"], content["sink"]["rows"]) == (45, 45)
+    assert sum(one["end_offset"] for one in content["sources"][0]["partitions"]) == 45
+
+
+def test_a_stream_to_files_asks_before_it_adds_to_others(place: Place) -> None:
+    topic = place.topic("filed")
+    place.send(topic, 0, 5)
+    (place.directory / "filed").mkdir()
+    (place.directory / "filed" / "part-old.json").write_text("{}\n")
+    words = (
+        "pipeline", "run", "--from", f"topic:{topic}", "--to", "json:filed", "--stream", "--checkpoint", "filing",
+        "--trigger", "available-now", "--from-option", "startingOffsets=earliest",
+    )  # fmt: skip
+    asked = place.kt(*words, status=1)
+    assert asked.err == "json:filed exists, and filing knows nothing of it: --mode append adds to it\n"
+    ran = place.kt(*words, "--mode", "append", "--sql", "SELECT CAST(value AS string) AS v FROM input")
+    assert ran.err.splitlines()[-1].startswith("json:filed: 5 rows in ")
+    refused = place.kt(*words[:2], "--from", "log:data", *words[4:], status=1)
+    assert refused.err == "log:data cannot be streamed: files of a log are read as they are, run it without --stream\n"
