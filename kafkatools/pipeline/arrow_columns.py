@@ -29,7 +29,8 @@ _MICROS = 1000
 _FURTHEST_MS = ((1 << 63) - 1) // _MICROS
 _SEQUENCES = 1 << 31
 _FIRST_ROWS = 16384
-_FIRST_BYTES = 1 << 20
+_FIRST_BYTES = 4 << 20
+_SPARES = 6
 _HEADER_PLACES = 4096
 
 
@@ -72,23 +73,40 @@ class Column(Protocol):
 
 
 class Spares:
-    """Buffers that were handed out, to be used again when they have come back."""
+    """Buffers that were handed out, to be used again when they have come back; the tasks of a process share them."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[int], Any]) -> None:
+        self._make = make
         self._given: list[Any] = []
 
-    def take(self, least: int, make: Callable[[int], Any]) -> Any:
+    def take(self, least: int) -> Any:
         """One of at least `least` items, with anything in it."""
-        for index in range(len(self._given)):
+        given = self._given
+        for index in range(len(given)):
             # the list's own reference and the argument's: nobody else has it
-            if sys.getrefcount(self._given[index]) <= 2 and len(self._given[index]) >= least:
-                return self._given.pop(index)
-        return make(least)
+            if sys.getrefcount(given[index]) <= 2 and len(given[index]) >= least:
+                return given.pop(index)
+        return self._make(least)
 
     def give(self, buffer: Any) -> None:
-        """Hands out a buffer; only the last few are remembered."""
+        """What was handed out; only the last few are remembered."""
         self._given.append(buffer)
-        del self._given[:-4]
+        del self._given[:-_SPARES]
+
+
+def _new_ints(count: int) -> array[int]:
+    return array("i", bytes(4 * count))
+
+
+_INTS = Spares(_new_ints)
+_BYTES = Spares(bytearray)
+_BY_TYPE: dict[str, Spares] = {}
+
+
+def _numbers(dtype: str) -> Spares:
+    if dtype not in _BY_TYPE:
+        _BY_TYPE[dtype] = Spares(lambda rows: np.empty(rows, dtype))
+    return _BY_TYPE[dtype]
 
 
 class Numbers:
@@ -98,20 +116,16 @@ class Numbers:
 
     def __init__(self, arrow_type: Any, dtype: str, of_chunk: Callable[[Chunk], npt.NDArray[Any]]) -> None:
         self._type = arrow_type
-        self._dtype = np.dtype(dtype)
         self._of_chunk = of_chunk
-        self._spares = Spares()
-        self._items = self._make(_FIRST_ROWS)
+        self._spares = _numbers(dtype)
+        self._items: npt.NDArray[Any] = self._spares.take(_FIRST_ROWS)
         self._rows = 0
-
-    def _make(self, rows: int) -> npt.NDArray[Any]:
-        return np.empty(rows, self._dtype)
 
     def add(self, chunk: Chunk) -> None:
         """Takes the records of a chunk."""
         end = self._rows + chunk.rows
         if end > len(self._items):
-            items = self._make(max(2 * len(self._items), end))
+            items = self._spares.take(max(2 * len(self._items), end))
             items[: self._rows] = self._items[: self._rows]
             self._items = items
         self._items[self._rows : end] = self._of_chunk(chunk)
@@ -119,12 +133,9 @@ class Numbers:
 
     def take(self, rows: int) -> Any:
         """The finished column."""
-        items, self._items, self._rows = self._items, None, 0  # type: ignore[assignment]
-        taken = self._finish(items, rows)
-        self._spares.give(items)
-        size = len(items)
-        del items
-        self._items = self._spares.take(size, self._make)
+        taken = self._finish(self._items, rows)
+        self._spares.give(self._items)
+        self._items, self._rows = self._spares.take(_FIRST_ROWS), 0
         return taken
 
     def _finish(self, items: npt.NDArray[Any], rows: int) -> Any:
@@ -175,14 +186,13 @@ class Cells:
     def __init__(self, arrow_type: Any, column: int) -> None:
         self._type = arrow_type
         self._column = column
-        self._all_offsets, self._all_bytes = Spares(), Spares()
-        self._begin(_FIRST_ROWS, _FIRST_BYTES)
+        self._begin()
 
-    def _begin(self, rows: int, size: int) -> None:
-        self._offsets: array[int] = self._all_offsets.take(rows + 1, _new_ints)
+    def _begin(self) -> None:
+        self._offsets: array[int] = _INTS.take(_FIRST_ROWS + 1)
         self._offsets[0] = 0
-        self._bytes: bytearray = self._all_bytes.take(size, bytearray)
-        self._validity = bytearray(b"\xff") * (-(-rows // 8))
+        self._bytes: bytearray = _BYTES.take(_FIRST_BYTES)
+        self._validity = bytearray(b"\xff") * (len(self._offsets) // 8 + 1)
         self._state = array("q", bytes(8 * kernel.COLUMN_SIZE))
 
     @property
@@ -206,15 +216,17 @@ class Cells:
             self._grow(places[reached * kernel.PLACE_WIDTH + self._column + 1])
 
     def _grow(self, length: int) -> None:
-        rows = min(len(self._offsets) - 1, 8 * len(self._validity))
-        if self._state[kernel.COLUMN_ROWS] == rows:
-            self._offsets.extend(_new_ints(rows))
+        if self._state[kernel.COLUMN_ROWS] == min(len(self._offsets) - 1, 8 * len(self._validity)):
+            self._offsets.extend(_new_ints(len(self._offsets)))
             self._validity.extend(b"\xff" * (len(self._offsets) // 8 + 1 - len(self._validity)))
             return
-        needed = self._state[kernel.COLUMN_BYTES] + length
+        size = self._state[kernel.COLUMN_BYTES]
+        needed = size + length
         if needed > LARGEST_COLUMN:
             raise PipelineError(f"a run of records has {needed} bytes in one column, more than Arrow's 2 GiB")
-        self._bytes.extend(bytes(min(max(needed, 2 * len(self._bytes)), LARGEST_COLUMN) - len(self._bytes)))
+        larger = _BYTES.take(min(max(needed, 2 * len(self._bytes)), LARGEST_COLUMN))
+        larger[:size] = memoryview(self._bytes)[:size]
+        self._bytes = larger
 
     def take(self, rows: int) -> Any:
         """The finished column."""
@@ -225,11 +237,9 @@ class Cells:
             pa.py_buffer(self._bytes).slice(0, size),
         ]
         taken = pa.Array.from_buffers(self._type, rows, self._checked(buffers, rows), nulls)
-        room = len(self._offsets) - 1, len(self._bytes)
-        self._all_offsets.give(self._offsets)
-        self._all_bytes.give(self._bytes)
-        self._offsets, self._bytes = array("i"), bytearray()
-        self._begin(*room)
+        _INTS.give(self._offsets)
+        _BYTES.give(self._bytes)
+        self._begin()
         return taken
 
     def _checked(self, buffers: list[Any], rows: int) -> list[Any]:
@@ -304,10 +314,6 @@ class Headers:
         taken = pa.Array.from_buffers(self._type, rows, buffers, nulls, children=[entries])
         self._begin(len(self._ends) - 1)
         return taken
-
-
-def _new_ints(count: int) -> array[int]:
-    return array("i", bytes(4 * count))
 
 
 # -- what a column is made of --

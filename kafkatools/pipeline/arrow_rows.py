@@ -30,8 +30,8 @@ from kafkatools.pipeline.record_bounds import MAX_LONG, RecordBounds
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-TARGET_ROWS = 65536
-TARGET_BYTES = 8 << 20
+TARGET_ROWS = 32768
+TARGET_BYTES = 2 << 20
 PLACE_ROWS = 4096
 _CODEC = 7
 _OUTSIDE = (kernel.RUN_DAMAGED, kernel.RUN_LEFT_OVER, kernel.RUN_IMPOSSIBLE)

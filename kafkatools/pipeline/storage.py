@@ -166,11 +166,11 @@ def open_file(url: str) -> BinaryIO:
         raise unreadable(url, error) from error
 
 
-def open_segment(url: str) -> SegmentFile:
+def open_segment(url: str, window_bytes: int = WINDOW_BYTES) -> SegmentFile:
     """A segment to be read through a bounded window. Raises PipelineError when it cannot be opened."""
     path = local_path(url)
     try:
-        return SegmentFile(path) if path is not None else _RemoteSegment(url)
+        return SegmentFile(path, window_bytes) if path is not None else _RemoteSegment(url)
     except Exception as error:  # whatever a remote system's client raises
         raise unreadable(url, error) from error
 

@@ -2,10 +2,11 @@
 cimport cython
 from cpython cimport array
 from libc.string cimport memcpy
-from kafkatools.core.records._kernel cimport _as_long, _as_unsigned_int, _as_unsigned_long, _items, _slots
+from kafkatools.core.records._kernel cimport _as_unsigned_int, _as_unsigned_long, _items, _slots
 
 cdef long long* _longs(array.array column) except? NULL
 cdef int* _ints(array.array column) except? NULL
+cdef long long _as_long(unsigned long long value) noexcept nogil
 @cython.locals(shift=int, raw="unsigned long long", byte="unsigned long long")
 cdef (long long, Py_ssize_t) _long_number(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
 @cython.locals(shift=int, raw="unsigned long long", byte="unsigned long long")

@@ -27,7 +27,7 @@ except ImportError:
     cython = _Uncompiled()
 
 if not cython.compiled:
-    from kafkatools.core.records._kernel import _as_long, _as_unsigned_int, _as_unsigned_long, _items, _slots
+    from kafkatools.core.records._kernel import _as_unsigned_int, _as_unsigned_long, _items, _slots
 
     memcpy: Any = None
 
@@ -84,6 +84,14 @@ def _ints(column: Any) -> Any:
     if cython.compiled:
         return column.data.as_ints
     return column
+
+
+def _as_long(value: int) -> int:
+    """The low 64 bits as a signed integer, as Java's long arithmetic leaves them."""
+    if cython.compiled:
+        return value
+    value &= 0xFFFFFFFFFFFFFFFF
+    return value - (1 << 64) if value >> 63 else value
 
 
 def _long_number(data: Any, position: int, end: int) -> tuple[int, int]:
