@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, GivenSource, given_source, print_rows
-from kafkatools.commands.pipeline.spark import session, spark_progress
+from kafkatools.commands.pipeline.job_source import (
+    SOURCE_OPTIONS,
+    GivenSource,
+    damage_reports,
+    given_source,
+    print_rows,
+    tell_damages,
+)
+from kafkatools.commands.pipeline.spark import failures, session, spark_progress
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args, Command, Option
 
@@ -16,41 +23,61 @@ if TYPE_CHECKING:
 
     from kafkatools.console import Console
 
-_BATCHES = (
-    "topic", "partition", "size", "baseOffset", "lastOffset", "count", "isControl", "transaction",
-)  # fmt: skip
+_BATCHES = ("topic", "partition", "size", "baseOffset", "lastOffset", "count", "isControl", "isTransactional")
 _RECORDS = ("key", "value", "topic", "partition", "offset", "transaction")
 _SUMS = ("records", "controlRecords", "abortedRecords", "openRecords", "batches", "bytes", "withoutKey", "tombstones")
 
 
 def run(console: Console, args: Args) -> ExitStatus:
     """A row a partition, and the sums on stderr."""
-    source = given_source(console, args, args.operand)
-    with session(console, args) as spark, spark_progress(console, spark, "Counting"):
-        table = _table(spark, source, is_exact=args.exact, with_keys=not args.no_keys)
-        rows = table.collect()
-        print_rows(console, "count", table.columns, rows)
-    if not console.is_json:
-        console.note(_sums(table.columns, rows))
-    return ExitStatus.OK
+    with damage_reports() as reports:
+        source = given_source(console, args, args.operand, reports)
+        columns: Sequence[str]
+        rows: Sequence[Sequence[Any]]
+        if args.exact or source.is_log:
+            with session(console, args) as spark, spark_progress(console, spark, "Counting"):
+                table = _table(spark, source, is_exact=args.exact, with_keys=not args.no_keys)
+                columns, rows = table.columns, table.collect()
+        else:
+            columns, rows = _by_offsets(source)
+        print_rows(console, "count", columns, rows)
+        if not console.is_json:
+            console.note(_sums(columns, rows))
+        return tell_damages(console, reports)
+
+
+def _by_offsets(source: GivenSource) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    """Without Spark."""
+    from kafkatools.pipeline.jobs.count import OFFSET_COLUMNS, count_offsets
+    from kafkatools.pipeline.jobs.offsets import offsets_of_topics
+
+    assert source.cluster is not None
+    with failures():
+        return OFFSET_COLUMNS, count_offsets(offsets_of_topics(source.uri, source.options, source.cluster))
 
 
 def _table(spark: SparkSession, source: GivenSource, *, is_exact: bool, with_keys: bool) -> DataFrame:
-    from kafkatools.pipeline.jobs.count import count_batches, count_exact
+    from kafkatools.pipeline.jobs.count import count_exact
 
-    batches = source.batches(spark, _BATCHES) if source.is_log else None
-    if is_exact:
-        columns = _RECORDS if with_keys else [name for name in _RECORDS if name not in ("key", "value")]
-        return count_exact(source.table(spark, columns), batches, with_keys=with_keys)
-    if batches is not None:
-        return count_batches(batches).orderBy("topic", "partition")
-    from kafkatools.pipeline.jobs.count import count_offsets
-    from kafkatools.pipeline.jobs.offsets import offsets_of
-
-    return count_offsets(spark, offsets_of(spark, source.uri, source.options, source.cluster))
+    headers = _from_headers(spark, source) if source.is_log else None
+    if headers is not None and not is_exact:
+        return headers.orderBy("topic", "partition")
+    columns = [name for name in _RECORDS if with_keys or name not in ("key", "value")]
+    return count_exact(source.table(spark, columns), headers, with_keys=with_keys)
 
 
-def _sums(columns: Sequence[str], rows: Sequence[Sequence[int | None]]) -> str:
+def _from_headers(spark: SparkSession, source: GivenSource) -> DataFrame:
+    """The counts of a log; its transactions are looked for only where there are some."""
+    from kafkatools.pipeline.jobs.count import count_batches
+
+    counts = count_batches(source.batches(spark, _BATCHES))
+    rows = counts.collect()
+    if any(row.abortedRecords is None for row in rows):
+        rows = count_batches(source.batches(spark, (*_BATCHES, "transaction"))).collect()
+    return spark.createDataFrame(rows, counts.schema)
+
+
+def _sums(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     parts = [f"{len(rows)} partitions"]
     for name in _SUMS:
         if name in columns:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, GivenSource, given_source, print_rows, print_table
+from kafkatools.commands.pipeline.job_source import (
+    SOURCE_OPTIONS,
+    GivenSource,
+    damage_reports,
+    given_source,
+    print_rows,
+    print_table,
+    tell_damages,
+)
 from kafkatools.commands.pipeline.spark import other_cluster, session, spark_progress, usage
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import Args, Command, Option, java_int
+from kafkatools.options import Args, Command, Option, java_int, property_pairs
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -32,39 +40,39 @@ def run(console: Console, args: Args) -> ExitStatus:
 def _compare(console: Console, args: Args, compared: tuple[str, ...]) -> ExitStatus:
     from kafkatools.pipeline.jobs.diff import diff, summary
 
-    sources = given_source(console, args, args.operands[0]), _right(console, args)
     needed = dict.fromkeys((*compared, "value", "key", "topic", "partition", "offset", "timestamp"))
-    with session(console, args) as spark, spark_progress(console, spark, "Comparing"):
-        more = {"includeHeaders": "true"} if "headers" in needed else {}
-        left, right = (source.table(spark, list(needed), **more) for source in sources)
-        found = diff(left, right, by=args.by, compared=compared).persist()
-        shown = print_table(console, "difference", found, args.limit)
-        counts = summary(found)
-    columns = ("onlyLeft", "onlyRight", "changed")
+    more = {"includeHeaders": "true"} if "headers" in needed else {}
+    with damage_reports() as reports:
+        sources = given_source(console, args, args.operands[0], f"{reports}/left"), _right(console, args, reports)
+        with session(console, args) as spark, spark_progress(console, spark, "Comparing"):
+            left, right = (source.table(spark, list(needed), **more) for source in sources)
+            found = diff(left, right, by=args.by, compared=compared).persist()
+            shown = print_table(console, "difference", found, args.limit)
+            counts = summary(found)
+        status = max(tell_damages(console, each.reports) for each in sources)
     if console.is_json:
-        print_rows(console, "summary", columns, [tuple(counts.values())])
+        print_rows(console, "summary", ("onlyLeft", "onlyRight", "changed"), [tuple(counts.values())])
     else:
         if shown > args.limit:
             console.note(f"Only the first {args.limit} differences are shown (--limit)")
         console.note(", ".join(f"{number} {side}" for side, number in counts.items()))
-    return ExitStatus.FAILED if any(counts.values()) else ExitStatus.OK
+    return ExitStatus.FAILED if any(counts.values()) else status
 
 
-def _right(console: Console, args: Args) -> GivenSource:
+def _right(console: Console, args: Args, reports: str) -> GivenSource:
     """The second source; its topic may lie in another cluster."""
     text = args.operands[1]
     if not args.given("right-bootstrap-server"):
-        return given_source(console, args, text)
+        return given_source(console, args, text, f"{reports}/right")
     from kafkatools.pipeline.uris import parse_source
 
     with usage():
         uri = parse_source(text)
     if uri.kind != "topic":
         raise UsageError(f"--right-bootstrap-server is for a topic, not {text}")
-    left = given_source(console, args, args.operands[0])
     topics = [name for name in uri.target.split(",") if name]
     cluster = other_cluster(console, args.right_bootstrap_server, args.right_command_config, *topics)
-    return GivenSource(uri, left.options, cluster)
+    return GivenSource(uri, property_pairs(args.from_option, "from-option"), cluster, f"{reports}/right")
 
 
 COMMAND = Command(

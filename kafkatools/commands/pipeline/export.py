@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, given_source, print_rows
+from kafkatools.commands.pipeline.job_source import (
+    SOURCE_OPTIONS,
+    damage_reports,
+    given_source,
+    print_rows,
+    tell_damages,
+)
 from kafkatools.commands.pipeline.spark import session, spark_progress, usage
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option, java_long, property_pairs
@@ -18,9 +24,11 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Rounds until everything that is there now is exported."""
     from kafkatools.pipeline.jobs.export import run_export
 
-    export = _export(console, args)
-    with session(console, args) as spark, spark_progress(console, spark, "Exporting"):
-        done = run_export(spark, export)
+    with damage_reports() as reports:
+        export = _export(console, args, reports)
+        with session(console, args) as spark, spark_progress(console, spark, "Exporting"):
+            done = run_export(spark, export)
+        status = tell_damages(console, reports)
     for (topic, partition), (first, start) in done.lost.items():
         console.error(f"{topic}-{partition}: offsets {first} to {start - 1} were deleted before they could be exported")
     if console.is_json:
@@ -32,14 +40,14 @@ def run(console: Console, args: Args) -> ExitStatus:
         console.note(
             f"{sink}: {rows} rows in {files} files added ({rounds} rounds)" if rounds else f"{sink}: up to date"
         )
-    return ExitStatus.FAILED if done.lost else ExitStatus.OK
+    return ExitStatus.FAILED if done.lost else status
 
 
 def _total(export: Export, done: Exported) -> tuple[str, int, int, int]:
     return str(export.sink), done.rows, done.files, done.rounds
 
 
-def _export(console: Console, args: Args) -> Export:
+def _export(console: Console, args: Args, reports: str) -> Export:
     from kafkatools.pipeline.jobs.export import DEFAULT_ROUND, FORMATS, LAYOUTS, Export
     from kafkatools.pipeline.uris import parse_sink
 
@@ -54,7 +62,7 @@ def _export(console: Console, args: Args) -> Export:
     if args.given("round") and args.round < 1:
         raise UsageError("--round takes a number of offsets above 0")
     source = given_source(console, args, args.operand)
-    options = {**source.options, **({} if args.no_headers else {"includeHeaders": "true"})}
+    options = {**({} if args.no_headers else {"includeHeaders": "true"}), "reportPath": reports, **source.options}
     return Export(
         source.uri,
         sink,

@@ -6,18 +6,22 @@ ms; otherwise a table of the same columns.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, cluster_of, usage
-from kafkatools.exit_status import UsageError
+from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Option, command_config, property_pairs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kafkatools.console import Console
+    from kafkatools.pipeline.reports import Damage
     from kafkatools.pipeline.uris import Cluster, Uri
 
 FROM_OPTION = Option("--from-option", "An option of the source, as Spark knows it.", value="KEY=VALUE", repeatable=True)
@@ -27,11 +31,12 @@ _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 class GivenSource(NamedTuple):
-    """A topic or the files of a log, as the command line names them."""
+    """A topic or the files of a log, as the command line names them. What of it cannot be read is told in `reports`."""
 
     uri: Uri
     options: Mapping[str, str]
     cluster: Cluster | None
+    reports: str = ""
 
     def table(self, spark: SparkSession, columns: Sequence[str] = (), **options: str) -> DataFrame:
         """Its records, only these of their columns (all of Spark's own when none is named)."""
@@ -40,7 +45,7 @@ class GivenSource(NamedTuple):
 
         types = {**RECORD_COLUMNS, **HEADER_COLUMNS, **METADATA_COLUMNS}
         schema = ", ".join(f"{name} {types[name]}" for name in columns) or None
-        return read_source(spark, self.uri, {**self.options, **options}, self.cluster, schema)
+        return read_source(spark, self.uri, self._reporting(options), self.cluster, schema)
 
     def batches(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
         """These columns of the table of a log's batches."""
@@ -48,7 +53,10 @@ class GivenSource(NamedTuple):
         from kafkatools.pipeline.uris import read_source
 
         schema = ", ".join(f"{name} {BATCH_COLUMNS[name]}" for name in columns)
-        return read_source(spark, self.uri, {**self.options, "table": "batches"}, None, schema)
+        return read_source(spark, self.uri, self._reporting({"table": "batches"}), None, schema)
+
+    def _reporting(self, more: Mapping[str, str]) -> dict[str, str]:
+        return {**({"reportPath": self.reports} if self.reports else {}), **self.options, **more}
 
     @property
     def is_log(self) -> bool:
@@ -56,7 +64,36 @@ class GivenSource(NamedTuple):
         return self.uri.kind == "log"
 
 
-def given_source(console: Console, args: Args, text: str | None) -> GivenSource:
+@contextmanager
+def damage_reports() -> Iterator[str]:
+    """A directory where readers tell what they could not read."""
+    with tempfile.TemporaryDirectory(prefix="kt-pipeline-") as directory:
+        os.chmod(directory, 0o777)  # noqa: S103 - executors may run as another user
+        yield directory
+
+
+def tell_damages(console: Console, reports: str) -> ExitStatus:
+    """Says how much could not be read: FINDINGS when there was something."""
+    found = _damages(reports)
+    if not found:
+        return ExitStatus.OK
+    console.error(f"{len(found)} damaged ranges were left out, the first: {found[0].text()}", "DAMAGE")
+    return ExitStatus.FINDINGS
+
+
+def count_damages(reports: str) -> int:
+    """How many ranges could not be read."""
+    return len(_damages(reports))
+
+
+def _damages(reports: str) -> list[Damage]:
+    from kafkatools.pipeline.reports import read_reports
+
+    found = {(each.file, each.position): each for report in read_reports(reports) for each in report.damages}
+    return [found[place] for place in sorted(found)]
+
+
+def given_source(console: Console, args: Args, text: str | None, reports: str = "") -> GivenSource:
     """The source that an operand names. UsageError when it is none; a topic must be there."""
     from kafkatools.pipeline.uris import parse_source
 
@@ -68,11 +105,12 @@ def given_source(console: Console, args: Args, text: str | None) -> GivenSource:
         raise UsageError(f"{text}: this takes Kafka's records, topic:NAME or log:PATH")
     options = property_pairs(args.from_option, "from-option")
     if uri.kind == "log":
-        return GivenSource(uri, options, None)
-    return GivenSource(uri, options, cluster_of(console, args, *[name for name in uri.target.split(",") if name]))
+        return GivenSource(uri, options, None, reports)
+    topics = [name for name in uri.target.split(",") if name]
+    return GivenSource(uri, options, cluster_of(console, args, *topics), reports)
 
 
-def given_log(args: Args, text: str | None) -> GivenSource:
+def given_log(args: Args, text: str | None, reports: str = "") -> GivenSource:
     """A source that has to be files."""
     from kafkatools.pipeline.uris import Uri
 
@@ -82,7 +120,7 @@ def given_log(args: Args, text: str | None) -> GivenSource:
     if colon and kind == "topic":
         raise UsageError(f"{text}: this is told from the files of a log, log:PATH")
     target = path if colon and kind == "log" else text
-    return GivenSource(Uri("log", target), property_pairs(args.from_option, "from-option"), None)
+    return GivenSource(Uri("log", target), property_pairs(args.from_option, "from-option"), None, reports)
 
 
 def snake_case(name: str) -> str:
@@ -105,12 +143,10 @@ def print_rows(console: Console, kind: str, columns: Sequence[str], rows: Iterab
     names = [snake_case(name) for name in columns]
     number = 0
     if console.is_json:
-        from kafkatools.output import json_line
-
         for row in rows:
             number += 1
             values = zip(names, map(_json_value, row), strict=True)
-            console.print(json_line({"type": kind, **dict(values)}))
+            console.print_json({"type": kind, **dict(values)})
         return number
     from kafkatools.commands.pipeline.show import text
     from kafkatools.output import table

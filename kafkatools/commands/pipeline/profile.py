@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, GivenSource, given_source, print_rows
+from kafkatools.commands.pipeline.job_source import (
+    SOURCE_OPTIONS,
+    GivenSource,
+    count_damages,
+    damage_reports,
+    given_source,
+    print_rows,
+    tell_damages,
+)
 from kafkatools.commands.pipeline.spark import session, spark_progress
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args, Command, Option, java_int
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from kafkatools.console import Console
     from kafkatools.pipeline.charts.profile_data import GroupLag, Profile
@@ -24,10 +33,12 @@ _RECORDS = ("key", "value", "topic", "partition", "offset", "timestamp", "batchP
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Reads, counts, writes the page."""
-    source = given_source(console, args, args.operand)
     _ensure_writable(args.out)
-    with session(console, args) as spark, spark_progress(console, spark, "Reading"):
-        profile = _profile(console, args, spark, source)
+    with damage_reports() as reports:
+        source = given_source(console, args, args.operand, reports)
+        with session(console, args) as spark, spark_progress(console, spark, "Reading"):
+            profile = _profile(console, args, spark, source)
+        status = tell_damages(console, reports)
     from kafkatools.pipeline.charts.page import profile_page
 
     beside = f"{args.out}.tmp"
@@ -37,7 +48,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     if console.is_json:
         _print_figures(console, profile)
     console.note(f"{args.out}: open it in a browser")
-    return ExitStatus.OK
+    return status
 
 
 def _ensure_writable(path: str) -> None:
@@ -49,21 +60,23 @@ def _ensure_writable(path: str) -> None:
 def _profile(console: Console, args: Args, spark: SparkSession, source: GivenSource) -> Profile:
     from kafkatools.pipeline.jobs.profile import batches_of_records, key_figures, profile_of
 
-    records = source.table(spark, _RECORDS)
-    made: DataFrame = source.batches(spark, _BATCHES) if source.is_log else batches_of_records(records)
-    batches = made.persist()
+    if source.is_log:
+        batches = source.batches(spark, _BATCHES).persist()
+    else:
+        batches = batches_of_records(source.table(spark, _RECORDS)).persist()
     keys = None if args.no_keys else key_figures(source.table(spark, ("key", "value")), args.top)
-    lags = None if source.is_log else _lags(console, spark, source)
-    return profile_of(str(source.uri), console.clock.wall_ms(), batches, keys=keys, lags=lags)
+    lags = None if source.is_log else _lags(console, source)
+    made = profile_of(str(source.uri), console.clock.wall_ms(), batches, keys=keys, lags=lags)
+    return replace(made, damages=count_damages(source.reports))
 
 
-def _lags(console: Console, spark: SparkSession, source: GivenSource) -> list[GroupLag]:
+def _lags(console: Console, source: GivenSource) -> list[GroupLag]:
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.pipeline.jobs.offsets import offsets_of
+    from kafkatools.pipeline.jobs.offsets import offsets_of_topics
     from kafkatools.pipeline.jobs.profile import group_lags
 
     assert source.cluster is not None
-    ends = offsets_of(spark, source.uri, source.options, source.cluster)
+    ends = offsets_of_topics(source.uri, source.options, source.cluster)
     with AdminClient(source.cluster.bootstrap, dict(source.cluster.settings), console.clock) as admin:
         return group_lags(admin, ends)
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, GivenSource, given_source, print_rows
+from kafkatools.commands.pipeline.job_source import (
+    SOURCE_OPTIONS,
+    GivenSource,
+    damage_reports,
+    given_source,
+    print_rows,
+    tell_damages,
+)
 from kafkatools.commands.pipeline.spark import cluster_of, other_cluster, session, spark_progress, usage
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option, java_int
@@ -23,11 +30,17 @@ _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "header
 
 def run(console: Console, args: Args) -> ExitStatus:
     """What goes where, then, unless it is a dry run, the sending."""
-    from kafkatools.pipeline.jobs.replay import LOOP, SEND, decisions, planned
-
     rate = _rate(args)
     target = _target(args)
-    source = given_source(console, args, args.operand)
+    with damage_reports() as reports:
+        source = given_source(console, args, args.operand, reports)
+        _replay(console, args, source, target, rate)
+        return tell_damages(console, reports)
+
+
+def _replay(console: Console, args: Args, source: GivenSource, target: str | None, rate: float | None) -> None:
+    from kafkatools.pipeline.jobs.replay import LOOP, SEND, decisions, planned
+
     with session(console, args) as spark:
         table = source.table(spark, _COLUMNS, includeHeaders="true")
         plan = _plan(args, target, _topics(source, table, args.where))
@@ -43,13 +56,12 @@ def run(console: Console, args: Args) -> ExitStatus:
         number = sum(row.records for row in rows if row.decision == SEND)
         if args.dry_run:
             console.note(f"Dry run: {number} records would be sent")
-            return ExitStatus.OK
+            return
         if sending:
             cluster = _cluster(console, args, source, sending)
             with spark_progress(console, spark, "Sending"):
                 _send(fates, plan, cluster, rate)
     console.note(f"{number} records sent")
-    return ExitStatus.OK
 
 
 def _rate(args: Args) -> float | None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, given_source, print_rows, print_table
+from kafkatools.commands.pipeline.job_source import (
+    SOURCE_OPTIONS,
+    damage_reports,
+    given_source,
+    print_rows,
+    print_table,
+    tell_damages,
+)
 from kafkatools.commands.pipeline.spark import session, spark_progress
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args, Command, Option, java_int
@@ -17,22 +24,26 @@ if TYPE_CHECKING:
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Keys, then the measures."""
+    with damage_reports() as reports:
+        source = given_source(console, args, args.operand, reports)
+        with session(console, args) as spark, spark_progress(console, spark, "Reading"):
+            _show(console, args, source.table(spark, ("key", "value", "topic", "partition")))
+        return tell_damages(console, reports)
+
+
+def _show(console: Console, args: Args, records: DataFrame) -> None:
     from kafkatools.pipeline.jobs.top_keys import by_key, key_skew, partition_skew, top_keys
 
-    source = given_source(console, args, args.operand)
-    with session(console, args) as spark, spark_progress(console, spark, "Reading"):
-        records = source.table(spark, ("key", "value", "topic", "partition"))
-        keys = by_key(records).persist()
-        print_table(console, "key", top_keys(keys, args.top, by=args.by))
-        skew, without = key_skew(keys)
-        columns = ("distinctKeys", "records", "withoutKey", "largestShare", "median", "p99", "p99ToMedian", "gini")
-        row = (skew.members, skew.total + without, without, skew.largest_share, skew.median, skew.p99,
-               skew.p99_to_median, skew.gini)  # fmt: skip
-        _blank(console)
-        print_rows(console, "key_skew", columns, [row])
-        _blank(console)
-        print_table(console, "partition_skew", partition_skew(_by_partition(records)))
-    return ExitStatus.OK
+    keys = by_key(records).persist()
+    print_table(console, "key", top_keys(keys, args.top, by=args.by))
+    skew, without = key_skew(keys)
+    columns = ("distinctKeys", "records", "withoutKey", "largestShare", "median", "p99", "p99ToMedian", "gini")
+    row = (skew.members, skew.total + without, without, skew.largest_share, skew.median, skew.p99,
+           skew.p99_to_median, skew.gini)  # fmt: skip
+    _blank(console)
+    print_rows(console, "key_skew", columns, [row])
+    _blank(console)
+    print_table(console, "partition_skew", partition_skew(_by_partition(records)))
 
 
 def _blank(console: Console) -> None:

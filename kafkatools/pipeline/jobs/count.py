@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
     from kafkatools.pipeline.jobs.offsets import Ranges
 
@@ -27,12 +27,19 @@ _PARTITION = ["topic", "partition"]
 def count_batches(batches: DataFrame) -> DataFrame:
     """A row a partition (COUNT_COLUMNS) from the headers of its batches: the table `batches` of `kafka-log`.
 
-    `records` is null where a header does not tell (compressed messages of magic 0 and 1).
+    `records` is null where a header does not tell (compressed messages of magic 0 and 1). Without the column
+    `transaction`, which costs a look at all markers first, `isTransactional` is needed: what was aborted and what is
+    open is null then where there are transactions, and 0 where there are none.
     """
     from pyspark.sql import functions as f
 
     def records_in(which: Column) -> Column:
         return f.coalesce(f.sum(f.when(which, f.col("count"))), f.lit(0)).cast("bigint")
+
+    def in_state(state: str) -> Column:
+        if "transaction" in batches.columns:
+            return records_in(is_data & (f.col("transaction") == state))
+        return f.when(f.count(f.when(f.col("isTransactional"), 1)) == 0, f.lit(0)).cast("bigint")
 
     is_data = ~f.col("isControl")
     is_unknown = f.coalesce(f.max(f.when(f.col("count").isNull(), 1)), f.lit(0)) == 1
@@ -40,8 +47,8 @@ def count_batches(batches: DataFrame) -> DataFrame:
         f.lit("headers").alias("basis"),
         f.when(~is_unknown, records_in(is_data)).alias("records"),
         records_in(f.col("isControl")).alias("controlRecords"),
-        records_in(is_data & (f.col("transaction") == "aborted")).alias("abortedRecords"),
-        records_in(is_data & (f.col("transaction") == "open")).alias("openRecords"),
+        in_state("aborted").alias("abortedRecords"),
+        in_state("open").alias("openRecords"),
         f.count("*").alias("batches"),
         f.sum("size").cast("bigint").alias("bytes"),
         f.min("baseOffset").alias("firstOffset"),
@@ -94,42 +101,36 @@ def count_keys(records: DataFrame) -> DataFrame:
     )
 
 
-def count_offsets(spark: SparkSession, ranges: Ranges) -> DataFrame:
-    """A row a partition by its offsets alone (`basis` offsets): so many records at most. Control records, and what was
-    compacted away, have offsets too."""
-    rows = [
+OFFSET_COLUMNS = ("topic", "partition", "basis", "records", "firstOffset", "lastOffset")
+
+
+def count_offsets(ranges: Ranges) -> list[tuple[str, int, str, int, int | None, int | None]]:
+    """Rows of OFFSET_COLUMNS, without Spark: so many records at most. Control records have offsets too, and so has
+    what was compacted away.
+    """
+    return [
         (topic, partition, "offsets", end - start, start if end > start else None, end - 1 if end > start else None)
         for (topic, partition), (start, end) in sorted(ranges.items())
     ]
-    return spark.createDataFrame(
-        rows, "topic string, partition int, basis string, records bigint, firstOffset bigint, lastOffset bigint"
-    )
 
 
-def count_exact(records: DataFrame, batches: DataFrame | None, *, with_keys: bool = True) -> DataFrame:
-    """COUNT_COLUMNS, and KEY_COLUMNS with `with_keys`; `batches` is None for a live topic.
+def count_exact(records: DataFrame, headers: DataFrame | None, *, with_keys: bool = True) -> DataFrame:
+    """COUNT_COLUMNS, and KEY_COLUMNS with `with_keys`; `headers` is what `count_batches` gave, None for a live topic.
 
     Of partitions whose headers do not tell the number of records they are counted.
     """
     from pyspark.sql import functions as f
 
-    if batches is None:
-        counts = count_records(records)
-    else:
-        counts = count_batches(batches)
-        if _has_wrappers(batches):
-            counted = count_records(records).select(*_PARTITION, f.col("records").alias("counted"))
-            is_unknown = f.col("records").isNull()
-            counts = (
-                counts.join(counted, _PARTITION, "left")
-                .withColumn("basis", f.when(is_unknown, "records").otherwise(f.col("basis")))
-                .withColumn("records", f.when(is_unknown, f.coalesce("counted", f.lit(0))).otherwise(f.col("records")))
-                .drop("counted")
-            )
+    counts = count_records(records) if headers is None else headers
+    if headers is not None and not headers.where("records IS NULL").isEmpty():
+        counted = count_records(records).select(*_PARTITION, f.col("records").alias("counted"))
+        is_unknown = f.col("records").isNull()
+        counts = (
+            counts.join(counted, _PARTITION, "left")
+            .withColumn("basis", f.when(is_unknown, "records").otherwise(f.col("basis")))
+            .withColumn("records", f.when(is_unknown, f.coalesce("counted", f.lit(0))).otherwise(f.col("records")))
+            .drop("counted")
+        )
     if with_keys:
         counts = counts.join(count_keys(records), _PARTITION, "left").fillna(0, subset=list(KEY_COLUMNS))
     return counts.orderBy(*_PARTITION)
-
-
-def _has_wrappers(batches: DataFrame) -> bool:
-    return not batches.where("count IS NULL").limit(1).isEmpty()

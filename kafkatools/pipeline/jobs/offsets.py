@@ -16,7 +16,7 @@ Ranges = Mapping[TopicPartition, tuple[int, int]]
 """First offset and the one behind the last."""
 
 _SELECTIONS = ("subscribe", "subscribepattern", "assign")
-_LIMITS = ("startingoffsets", "endingoffsets")
+_LIMITS = ("starting", "ending")
 
 
 def offsets_of(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluster: Cluster | None) -> Ranges:
@@ -24,6 +24,11 @@ def offsets_of(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluste
     if uri.kind == LOG:
         return _offsets_of_log(spark, uri, options)
     assert uri.kind == TOPIC and cluster is not None
+    return offsets_of_topics(uri, options, cluster)
+
+
+def offsets_of_topics(uri: Uri, options: Mapping[str, str], cluster: Cluster) -> Ranges:
+    """The same of a live cluster, which needs no Spark. Raises PipelineError."""
     from kafkatools.pipeline.live_cluster import LiveCluster
     from kafkatools.pipeline.live_options import read_options
     from kafkatools.pipeline.record_bounds import RecordBounds
@@ -41,21 +46,25 @@ def _offsets_of_log(spark: SparkSession, uri: Uri, options: Mapping[str, str]) -
 
     from kafkatools.pipeline.aborted import find_all_transactions
     from kafkatools.pipeline.log_files import find_log_files
+    from kafkatools.pipeline.log_offsets import partition_bounds
     from kafkatools.pipeline.log_options import read_options
 
     read = read_options({**options, "path": uri.target})
     files = find_log_files(read.paths, read.selection)
-    batches = read_source(spark, uri, {**options, "table": "batches"}, None)
-    ends = batches.groupBy("topic", "partition").agg((f.max("lastOffset") + 1).alias("end")).collect()
+    bounds = partition_bounds(files, read)
     stable = find_all_transactions(files) if read.reading.is_committed_only else {}
+    batches = read_source(spark, uri, {**options, "table": "batches"}, None)
+    rows = batches.groupBy("topic", "partition").agg((f.max("lastOffset") + 1).alias("end")).collect()
     starts: dict[TopicPartition, int] = {}
     for file in files:
         starts.setdefault(file.topic_partition, max(file.base_offset, file.log_start_offset))
     found = {}
-    for row in ends:
+    for row in rows:
         partition = TopicPartition(row.topic, row.partition)
-        end = min(row.end, stable[partition].last_stable_offset) if partition in stable else row.end
-        found[partition] = (starts[partition], max(end, starts[partition]))
+        start, end = max(starts[partition], bounds[partition].start_offset), min(row.end, bounds[partition].end_offset)
+        if partition in stable:
+            end = min(end, stable[partition].last_stable_offset)
+        found[partition] = (start, max(end, start))
     return found
 
 
@@ -63,7 +72,11 @@ def read_ranges(
     spark: SparkSession, uri: Uri, options: Mapping[str, str], cluster: Cluster | None, ranges: Ranges
 ) -> DataFrame:
     """The records of these ranges alone."""
-    kept = {name: value for name, value in options.items() if name.lower() not in (*_SELECTIONS, *_LIMITS)}
+    kept = {
+        name: value
+        for name, value in options.items()
+        if name.lower() not in _SELECTIONS and not name.lower().startswith(_LIMITS)
+    }
     assigned: dict[str, list[int]] = {}
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
