@@ -4,11 +4,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
-# Tests that share little are spread one by one, those that share a cluster file by file; times and kills want the machine for themselves.
+# Tests that share little are spread one by one; those that share a cluster or a Spark session stay together, and wait for others most of the time; times and kills want
+# the machine for themselves.
+WAITERS ?= 3
 SMALL := tests/unit tests/faults tests/cli
 ALONE := tests/soak tests/scenarios/test_broker_scale.py
-# One process, one Spark: its JVM has more than one core to itself.
-SPARK := tests/pipeline
 JAVA = JAVA_HOME="$$(sh .ci/find-java)"
 # What reaches a kernel of core/records: core itself, the dumps, the two consoles.
 KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test_console_*.py tests/cli/test_cli_console_*.py)
@@ -36,8 +36,7 @@ tools: $(STAMP)
 
 test: setup tools
 	$(BIN)/python -m pytest -n $(WORKERS) $(SMALL) $(PYTEST_ARGS)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(addprefix --ignore=,$(SMALL) $(ALONE) $(SPARK)) $(PYTEST_ARGS)
-	$(JAVA) $(BIN)/python -m pytest $(SPARK) $(PYTEST_ARGS)
+	$(JAVA) $(BIN)/python -m pytest -n $(WAITERS) --dist loadgroup $(addprefix --ignore=,$(SMALL) $(ALONE)) $(PYTEST_ARGS)
 	$(BIN)/python -m pytest $(ALONE) $(PYTEST_ARGS)
 
 test-pure: $(STAMP)

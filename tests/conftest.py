@@ -92,3 +92,16 @@ def empty_three_nodes(three_nodes: three_brokers.ThreeNodes) -> three_brokers.Th
     """The same three brokers without any topic."""
     three_nodes.empty()
     return three_nodes
+
+
+def _needs_spark(item: pytest.Item) -> bool:
+    return item.path.parent == pathlib.Path(__file__).parent / "pipeline"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With --dist loadgroup the tests of a file stay together, as they share clusters, and all those that share a Spark
+    session; these take longest and begin first."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("spark" if _needs_spark(item) else str(item.path)))
+    items.sort(key=lambda item: not _needs_spark(item))
