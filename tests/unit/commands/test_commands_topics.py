@@ -12,6 +12,9 @@ from support.kt import run_kt
 from support.scripted_broker import SILENCE, ScriptedBroker, partition
 
 from kafkatools.commands import topics
+from kafkatools.commands.topics import changes
+from kafkatools.commands.topics.create import replica_assignment
+from kafkatools.commands.topics.describe import View, settings_of, uuid_bytes
 from kafkatools.console import Console
 from kafkatools.core.admin.configs import DEFAULT_CONFIG, TOPIC_CONFIG, ConfigEntry
 from kafkatools.core.admin.reassignments import PartitionReassignment
@@ -22,7 +25,7 @@ from kafkatools.options import parse
 
 
 def test_replica_assignment_is_a_list_of_brokers_for_each_partition() -> None:
-    assert topics.replica_assignment("1:2,2:3, 3 : 1") == {0: [1, 2], 1: [2, 3], 2: [3, 1]}
+    assert replica_assignment("1:2,2:3, 3 : 1") == {0: [1, 2], 1: [2, 3], 2: [3, 1]}
 
 
 @pytest.mark.parametrize(
@@ -35,14 +38,14 @@ def test_replica_assignment_is_a_list_of_brokers_for_each_partition() -> None:
 )
 def test_bad_replica_assignments_get_the_words_of_kafka(text: str, message: str) -> None:
     with pytest.raises(CommandError) as raised:
-        topics.replica_assignment(text)
+        replica_assignment(text)
     assert str(raised.value) == message
 
 
 def test_ids_are_16_bytes_in_base64() -> None:
-    assert topics.uuid_bytes("AAAAAAAAAAAAAAAAAAAAAQ") == bytes(15) + b"\x01"
+    assert uuid_bytes("AAAAAAAAAAAAAAAAAAAAAQ") == bytes(15) + b"\x01"
     with pytest.raises(CommandError, match="`xyz` decoded as 2 bytes, which is not equal to the expected 16 bytes"):
-        topics.uuid_bytes("xyz")  # topics/058
+        uuid_bytes("xyz")  # topics/058
 
 
 PARTITIONS = (
@@ -62,8 +65,8 @@ def _shown(*options: str, moving: dict[tuple[str, int], PartitionReassignment] |
     _, args = parse(topics.COMMAND, ["--describe", *options])
     out = io.BytesIO()
     console = Console(io.BytesIO(), out, io.BytesIO(), {})
-    view = topics._View(args, {1, 3}, moving or {})
-    view.show(console, TopicDescription("t", "3uENZ7QkRCauYus2vsZVLA", False, PARTITIONS), topics._settings_of(ENTRIES))
+    view = View(args, {1, 3}, moving or {})
+    view.show(console, TopicDescription("t", "3uENZ7QkRCauYus2vsZVLA", False, PARTITIONS), settings_of(ENTRIES))
     return out.getvalue().decode().splitlines()
 
 
@@ -113,7 +116,7 @@ def test_topics_with_overrides_are_headlines_only() -> None:
 def test_topics_that_are_gone_are_told_of_when_the_broker_goes_away(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
-    monkeypatch.setattr(topics, "_DELETED_AT_A_TIME", 1)
+    monkeypatch.setattr(changes, "_DELETED_AT_A_TIME", 1)
     (tmp_path / "impatient.properties").write_text("default.api.timeout.ms=300\nrequest.timeout.ms=200\n")
 
     def delete(header: Any, request: Any) -> Any:

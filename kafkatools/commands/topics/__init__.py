@@ -1,0 +1,164 @@
+"""kt topics: what kafka-topics.sh does (org.apache.kafka.tools.TopicCommand).
+
+The rules of the options are TopicCommandOptions.checkArgs in its order. Which topics are meant is `names.py`'s, the
+actions are `create.py`'s, `changes.py`'s and `describe.py`'s. Before topics are changed or deleted, --topic that is the
+exact name of a topic means this topic alone, and what any other pattern matched is listed on stderr.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.topics.changes import alter, delete
+from kafkatools.commands.topics.create import create
+from kafkatools.commands.topics.describe import REPORTS, describe
+from kafkatools.commands.topics.names import names_taken
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    INTERNAL_TOPICS,
+    Args,
+    Command,
+    ExactlyOne,
+    Option,
+    Refusal,
+    Requirement,
+    Rule,
+    client_settings,
+    command_config,
+    java_int,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+
+_ACTIONS = ("create", "list", "alter", "describe", "delete")
+_DELETE_CONFIG = (
+    "delete-config option is no longer supported and deprecated since version 4.0. "
+    "The config will be fully removed in future releases."
+)
+_ALTER_CONFIG = (
+    'Option combination "[[bootstrap-server], [config]]" can\'t be used with option "[alter]" '
+    "(To alter topic configurations, the kafka-configs tool can be used.)"
+)
+
+OPTIONS = (
+    Option("--create", "Make a topic."),
+    Option("--list", "Print the names of topics."),
+    Option("--describe", "Show layout and configuration of topics."),
+    Option("--alter", "Add partitions to topics."),
+    Option("--delete", "Delete topics."),
+    BOOTSTRAP_SERVER,
+    Option("--topic", "The topic; a regular expression except with --create.", value="TOPIC"),
+    Option("--topic-id", "Describe the topic with this id.", value="ID"),
+    Option("--partitions", "How many partitions the topic is to have.", value="COUNT", type=java_int),
+    Option("--replication-factor", "How many copies of each partition.", value="COUNT", type=java_int),
+    Option(
+        "--replica-assignment",
+        "The brokers of each partition, the first one preferred: 1:2,2:3 is two partitions with two copies each.",
+        value="BROKER:BROKER,...",
+    ),
+    Option("--config", "Configuration of the new topic.", value="NAME=VALUE", repeatable=True),
+    Option("--if-not-exists", "With --create: do nothing when the topic exists."),
+    Option("--if-exists", "With --alter, --delete, --describe: do nothing when the topic does not exist."),
+    Option("--exclude-internal", "With --list and --describe: leave out the topics of the brokers themselves."),
+    Option("--topics-with-overrides", "With --describe: only topics with configuration of their own."),
+    Option("--under-replicated-partitions", "With --describe: only partitions with copies that lag."),
+    Option("--unavailable-partitions", "With --describe: only partitions without a live leader."),
+    Option("--under-min-isr-partitions", "With --describe: only partitions with too few copies in sync."),
+    Option("--at-min-isr-partitions", "With --describe: only partitions with just enough copies in sync."),
+    Option(
+        "--partition-size-limit-per-response",
+        "With --describe: how many partitions to ask for at a time.",
+        value="COUNT",
+        type=java_int,
+    ),
+    command_config(),
+    Option(
+        "--delete-config",
+        "Has no effect.",
+        value="NAME",
+        repeatable=True,
+        replacement="kafka-configs --alter --delete-config",
+    ),
+    Option("--dry-run", "With --create, --alter, --delete: say what would happen, and change nothing.", ours=True),
+)
+
+
+def _others(*allowed: str) -> tuple[str, ...]:
+    return tuple(action for action in ("alter", "create", "delete", "describe", "list") if action not in allowed)
+
+
+RULES: tuple[Rule, ...] = (
+    ExactlyOne(_ACTIONS, "Command must include exactly one action: --list, --describe, --create, --alter or --delete"),
+    Requirement(
+        ("topic", "topic-id"),
+        when=("describe", "if-exists"),
+        message="--topic or --topic-id is required to describe a topic",
+    ),
+    Requirement(("topic",), unless=("list", "describe")),
+    Refusal("config", ("alter",), _ALTER_CONFIG),
+    Requirement(("partitions",), when=("alter",)),
+    Refusal("config", _others("create")),
+    Refusal("partitions", _others("alter", "create")),
+    Refusal("replication-factor", _others("create")),
+    Refusal("replica-assignment", _others("alter", "create")),
+    Refusal("replica-assignment", ("partitions", "replication-factor"), when=("create",)),
+    *(Refusal(report, (*_others("describe"), "topics-with-overrides")) for report in REPORTS),
+    Refusal("topics-with-overrides", _others("describe")),
+    Refusal("if-exists", ("create", "list")),
+    Refusal("if-not-exists", _others("create")),
+    Refusal("exclude-internal", _others("describe", "list")),
+    Refusal("dry-run", _others("create", "alter", "delete")),
+)
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Carries out the one action given."""
+    settings = client_settings(args)
+    if args.given("delete-config"):
+        console.note(_DELETE_CONFIG)
+    bootstrap = console.connect(args)
+    from kafkatools.core.admin.client import AdminClient
+
+    action = next(action for action in _ACTIONS if args.given(action))
+    with AdminClient(bootstrap, settings, console.clock) as admin:
+        return _RUN[action](console, args, admin)
+
+
+def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    for name in names_taken(admin, args, exclude_internal=args.exclude_internal):
+        if args.json:
+            console.print_json({"topic": name, "internal": name in INTERNAL_TOPICS})
+        else:
+            console.print(name)
+    return ExitStatus.OK
+
+
+_RUN: Mapping[str, Callable[[Console, Args, AdminClient], ExitStatus]] = {
+    "create": create,
+    "list": _list,
+    "describe": describe,
+    "alter": alter,
+    "delete": delete,
+}
+
+COMMAND = Command(
+    "topics",
+    "Create, list, describe, alter or delete topics.",
+    OPTIONS,
+    run,
+    rules=RULES,
+    error_prefix="Error while executing topic command : ",
+    missing_bootstrap="--bootstrap-server must be specified",
+    examples=(
+        "kt topics --create --topic orders --partitions 3",
+        "kt topics --list",
+        "kt topics --describe --topic orders",
+        "kt topics --delete --topic 'test-.*' --dry-run",
+        "kt topics --describe --under-replicated-partitions --bootstrap-server broker1:9092",
+    ),
+    destructive=("delete", "alter"),
+)

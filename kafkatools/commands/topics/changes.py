@@ -1,0 +1,103 @@
+"""kt topics --alter and --delete: more partitions, or none, for the topics that --topic means.
+
+What a pattern matched is listed before anything happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.topics.create import partitions_text, replica_assignment
+from kafkatools.commands.topics.names import targets
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import Args
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+
+_DELETED_AT_A_TIME = 500
+
+
+def delete(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    """Deletes them, so many at a time; each has an outcome of its own."""
+    from kafkatools.core.admin.topics import delete_topics
+    from kafkatools.core.errors import KafkaError
+
+    names = targets(console, args, admin)
+    if args.dry_run:
+        return _show_deletion(console, args, admin, names)
+    errors: dict[str, Exception | None] = {}
+    with console.progress("Deleting topics", len(names)) as progress:
+        for at in range(0, len(names), _DELETED_AT_A_TIME):
+            try:
+                results = delete_topics(admin, names[at : at + _DELETED_AT_A_TIME])
+            except KafkaError as error:
+                if not errors:
+                    raise
+                errors |= dict.fromkeys(names[at:], error)  # those before are gone, and are told of
+                break
+            errors |= {name: result.error for name, result in results.items()}
+            progress.advance(len(results))
+    return _report(console, args, errors, "deleted")
+
+
+def _show_deletion(console: Console, args: Args, admin: AdminClient, names: Sequence[str]) -> ExitStatus:
+    from kafkatools.core.admin.topics import describe_topics
+
+    described = describe_topics(admin, names=names) if names else {}
+    for name in names:
+        topic = described[name]
+        count = len(topic.partitions)
+        if args.json and topic.error is None:
+            console.print_json({"topic": name, "deleted": False, "error": None, "partition_count": count})
+        elif topic.error is None:
+            console.print(f"Topic {name} would be deleted: {partitions_text(count)}.")
+    failed = {name: topic.error for name, topic in described.items() if topic.error is not None}
+    return _report(console, args, failed, "deleted")
+
+
+def alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    """New partitions; with --replica-assignment those behind the topic's present ones are used (alterTopic)."""
+    from kafkatools.core.admin.topics import NewPartitions, create_partitions, describe_topics
+
+    assignment = replica_assignment(args.replica_assignment) if args.replica_assignment is not None else None
+    names = targets(console, args, admin)
+    if not names:
+        return ExitStatus.OK
+    wanted = []
+    described = describe_topics(admin, names=names) if assignment is not None or args.dry_run else {}
+    for name in names:
+        brokers = None
+        if assignment is not None:
+            topic = described[name]
+            if topic.error is not None:
+                raise topic.error
+            brokers = list(assignment.values())[len(topic.partitions) :]
+        wanted.append(NewPartitions(name, args.partitions, brokers))
+    results = create_partitions(admin, wanted, validate_only=args.dry_run)
+    errors = {name: results[name].error for name in names}
+    if args.dry_run:
+        for name in [name for name in names if errors[name] is None]:
+            _show_growth(console, args, name, len(described[name].partitions))
+        errors = {name: error for name, error in errors.items() if error is not None}
+    return _report(console, args, errors, "altered")
+
+
+def _show_growth(console: Console, args: Args, name: str, count: int) -> None:
+    if args.json:
+        sizes = {"partition_count": count, "new_partition_count": args.partitions}
+        console.print_json({"topic": name, "altered": False, "error": None, **sizes})
+    else:
+        console.print(f"Topic {name} would get more partitions: {count} -> {args.partitions}.")
+
+
+def _report(console: Console, args: Args, errors: Mapping[str, Exception | None], done: str) -> ExitStatus:
+    """Every topic's outcome: nothing for success as in Kafka's tool, a line on stderr for each failure."""
+    for name, error in errors.items():
+        if args.json:
+            console.print_json({"topic": name, done: error is None, "error": None if error is None else str(error)})
+        elif error is not None:
+            console.error(args.command.error_prefix + str(error))
+    return ExitStatus.FAILED if any(errors.values()) else ExitStatus.OK

@@ -1,0 +1,106 @@
+"""kt topics --create: a new topic, with the checks of TopicCommand before the broker's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.options import Args, java_int
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.topics import CreatedTopic
+
+_COLLISION = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
+    "To avoid issues it is best to use either, but not both."
+)
+_NOT_KEY_VALUE = 'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
+_MAX_REPLICATION_FACTOR = 32767
+
+
+def create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    """Order of the checks: TopicService.createTopic."""
+    from kafkatools.core.admin.topics import NewTopic, create_topics
+
+    configs = _topic_configs(args.config)
+    assignment = replica_assignment(args.replica_assignment) if args.replica_assignment is not None else None
+    if not args.topic:
+        raise CommandError("The given topic name '' cannot be represented in a request.")
+    if "." in args.topic or "_" in args.topic:
+        console.note(_COLLISION)
+    factor, partitions = args.replication_factor, args.partitions
+    if factor is not None and not 1 <= factor <= _MAX_REPLICATION_FACTOR:
+        raise CommandError(f"The replication factor must be between 1 and {_MAX_REPLICATION_FACTOR} inclusive")
+    if partitions is not None and partitions < 1:
+        raise CommandError("The partitions must be greater than 0")
+    topic = NewTopic(args.topic, partitions or -1, factor or -1, replicas_assignments=assignment, configs=configs)
+    created = create_topics(admin, [topic], validate_only=args.dry_run)[args.topic]
+    error = created.error
+    exists = error is not None and error.name == "TOPIC_ALREADY_EXISTS"
+    if error is not None and not (exists and args.if_not_exists):
+        raise error
+    if args.dry_run:
+        _show_new(console, args, created)
+    elif args.json:
+        console.print_json({"topic": args.topic, "created": error is None})
+    elif error is None:
+        console.print(f"Created topic {args.topic}.")
+    return ExitStatus.OK
+
+
+def _show_new(console: Console, args: Args, topic: CreatedTopic) -> None:
+    """The topic that --create --dry-run would make; brokers before 2.4 do not tell its size."""
+    counts = [None if count < 0 else count for count in (topic.num_partitions, topic.replication_factor)]
+    partitions, factor = counts if topic.error is None else (None, None)
+    if args.json:
+        counted = {"partition_count": partitions, "replication_factor": factor}
+        console.print_json({"topic": args.topic, "created": False, **counted})
+    elif topic.error is not None:
+        console.note(f"Nothing would change: topic {args.topic} is there.")
+    elif partitions is None:
+        console.print(f"Topic {args.topic} would be created.")
+    else:
+        console.print(
+            f"Topic {args.topic} would be created: {partitions_text(partitions)}, replication factor {factor}."
+        )
+
+
+def partitions_text(count: int) -> str:
+    """`1 partition`, `2 partitions`."""
+    return f"{count} partition{'s' * (count != 1)}"
+
+
+def _topic_configs(texts: Sequence[str]) -> dict[str, str]:
+    """TopicCommand.parseTopicConfigsToBeAdded; the values are checked by the broker, which knows its own settings."""
+    configs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not value.strip():
+            raise CommandError(_NOT_KEY_VALUE)
+        configs[name.strip()] = value.strip()
+    return configs
+
+
+def replica_assignment(text: str) -> dict[int, list[int]]:
+    """`1:2,2:3` -> {0: [1, 2], 1: [2, 3]} (TopicCommand.parseReplicaAssignment, with its messages)."""
+    assignment: dict[int, list[int]] = {}
+    for partition, brokers_text in enumerate(text.split(",")):
+        brokers = [_broker_id(one) for one in brokers_text.split(":")]
+        twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
+        if twice:
+            names = ",".join(map(str, twice))
+            raise CommandError(f"Partition replica lists may not contain duplicate entries: {names}")
+        assignment[partition] = brokers
+        if len(brokers) != len(assignment[0]):
+            raise CommandError(f"Partition {partition} has different replication factor: {brokers}")
+    return assignment
+
+
+def _broker_id(text: str) -> int:
+    try:
+        return java_int(text.strip())
+    except ValueError:
+        raise CommandError(f'For input string: "{text.strip()}"') from None

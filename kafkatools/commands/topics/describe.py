@@ -1,0 +1,236 @@
+"""kt topics --describe: layout, configuration and moves of topics (TopicCommand.TopicService.describeTopic).
+
+Topics come in the order of Kafka's hash maps, so that the text is the same; JSON is sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkatools.commands.topics.names import ensure_found, names_taken
+from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.options import INTERNAL_TOPICS, Args
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.configs import ConfigEntry
+    from kafkatools.core.admin.topics import PartitionDescription, TopicDescription
+
+REPORTS = (
+    "under-replicated-partitions",
+    "unavailable-partitions",
+    "under-min-isr-partitions",
+    "at-min-isr-partitions",
+)
+
+
+def describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    """TopicService.describeTopic: layout, configuration and reassignments of the topics asked for."""
+    from kafkatools.core.admin.configs import TOPIC, describe_configs
+    from kafkatools.core.admin.reassignments import list_reassignments
+
+    topics = _described(args, admin)
+    if not topics:
+        return ExitStatus.OK
+    configs = describe_configs(admin, [(TOPIC, topic.name) for topic in topics])
+    view = View(args, live_brokers=_live_brokers(args, admin), reassignments=list_reassignments(admin))
+    if args.json:
+        topics.sort(key=lambda topic: topic.name)
+    settings: dict[int, Settings] = {}  # by the identity of entries: most topics share theirs
+    failed = False
+    for topic in topics:
+        found = configs[TOPIC, topic.name]
+        error = topic.error or found.error
+        if error is not None:
+            console.error(f"{args.command.error_prefix}{error}", error.name, topic=topic.name)
+            failed = True
+            continue
+        key = id(found.entries)
+        if key not in settings:
+            settings[key] = settings_of(found.entries)
+        view.show(console, topic, settings[key])
+    return ExitStatus.FAILED if failed else ExitStatus.OK
+
+
+def _live_brokers(args: Args, admin: AdminClient) -> set[int]:
+    """The ids of the brokers that are up, where that is of interest."""
+    if not args.unavailable_partitions:
+        return set()
+    from kafkatools.core.admin.cluster import describe_cluster
+
+    return {node.id for node in describe_cluster(admin).nodes}
+
+
+def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
+    """The topics to show, in Kafka's order. An id goes before a name; the id 0 counts as none."""
+    from kafkatools.core.admin.topics import describe_all_topics, describe_topics
+    from kafkatools.options.patterns import java_map_order
+
+    if args.topic_id is not None:
+        topic_id = uuid_bytes(args.topic_id)
+        if any(topic_id):
+            found = describe_topics(admin, ids=[args.topic_id])
+            topics = [topic for topic in found.values() if topic.error is None]
+            if not topics and not args.if_exists:
+                raise CommandError(f"TopicId '{args.topic_id}' does not exist as expected")
+            return topics
+    limit = args.partition_size_limit_per_response
+    given = {} if limit is None else {"partition_limit": limit}
+    if args.topic:
+        names = names_taken(admin, args, exclude_internal=args.exclude_internal)
+        ensure_found(names, args)
+        found = describe_topics(admin, names=names, **given)
+    else:
+        found = describe_all_topics(admin, **given)
+        names = [name for name in sorted(found) if not (args.exclude_internal and name in INTERNAL_TOPICS)]
+    futures = java_map_order(names, len(names))
+    return [found[name] for name in java_map_order(futures, len(names))]
+
+
+def uuid_bytes(text: str) -> bytes:
+    """The 16 bytes of an id in Kafka's form (Uuid.fromString, with its messages)."""
+    import base64
+    import binascii
+
+    if len(text) > 24:
+        raise CommandError(f"Input string with prefix `{text[:24]}` is too long to be decoded as a base64 UUID")
+    try:
+        decoded = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise CommandError(f"Input string `{text}` is not a base64-encoded UUID") from None
+    if len(decoded) != 16:
+        problem = (
+            f"decoded as {len(decoded)} bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID"
+        )
+        raise CommandError(f"Input string `{text}` {problem}")
+    return decoded
+
+
+class Settings(NamedTuple):
+    """What is shown of a topic's settings: those that are not defaults, by name and as text in Kafka's order."""
+
+    own: Mapping[str, str | None]
+    text: str
+    min_in_sync: int
+
+
+def settings_of(entries: Sequence[ConfigEntry]) -> Settings:
+    from kafkatools.core.admin.configs import DEFAULT_CONFIG
+    from kafkatools.options.patterns import java_map_order
+
+    own = {entry.name: entry.value for entry in entries if entry.source != DEFAULT_CONFIG}
+    text = ",".join(f"{name}={own[name]}" for name in java_map_order(entry.name for entry in entries) if name in own)
+    minimum = next((entry.value for entry in entries if entry.name == "min.insync.replicas"), None)
+    return Settings(own, text, int(minimum or 0))
+
+
+class View:
+    """What of the topics is shown, as text or JSON (TopicCommand's DescribeOptions)."""
+
+    def __init__(self, args: Args, live_brokers: set[int], reassignments: Mapping[tuple[str, int], Any]) -> None:
+        self._json = args.json
+        self._live_brokers = live_brokers
+        self._reassignments = reassignments
+        self._only_overrides = args.topics_with_overrides
+        self._reports = [name for name in REPORTS if args.given(name)]
+
+    def show(self, console: Console, topic: TopicDescription, settings: Settings) -> None:
+        """Prints one topic."""
+        partitions: Sequence[PartitionDescription] = topic.partitions
+        if self._reports:
+            minimum = settings.min_in_sync
+            partitions = [one for one in partitions if self._is_reported(topic.name, one, minimum)]
+        elif self._only_overrides and not settings.own:
+            return
+        if self._json:
+            self._show_json(console, topic, settings.own, partitions)
+            return
+        lines = [] if self._reports else [self._headline(topic, settings)]
+        if not self._only_overrides:
+            lines += self._lines(topic.name, partitions)
+        if lines:
+            console.print("\n".join(lines))
+
+    def _is_reported(self, topic: str, partition: PartitionDescription, minimum: int) -> bool:
+        in_sync = len(partition.isr)
+        has_leader = partition.leader >= 0
+        checks: Mapping[str, Callable[[], bool]] = {
+            "under-replicated-partitions": lambda: self._replication_factor(topic, partition) > in_sync,
+            "unavailable-partitions": lambda: not has_leader or partition.leader not in self._live_brokers,
+            "under-min-isr-partitions": lambda: not has_leader or in_sync < minimum,
+            "at-min-isr-partitions": lambda: in_sync == minimum,
+        }
+        return any(checks[report]() for report in self._reports)
+
+    def _replication_factor(self, topic: str, partition: PartitionDescription) -> int:
+        """Without the replicas that a reassignment is adding."""
+        moving = self._reassignments.get((topic, partition.partition))
+        return len(partition.replicas) - (len(moving.adding_replicas) if moving else 0)
+
+    def _headline(self, topic: TopicDescription, settings: Settings) -> str:
+        factor = self._replication_factor(topic.name, topic.partitions[0])
+        return (
+            f"Topic: {topic.name}\tTopicId: {topic.topic_id}\tPartitionCount: {len(topic.partitions)}"
+            f"\tReplicationFactor: {factor}\tConfigs: {settings.text}"
+        )
+
+    def _lines(self, topic: str, partitions: Sequence[PartitionDescription]) -> list[str]:
+        start = f"\tTopic: {topic}\tPartition: "
+        return [
+            f"{start}{index}\tLeader: {leader if leader >= 0 else 'none'}\tReplicas: {_ids(replicas)}\tIsr: {_ids(isr)}"
+            f"{self._move(topic, index)}\tElr: {_ids(elr)}\tLastKnownElr: {_ids(last_known_elr)}"
+            for index, leader, _, replicas, isr, _, elr, last_known_elr in partitions
+        ]
+
+    def _move(self, topic: str, partition: int) -> str:
+        """The columns of a partition that is being moved."""
+        if not self._reassignments:
+            return ""
+        moving = self._reassignments.get((topic, partition))
+        if not moving:
+            return ""
+        return f"\tAdding Replicas: {_ids(moving.adding_replicas)}\tRemoving Replicas: {_ids(moving.removing_replicas)}"
+
+    def _show_json(
+        self,
+        console: Console,
+        topic: TopicDescription,
+        own: Mapping[str, str | None],
+        partitions: Sequence[PartitionDescription],
+    ) -> None:
+        """One object a topic; with a report filter only topics that have such partitions."""
+        if self._reports and not partitions:
+            return
+        row: dict[str, Any] = {
+            "topic": topic.name,
+            "topic_id": topic.topic_id,
+            "internal": topic.name in INTERNAL_TOPICS,
+            "partition_count": len(topic.partitions),
+            "replication_factor": self._replication_factor(topic.name, topic.partitions[0]),
+            "configs": dict(sorted(own.items())),
+        }
+        if not self._only_overrides:
+            row["partitions"] = [self._partition_row(topic.name, one) for one in partitions]
+        console.print_json(row)
+
+    def _partition_row(self, topic: str, partition: PartitionDescription) -> dict[str, Any]:
+        moving = self._reassignments.get((topic, partition.partition))
+        return {
+            "partition": partition.partition,
+            "leader": partition.leader if partition.leader >= 0 else None,
+            "replicas": list(partition.replicas),
+            "isr": list(partition.isr),
+            "adding_replicas": list(moving.adding_replicas) if moving else [],
+            "removing_replicas": list(moving.removing_replicas) if moving else [],
+            "elr": None if partition.elr is None else list(partition.elr),
+            "last_known_elr": None if partition.last_known_elr is None else list(partition.last_known_elr),
+        }
+
+
+@cache
+def _ids(brokers: tuple[int, ...] | None) -> str:
+    """`1,2`; N/A when the broker did not say."""
+    return "N/A" if brokers is None else ",".join(map(str, brokers))

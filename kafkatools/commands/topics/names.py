@@ -1,0 +1,56 @@
+"""Which topics --topic means: a regular expression, as TopicCommand takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import CommandError
+from kafkatools.options import INTERNAL_TOPICS, Args, TopicFilter
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.core.admin.client import AdminClient
+
+
+def names_taken(admin: AdminClient, args: Args, *, exclude_internal: bool) -> list[str]:
+    """Names of the topics that --topic takes in, sorted; all without --topic (TopicService.getTopics)."""
+    from kafkatools.core.admin.topics import list_topics
+
+    wanted = None
+    if args.topic:
+        try:
+            wanted = TopicFilter(args.topic)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+    names = sorted(listing.name for listing in list_topics(admin))
+    if wanted is None:
+        return [name for name in names if not (exclude_internal and name in INTERNAL_TOPICS)]
+    return [name for name in names if wanted.takes(name, exclude_internal=exclude_internal)]
+
+
+def ensure_found(found: Sequence[object], args: Args) -> None:
+    """Raises CommandError for --topic that takes in nothing, without --if-exists."""
+    if args.topic and not found and not args.if_exists:
+        raise CommandError(f"Topic '{args.topic}' does not exist as expected")
+
+
+def targets(console: Console, args: Args, admin: AdminClient) -> list[str]:
+    """The topics that a change is for. What a pattern matched is said before anything happens.
+
+    A topic of exactly this name is meant alone, and internal topics have to be named exactly.
+    """
+    names = names_taken(admin, args, exclude_internal=False)
+    ensure_found(names, args)
+    if args.topic in names:
+        if len(names) > 1:
+            others = ", ".join(name for name in names if name != args.topic)
+            console.note(f"Only topic {args.topic} is meant; as a regular expression the name also matches {others}.")
+        return [args.topic]
+    spared = [name for name in names if name in INTERNAL_TOPICS]
+    names = [name for name in names if name not in INTERNAL_TOPICS]
+    if spared:
+        console.note(f"Left alone, since internal topics have to be named exactly: {', '.join(spared)}.")
+    if names:
+        console.note(f"'{args.topic}' matches {len(names)} topic{'s' * (len(names) > 1)}: {', '.join(names)}.")
+    return names
