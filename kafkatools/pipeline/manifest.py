@@ -22,6 +22,14 @@ _MASK = (1 << 64) - 1
 _KEYS = ("manifest", "pipeline", "sources", "sink")
 
 
+_WORDS = {
+    "first_offset": "begins with offset {}",
+    "last_offset": "ends with offset {}",
+    "records": "has {} records",
+    "checksum": "has the checksum {}",
+}
+
+
 class Difference(NamedTuple):
     """What is not as the manifest says: of which source or sink, and where in it."""
 
@@ -278,14 +286,9 @@ def partition_differences(
         if now is None or now["first_offset"] is None:
             differences.append(Difference(uri, item, f"none of its {one['records']} records is there"))
             continue
-        for key, what in (
-            ("first_offset", "begins with offset"),
-            ("last_offset", "ends with offset"),
-            ("records", "records"),
-            ("checksum", "has the checksum"),
-        ):
+        for key, words in _WORDS.items():
             if one[key] is not None and now[key] != one[key]:
-                differences.append(Difference(uri, item, f"{what} {now[key]}, not {one[key]}"))
+                differences.append(Difference(uri, item, f"{words.format(now[key])}, not {one[key]}"))
                 break
     return differences
 

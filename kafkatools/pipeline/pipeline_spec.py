@@ -136,23 +136,6 @@ def _check_key(path: str, key: str, value: Any, prefix: str = "") -> None:
         raise PipelineError(f"{path}: {prefix}{key} is {wanted}")
 
 
-class Connections(NamedTuple):
-    """The clusters that a command line leads to: of sources by default, of the sink by default."""
-
-    source: Cluster | None = None
-    sink: Cluster | None = None
-
-
-def needs_cluster(values: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Whether a source, and whether the sink, is a topic whose cluster the keys do not name themselves."""
-    sources = values.get("sources", {}).values() or [values]
-    of_sources = any(
-        str(one.get("from", "")).startswith(f"{TOPIC}:") and (one is values or "bootstrap-server" not in one)
-        for one in sources
-    )
-    return of_sources, str(values.get("to", "")).startswith(f"{TOPIC}:")
-
-
 def pipeline_from(values: Mapping[str, Any], clusters: Mapping[str, Cluster | None]) -> Pipeline:
     """The pipeline that the keys describe. `clusters`: of sources by their name, "" is the sink's."""
     _check_values(values)

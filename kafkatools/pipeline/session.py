@@ -242,7 +242,7 @@ _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
 _POSITION = re.compile(r"[;(]\s*line (\d+),? pos(?:ition)? (\d+)\)?;?")
 _WORKER_ERROR = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:Error|Exception)): ?(?P<text>.*)$", re.MULTILINE)
-_JAVA_ERROR = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+(?P<type>\w+(?:Error|Exception)): ?(?P<text>.*)$", re.M)
+_JAVA_ERROR = re.compile(r"^(?:: |Caused by: )?(?:[a-z]\w*\.)+(?P<type>\w+(?:Error|Exception)): ?(?P<text>.*)$", re.M)
 _OURS = re.compile(r"PipelineError: (?P<text>.*)")
 
 
