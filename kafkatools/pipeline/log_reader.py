@@ -113,13 +113,17 @@ class _SplitReader:
 
     def batches(self) -> Iterator[Any]:
         """One row a batch."""
-        from kafkatools.pipeline.log_tables import batch_rows
+        from kafkatools.pipeline.log_tables import BatchRows
 
+        rows = BatchRows(self._schema, self._split.file)
         for section in self._sections(checks=False):
             kept = self._overlapping(section.headers)
-            states = self._states(section) if self._needs_states else [None] * section.rows
             if kept.any():
-                yield batch_rows(self._schema, self._split.file, section, kept, states)
+                rows.add(section, kept, self._states(section) if self._needs_states else None)
+            if rows.is_full:
+                yield rows.take()
+        if len(rows):
+            yield rows.take()
 
     # -- parts --
 

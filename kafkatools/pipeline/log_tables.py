@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Longs = npt.NDArray[np.int64]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _CODEC = 7
+_ROWS_AT_ONCE = 1 << 14
 
 
 def damage_rows(schema: StructType, topic: str, partition: int, damages: Sequence[Damage]) -> Any:
@@ -42,24 +43,48 @@ def damage_rows(schema: StructType, topic: str, partition: int, damages: Sequenc
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def batch_rows(
-    schema: StructType, file: LogFile, section: Section, kept: npt.NDArray[np.bool_], states: Sequence[str | None]
-) -> Any:
-    """One row for each batch of a section that is kept. Of messages of magic 0 and 1 a header tells less: no last
-    offset but its own, one record where it is not compressed and null where it is.
+class BatchRows:
+    """Rows of batches, gathered over many sections: one row for each batch that is kept. Of messages of magic 0 and 1 a
+    header tells less: no last offset but its own, one record where it is not compressed and null where it is.
     """
-    headers = _with_legacy(section)[kept]
-    chosen = np.flatnonzero(kept).tolist()
-    makers = _MAKERS | {
-        "topic": lambda _: pa.repeat(file.topic, len(chosen)),
-        "partition": lambda _: np.full(len(chosen), file.partition),
-        "file": lambda _: pa.repeat(file.url, len(chosen)),
-        "position": lambda each: each[:, table.POSITION] + section.origin,
-        "transaction": lambda _: pa.array([states[row] for row in chosen], pa.string()),
-    }
-    wanted = arrow_schema(schema)
-    arrays = [_array(makers[field.name.lower()](headers), field.type) for field in wanted]
-    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+    def __init__(self, schema: StructType, file: LogFile) -> None:
+        self._schema = arrow_schema(schema)
+        self._file = file
+        self._headers: list[Longs] = []
+        self._states: list[str | None] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def is_full(self) -> bool:
+        """Enough for an Arrow batch."""
+        return self._count >= _ROWS_AT_ONCE
+
+    def add(self, section: Section, kept: npt.NDArray[np.bool_], states: Sequence[str | None] | None) -> None:
+        """The batches of a section that are kept; `states` of all its batches, None where nobody asks."""
+        headers = _with_legacy(section)[kept]
+        headers[:, table.POSITION] += section.origin
+        self._headers.append(headers)
+        self._count += len(headers)
+        if states is not None:
+            self._states += [states[row] for row in np.flatnonzero(kept).tolist()]
+
+    def take(self) -> Any:
+        """What was gathered, as a pyarrow.RecordBatch."""
+        headers, file = np.concatenate(self._headers), self._file
+        makers = _MAKERS | {
+            "topic": lambda _: pa.repeat(file.topic, len(headers)),
+            "partition": lambda _: np.full(len(headers), file.partition),
+            "file": lambda _: pa.repeat(file.url, len(headers)),
+            "position": _column(table.POSITION),
+            "transaction": lambda _: pa.array(self._states or [None] * len(headers), pa.string()),
+        }
+        arrays = [_array(makers[field.name.lower()](headers), field.type) for field in self._schema]
+        self._headers, self._states, self._count = [], [], 0
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
 def _array(made: Any, arrow_type: Any) -> Any:
