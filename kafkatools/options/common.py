@@ -65,7 +65,7 @@ def _warn_of_unknown(name: str, path: str) -> None:
     from kafkatools.core.config import ADMIN, CONSUMER, PRODUCER
 
     tables = (ADMIN, CONSUMER, PRODUCER)
-    if name in _CODECS or any(name in table or table.is_prefixed(name) for table in tables):
+    if name in _CODECS or name.startswith(REGISTRY_PREFIXES) or any(name in table or table.is_prefixed(name) for table in tables):
         return
     import difflib
     import logging
@@ -85,6 +85,9 @@ def properties_file(args: Any, file_option: str) -> dict[str, str]:
     path = getattr(args, file_option)
     return read_properties(path) if path else {}
 
+
+REGISTRY_PREFIXES = ("basic.auth.", "schema.registry.")
+"""Settings of Confluent's clients that are for a schema registry, not for Kafka."""
 
 _CODECS = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options import Args, Option, client_settings, property_pairs
+from kafkatools.options.common import REGISTRY_PREFIXES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,7 +145,7 @@ def other_cluster(console: Console, bootstrap: str, config_file: str | None, *to
 
 def _of_kafka(settings: Mapping[str, str]) -> dict[str, str]:
     """Without what is meant for a schema registry."""
-    return {name: value for name, value in settings.items() if name != REGISTRY_USER}
+    return {name: value for name, value in settings.items() if not name.startswith(REGISTRY_PREFIXES)}
 
 
 def ensure_reached(console: Console, cluster: Cluster, topics: tuple[str, ...]) -> None:
