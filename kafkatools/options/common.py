@@ -65,7 +65,9 @@ def _warn_of_unknown(name: str, path: str) -> None:
     from kafkatools.core.config import ADMIN, CONSUMER, PRODUCER
 
     tables = (ADMIN, CONSUMER, PRODUCER)
-    if name in _CODECS or name.startswith(REGISTRY_PREFIXES) or any(name in table or table.is_prefixed(name) for table in tables):
+    if name in _CODECS or name.startswith(REGISTRY_PREFIXES):
+        return
+    if any(name in table or table.is_prefixed(name) for table in tables):
         return
     import difflib
     import logging
