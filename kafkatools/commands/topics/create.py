@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ _COLLISION = (
     "To avoid issues it is best to use either, but not both."
 )
 _NOT_KEY_VALUE = 'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
+_EQUALS = re.compile(r"\s*=\s*", re.ASCII)
 _MAX_REPLICATION_FACTOR = 32767
 
 
@@ -25,7 +27,7 @@ def create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     """Order of the checks: TopicService.createTopic."""
     from kafkatools.core.admin.topics import NewTopic, create_topics
 
-    configs = _topic_configs(args.config)
+    configs = topic_configs(args.config)
     assignment = replica_assignment(args.replica_assignment) if args.replica_assignment is not None else None
     if not args.topic:
         raise CommandError("The given topic name '' cannot be represented in a request.")
@@ -73,13 +75,17 @@ def partitions_text(count: int) -> str:
     return f"{count} partition{'s' * (count != 1)}"
 
 
-def _topic_configs(texts: Sequence[str]) -> dict[str, str]:
-    """TopicCommand.parseTopicConfigsToBeAdded; the values are checked by the broker, which knows its own settings."""
+def topic_configs(texts: Sequence[str]) -> dict[str, str]:
+    """One setting a text, split at every `=`; Java's split drops empty parts at the end (TopicCommand's
+    parseTopicConfigsToBeAdded). The values are checked by the broker, which knows its own settings."""
     configs = {}
     for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not value.strip():
+        parts = _EQUALS.split(text)
+        while parts and not parts[-1]:
+            parts.pop()
+        if len(parts) != 2:
             raise CommandError(_NOT_KEY_VALUE)
+        name, value = parts
         configs[name.strip()] = value.strip()
     return configs
 

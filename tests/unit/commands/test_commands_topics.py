@@ -13,7 +13,7 @@ from support.scripted_broker import SILENCE, ScriptedBroker, partition
 
 from kafkatools.commands import topics
 from kafkatools.commands.topics import changes
-from kafkatools.commands.topics.create import replica_assignment
+from kafkatools.commands.topics.create import replica_assignment, topic_configs
 from kafkatools.commands.topics.describe import View, settings_of, uuid_bytes
 from kafkatools.console import Console
 from kafkatools.core.admin.configs import DEFAULT_CONFIG, TOPIC_CONFIG, ConfigEntry
@@ -40,6 +40,27 @@ def test_bad_replica_assignments_get_the_words_of_kafka(text: str, message: str)
     with pytest.raises(CommandError) as raised:
         replica_assignment(text)
     assert str(raised.value) == message
+
+
+def test_a_setting_is_a_name_and_a_value() -> None:
+    given = ["retention.ms=1000", "cleanup.policy = compact,delete = ", "=1", "retention.bytes=5=="]
+    assert topic_configs(given) == {
+        "retention.ms": "1000",
+        "cleanup.policy": "compact,delete",
+        "": "1",
+        "retention.bytes": "5",
+    }  # as Apache Kafka 4.3.1 took each of them
+
+
+@pytest.mark.parametrize(
+    "text", ["", "=", "retention.ms", "retention.ms=", "retention.ms==1", "retention.ms=1,retention.bytes=2", "a=b=c"]
+)
+def test_several_settings_in_one_text_get_the_words_of_kafka(text: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        topic_configs([text])
+    assert str(raised.value) == (
+        'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
+    )
 
 
 def test_ids_are_16_bytes_in_base64() -> None:
