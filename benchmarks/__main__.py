@@ -17,6 +17,7 @@ WORKLOADS = (
     "perf_tools",
     "memory",
     "admin",
+    "pipeline_jobs",
 )
 
 
