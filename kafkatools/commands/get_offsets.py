@@ -51,17 +51,22 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core.admin.client import AdminClient
 
     with AdminClient(console.connect(args), settings, console.clock) as admin:
-        partitions = _partitions(admin, takes)
+        partitions = _partitions(admin, takes, takes_all=args.topic is None and args.topic_partitions is None)
         if not partitions:
             raise CommandError("Could not match any topic-partitions with the specified filters")
         return _print_offsets(console, args, admin, dict.fromkeys(partitions, timestamp))
 
 
-def _partitions(admin: AdminClient, takes: PartitionFilter) -> list[tuple[str, int]]:
-    from kafkatools.core.admin.topics import describe_topics, list_topics
+def _partitions(admin: AdminClient, takes: PartitionFilter, *, takes_all: bool) -> list[tuple[str, int]]:
+    """The partitions chosen, in order. Without a choice of topics all are described; else those that a list of names
+    shows to be meant."""
+    from kafkatools.core.admin.topics import describe_all_topics, describe_topics, list_topics
 
-    names = [listing.name for listing in list_topics(admin) if takes(listing.name, -1)]
-    described = describe_topics(admin, names=names) if names else {}
+    if takes_all:
+        described = describe_all_topics(admin)
+    else:
+        names = [listing.name for listing in list_topics(admin) if takes(listing.name, -1)]
+        described = describe_topics(admin, names=names) if names else {}
     found = []
     for name, topic in described.items():
         found += [(name, part.partition) for part in topic.partitions if takes(name, part.partition)]

@@ -210,14 +210,14 @@ def foreseen(partition: PartitionDescription, live: Collection[int], *, is_uncle
 
 def _dry_run(console: Console, args: Args, admin: AdminClient, partitions: list[TopicPartition] | None) -> ExitStatus:
     from kafkatools.core.admin.cluster import describe_cluster
-    from kafkatools.core.admin.topics import describe_topics, list_topics
+    from kafkatools.core.admin.topics import describe_all_topics, describe_topics
     from kafkatools.core.errors import UnknownTopicOrPartition
 
     live = {node.id for node in describe_cluster(admin).nodes}
-    names = sorted(
-        {topic for topic, _ in partitions} if partitions is not None else {topic.name for topic in list_topics(admin)}
-    )
-    described = describe_topics(admin, names=names) if names else {}
+    if partitions is None:
+        described = describe_all_topics(admin)
+    else:
+        described = describe_topics(admin, names=sorted({topic for topic, _ in partitions}))
     known = {(name, part.partition): part for name, topic in described.items() for part in topic.partitions}
     is_unclean = args.election_type == "UNCLEAN"
     found: dict[TopicPartition, Election] = {}

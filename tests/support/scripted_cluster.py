@@ -119,13 +119,13 @@ class ScriptedCluster:
         known = {topic for topic, _ in self.replicas}
         topics = [
             {
-                "name": one.name,
-                "topic_id": uuid.uuid5(uuid.NAMESPACE_DNS, one.name),
-                "partitions": self._parts(one.name),
+                "name": name,
+                "topic_id": uuid.uuid5(uuid.NAMESPACE_DNS, name),
+                "partitions": self._parts(name),
             }
-            if one.name in known
-            else {"name": one.name, "error_code": 3, "partitions": ()}
-            for one in request.topics
+            if name in known
+            else {"name": name, "error_code": 3, "partitions": ()}
+            for name in [one.name for one in request.topics] or sorted(known)
         ]
         return {"topics": topics, "next_cursor": None}
 

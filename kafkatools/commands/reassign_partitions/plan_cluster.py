@@ -21,15 +21,14 @@ def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> Cluster
     """All of it. A broker that does not tell the sizes of its replicas is complained of. Raises KafkaError."""
     from kafkatools.core.admin.cluster import describe_cluster
     from kafkatools.core.admin.reassignment_plan import Broker, ClusterState
-    from kafkatools.core.admin.topics import describe_topics, list_topics
+    from kafkatools.core.admin.topics import describe_all_topics
     from kafkatools.core.errors import UnknownTopicOrPartition
 
     brokers = tuple(Broker(node.id, node.rack) for node in describe_cluster(admin).nodes)
-    described = describe_topics(admin, names=[topic.name for topic in list_topics(admin)])
     parts: dict[TopicPartition, PartitionDescription] = {}
-    for name, topic in described.items():
+    for name, topic in describe_all_topics(admin).items():
         if isinstance(topic.error, UnknownTopicOrPartition):
-            continue  # deleted since the list was made
+            continue  # it is being deleted
         if topic.error is not None:
             raise topic.error
         parts.update({(name, part.partition): part for part in topic.partitions})
