@@ -85,6 +85,16 @@ def test_verifiable_tools_behave_as_recorded(start_broker: Callable[..., str], t
     assert list(event) == ["timestamp", "name", "topic", "key", "value", "exception", "message"]
 
 
+@pytest.mark.parametrize(
+    "names", ["no.such.Assignor", "org.apache.kafka.clients.consumer.StickyAssignor,no.such.Assignor"]
+)
+def test_an_unknown_assignor_is_refused_before_the_first_event(names: str) -> None:
+    words = ("--bootstrap-server", "127.0.0.1:1", "--topic", "v1", "--group-id", "g", "--assignment-strategy", names)
+    ran = run_kt("verifiable-consumer", *words)
+    assert (ran.status, ran.out) == (ExitStatus.USAGE, "")  # Apache Kafka 4.3.1 prints nothing on stdout either
+    assert ran.err.startswith("Unknown assignor no.such.Assignor in partition.assignment.strategy. Known ones: ")
+
+
 @pytest.mark.slow
 def test_a_signal_ends_the_verifiable_tools_with_their_events(
     start_broker: Callable[..., str], tmp_path: pathlib.Path

@@ -97,13 +97,19 @@ NOT_WITH = {
 
 
 def check_settings(config: Config) -> None:
-    """Raises ConfigError for settings of the other protocol, and for intervals that cannot work."""
+    """Raises ConfigError for settings of the other protocol, assignors that do not exist, and intervals that cannot
+    work."""
     protocol = config.group_protocol.lower()
     for name in NOT_WITH[protocol]:
         if config.is_given(name):
             raise ConfigError(f"{name} cannot be set when group.protocol={protocol.upper()}")
     if protocol == "classic" and config.heartbeat_interval_ms >= config.session_timeout_ms:
         raise ConfigError("Heartbeat must be set lower than the session timeout")
+    if config.is_given("partition.assignment.strategy"):
+        from kafkatools.core.consumer.assignors import assignor_for_name
+
+        for name in config.partition_assignment_strategy:
+            assignor_for_name(name)
 
 
 class GroupConsumer:
