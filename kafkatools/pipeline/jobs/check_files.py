@@ -74,13 +74,14 @@ class SegmentFacts:
 def check_segment(path: str, *, deep: bool = False) -> tuple[list[Problem], SegmentFacts]:
     """Every batch of a segment (with `deep` every record too), and the two indexes beside it. Raises OSError."""
     findings: list[Finding] = []
+    indexes = {suffix: _read_index(path, suffix) for suffix in (file_kinds.OFFSET_INDEX, file_kinds.TIME_INDEX)}
     watch = _Watch(SegmentFacts(_base_offset(path), os.path.getsize(path)), deep=deep)
     dump = FileDump(DumpOptions(deep=deep), watch, findings.append)
     dump.dump(path)
     problems = [_problem(finding, "log") for finding in findings]
     problems += [Problem(path, "log", position, text) for position, text in watch.miscounts]
-    for suffix in (file_kinds.OFFSET_INDEX, file_kinds.TIME_INDEX):
-        problems += _check_index(path, suffix, watch)
+    for suffix, data in indexes.items():
+        problems += _check_index(path, suffix, data, watch)
     return problems, watch.facts
 
 
@@ -280,13 +281,21 @@ def _marker_kind(batch: memoryview) -> str | None:
 # -- indexes --
 
 
-def _check_index(log_path: str, suffix: str, watch: _Watch) -> list[Problem]:
+def _read_index(log_path: str, suffix: str) -> bytes | None:
+    """An index before its log is walked: a broker that runs writes the log first, so that what the index says is there
+    then. None when there is no such file.
+    """
+    try:
+        with open(open_regular_file(log_path.removesuffix(file_kinds.LOG) + suffix), "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _check_index(log_path: str, suffix: str, data: bytes | None, watch: _Watch) -> list[Problem]:
     path = log_path.removesuffix(file_kinds.LOG) + suffix
     kind = suffix.removeprefix(".")
-    try:
-        with open(open_regular_file(path), "rb") as file:
-            data = file.read()
-    except FileNotFoundError:
+    if data is None:
         return [Problem(path, kind, -1, "there is no such file", "a broker would rebuild it")]
     if suffix == file_kinds.OFFSET_INDEX:
         if _offsets_fit(data, watch):
