@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -22,6 +23,7 @@ from kafkatools.pipeline.pruning import Needs, pruned
 from kafkatools.pipeline.reports import SplitReport, read_reports
 from kafkatools.pipeline.session import is_connected, is_ours, plain_error
 from kafkatools.pipeline.sink_files import Directory, SinkFile
+from kafkatools.pipeline.storage import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -170,12 +172,23 @@ def plain_errors() -> Iterator[None]:
 @contextmanager
 def reports_directory(pipeline: Pipeline) -> Iterator[str]:
     """Where the readers put what they read: a new directory below --report-path, or a temporary one of this machine."""
-    if pipeline.report_path is None:
-        with tempfile.TemporaryDirectory(prefix="kt-pipeline-") as directory:
+    if pipeline.report_path is None or (path := local_path(pipeline.report_path)) is not None:
+        below = None if pipeline.report_path is None else path
+        if below is not None and not os.path.isdir(below):
+            raise PipelineError(f"--report-path {below}: there is no such directory")
+        with tempfile.TemporaryDirectory(prefix="kt-pipeline-", dir=below) as directory:
             os.chmod(directory, 0o777)  # noqa: S103 - executors may run as another user
             yield directory
         return
-    yield pipeline.report_path
+    from fsspec.core import url_to_fs
+
+    url = f"{pipeline.report_path.rstrip('/')}/kt-pipeline-{uuid.uuid4().hex}"
+    try:
+        yield url
+    finally:
+        system, inner = url_to_fs(url)
+        if system.exists(inner):
+            system.rm(inner, recursive=True)
 
 
 @dataclass(frozen=True)
@@ -195,7 +208,7 @@ def open_table(opening: Opening, source: Source) -> Table:
     """The source as a table with its keys and values decoded."""
     pipeline = opening.pipeline
     options = dict(source.options)
-    if pipeline.strict and source.uri.kind == uris.LOG:
+    if pipeline.strict and source.uri.is_kafka:
         options["strict"] = "true"
     if source.uri.is_kafka and (not pipeline.is_streaming or pipeline.trigger == AVAILABLE_NOW):
         options["reportPath"] = reports_of(opening.reports, source)

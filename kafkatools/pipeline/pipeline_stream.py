@@ -27,6 +27,7 @@ from kafkatools.pipeline.pipeline_run import (
     reports_directory,
 )
 from kafkatools.pipeline.pipeline_spec import AVAILABLE_NOW, Pipeline, Source
+from kafkatools.pipeline.session import is_connected
 from kafkatools.pipeline.sink_files import Directory
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def run_stream(
         directory = Directory(spark, uris.path_of(pipeline.sink.uri)) if pipeline.sink.uri.is_file else None
         before = set(directory.files()) if directory is not None else set()
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "10000")
+        _ensure_few_tasks(spark)
         with reports_directory(pipeline) as reports:
             opening = Opening(spark, pipeline, reports)
             tables = {source.name: open_table(opening, source) for source in pipeline.sources}
@@ -91,19 +93,20 @@ def _ensure_appendable(spark: SparkSession, pipeline: Pipeline) -> None:
     if not sink.uri.is_file or sink.mode == "append":
         return
     assert pipeline.checkpoint is not None
-    is_known = Directory(spark, local(pipeline.checkpoint)).exists()
+    is_known = Directory(spark, uris.absolute(pipeline.checkpoint)).exists()
     if not is_known and Directory(spark, uris.path_of(sink.uri)).exists():
         raise PipelineError(
             f"{sink.uri} exists, and {pipeline.checkpoint} knows nothing of it: --mode append adds to it"
         )
 
 
-def local(path: str) -> str:
-    """A path of this machine is absolute for Spark."""
-    from kafkatools.pipeline.storage import local_path
-
-    found = local_path(path)
-    return path if found is None else found
+def _ensure_few_tasks(spark: SparkSession) -> None:
+    """Spark plans a stream's aggregations for 200 tasks a round, and never fewer: too many for one machine's cores."""
+    name = "spark.sql.shuffle.partitions"
+    if is_connected(spark) or not (spark.sparkContext.master or "").startswith("local"):
+        return
+    if spark.sparkContext.getConf().get(name) is None and spark.conf.get(name) == "200":
+        spark.conf.set(name, str(spark.sparkContext.defaultParallelism))
 
 
 def _started(pipeline: Pipeline, made: DataFrame, show: Show, unread: list[BrokenPipeError]) -> StreamingQuery:
@@ -113,7 +116,7 @@ def _started(pipeline: Pipeline, made: DataFrame, show: Show, unread: list[Broke
     sink = pipeline.sink
     made = made.observe(_SINK_METRICS, F.count(F.lit(1)).alias(ROWS))
     modes = {name: value for name, value in sink.options.items() if name.lower() == _MODE}
-    writer = made.writeStream.option("checkpointLocation", local(pipeline.checkpoint))
+    writer = made.writeStream.option("checkpointLocation", uris.absolute(pipeline.checkpoint))
     for mode in modes.values():
         writer = writer.outputMode(mode)
     if pipeline.trigger == AVAILABLE_NOW:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.storage import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -160,11 +161,14 @@ def _over(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, st
 
 
 def path_of(uri: Uri) -> str:
-    """Paths of this machine are absolute for Spark: it has a working directory of its own."""
-    from kafkatools.pipeline.storage import local_path
+    """The path of files as Spark gets it."""
+    return absolute(uri.target)
 
-    path = local_path(uri.target)
-    return uri.target if path is None else path
+
+def absolute(path: str) -> str:
+    """Paths of this machine are absolute for Spark, which has a working directory of its own; URLs stay."""
+    found = local_path(path)
+    return path if found is None else found
 
 
 def missing_package(uri: Uri) -> str:

@@ -1,0 +1,91 @@
+"""`kt pipeline run` on a Spark standalone cluster of processes: a driver that is killed leaves nothing, the next one
+does it all."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from support import recorded_segments
+from support.requirements import require
+from support.spark_cluster import SparkCluster
+
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.session import find_java
+
+KT = pathlib.Path(sys.executable).parent / "kt"
+SLOWLY = """
+import os, time
+from pyspark.sql.functions import udf
+
+def slowly(table):
+    def wait(offset):
+        while os.path.exists({flag!r}):
+            time.sleep(0.05)
+        return offset
+    return table.select(udf(wait, "long")("offset").alias("offset"), "value")
+"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    pytest.importorskip("pyspark")
+    try:
+        find_java(os.environ)
+    except PipelineError as missing:
+        require(str(missing))
+    with SparkCluster(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
+
+
+def test_a_run_on_a_cluster_of_which_the_first_driver_is_killed(cluster: SparkCluster, tmp_path: pathlib.Path) -> None:
+    flag = tmp_path / "wait"
+    flag.touch()
+    (tmp_path / "slow.py").write_text(SLOWLY.format(flag=str(flag)))
+    log = shutil.copytree(recorded_segments.log_directory("plain-java"), tmp_path / "orders-0")
+    command = [
+        str(KT), "pipeline", "run", "--from", f"log:{log}", "--transform", "slow:slowly", "--to", "parquet:out",
+        "--manifest", "out.json", "--resume", "--json", "--master", cluster.master,
+        "--conf", "spark.executor.memory=512m", "--conf", "spark.driver.memory=512m",
+        "--conf", "spark.driver.host=127.0.0.1", "--conf", f"spark.executor.extraJavaOptions={JAVA_OPTIONS}",
+        "--from-option", "minPartitions=2",
+    ]  # fmt: skip
+    with subprocess.Popen(command, cwd=tmp_path, env=cluster.environ, stderr=subprocess.PIPE) as first:
+        wait_for_tasks(first, tmp_path / "out")
+        os.kill(first.pid, signal.SIGKILL)
+    assert not list(tmp_path.glob("out.json*")) and not list(tmp_path.glob("out/*.parquet"))
+    flag.unlink()
+    second = subprocess.run(command, cwd=tmp_path, env=cluster.environ, capture_output=True, timeout=400, check=False)
+    assert second.returncode == 0, second.stderr
+    told = json.loads(second.stdout)
+    content = json.loads((tmp_path / "out.json").read_text())
+    (source,) = content["sources"]
+    assert source["records"] == content["sink"]["rows"] == told["sink"]["rows"] > 0
+    (partition,) = source["partitions"]
+    assert partition["last_offset"] - partition["first_offset"] + 1 == partition["records"], (
+        "nothing twice, nothing lost"
+    )
+    import pyarrow.parquet
+
+    offsets = pyarrow.parquet.read_table(tmp_path / "out", columns=["offset"]).column("offset").to_pylist()
+    assert sorted(offsets) == list(range(partition["first_offset"], partition["last_offset"] + 1))
+
+
+def wait_for_tasks(driver: subprocess.Popen[bytes], sink: pathlib.Path) -> None:
+    """Until tasks write below the sink."""
+    end = time.monotonic() + 400
+    while not list(sink.glob("_kt-*/_temporary/0/_temporary/*")):
+        assert driver.poll() is None and driver.stderr is not None, driver.stderr and driver.stderr.read()
+        assert time.monotonic() < end, "no task began"
+        time.sleep(0.05)

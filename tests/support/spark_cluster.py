@@ -1,0 +1,82 @@
+"""A Spark standalone cluster of processes on this machine: a master and workers of one core each."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+from types import TracebackType
+
+_ADDRESS = re.compile(rb"Starting Spark master at (spark://\S+)")
+_REGISTERED = b"Successfully registered with master"
+_DEADLINE_S = 300
+# A JVM that lives for seconds: little of it has to be fast.
+_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+
+class SparkCluster:
+    """`with SparkCluster(directory) as cluster: cluster.master`."""
+
+    def __init__(self, directory: pathlib.Path, workers: int = 2) -> None:
+        import pyspark
+
+        self.directory = directory
+        self.environ = {
+            **os.environ,
+            "SPARK_HOME": str(pathlib.Path(pyspark.__file__).parent),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": _JAVA_OPTIONS,
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        self._workers = workers
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.master = ""
+
+    def __enter__(self) -> SparkCluster:
+        try:
+            self._start("master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0")
+            self.master = self._said("master", _ADDRESS).decode()
+            names = [f"worker{number}" for number in range(self._workers)]
+            for name in names:
+                words = ("--host", "127.0.0.1", "--cores", "1", "--memory", "640m", "--work-dir", str(self.directory))
+                self._start(name, "org.apache.spark.deploy.worker.Worker", *words, self.master)
+            for name in names:
+                self._said(name, re.compile(b"(" + _REGISTERED + b")"))
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends all of it."""
+        for process in reversed(self._processes):
+            process.kill()
+        for process in self._processes:
+            process.wait(30)
+
+    def _start(self, name: str, java_class: str, *words: str) -> None:
+        command = [f"{self.environ['SPARK_HOME']}/bin/spark-class", java_class, "--webui-port", "0", *words]
+        with open(self.directory / f"{name}.log", "wb") as log:
+            self._processes.append(
+                subprocess.Popen(command, env=self.environ, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            )
+
+    def _said(self, name: str, pattern: re.Pattern[bytes]) -> bytes:
+        """What a process says of itself; it is waited for."""
+        end = time.monotonic() + _DEADLINE_S
+        while time.monotonic() < end:
+            text = (self.directory / f"{name}.log").read_bytes()
+            found = pattern.search(text)
+            if found is not None:
+                return found[1]
+            time.sleep(0.1)
+        raise AssertionError(f"{name} did not start: {text[-2000:].decode(errors='replace')}")
