@@ -112,6 +112,8 @@ def test_partitions_on_the_move_are_no_start_for_a_plan(cluster: ScriptedCluster
         (("tidy",), ExitStatus.USAGE, "A plan is one of drain, add, set-rf, balance, not 'tidy'"),
         (("drain",), ExitStatus.USAGE, 'plan drain needs "[brokers]": those to drain'),
         (("set-rf",), ExitStatus.USAGE, 'plan set-rf needs "[replication-factor]"'),
+        (("set-rf", "--replication-factor", "0"), ExitStatus.USAGE, "is a number from 1 on, not 0"),
+        (("set-rf", "--replication-factor", "-1"), ExitStatus.USAGE, "is a number from 1 on, not -1"),
         (("add", "--brokers", "x"), ExitStatus.USAGE, "Cannot parse argument 'x' of option brokers"),
         (("balance", "--replication-factor", "2"), ExitStatus.USAGE, "can't be used with plan balance"),
         (("balance", "--topics", "["), ExitStatus.USAGE, "[ is an invalid regex."),

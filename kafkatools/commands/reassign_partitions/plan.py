@@ -71,6 +71,8 @@ def _wanted(args: Args) -> _Wanted:
         raise UsageError(f'plan {goal} needs "[brokers]": those to {goal}')
     if goal == "set-rf" and args.replication_factor is None:
         raise UsageError('plan set-rf needs "[replication-factor]"')
+    if goal == "set-rf" and args.replication_factor < 1:
+        raise UsageError(f"The replication factor is a number from 1 on, not {args.replication_factor}")
     if goal != "set-rf" and args.replication_factor is not None:
         raise UsageError(f'Option "[replication-factor]" can\'t be used with plan {goal}')
     try:
