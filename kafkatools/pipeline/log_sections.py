@@ -32,6 +32,8 @@ Wanted = Callable[[Longs], npt.NDArray[np.bool_]]
 
 ROWS = 4096
 _STEP = 1 << 20
+_FARTHEST = 1 << 31  # offsets of a segment lie closer together
+_KNOWN_ATTRIBUTES = 0x7F
 WIDTH = kernel.HEADER_WIDTH
 # Columns of the table of headers.
 POSITION, BASE_OFFSET, SIZE, MAGIC, LEADER_EPOCH, CRC, ATTRIBUTES, LAST_DELTA = range(8)
@@ -64,6 +66,9 @@ class SectionWalk:
 
     `wanted(headers)` says which batches matter: the others' checksums are not looked at. Without `checks` no checksum
     is, and headers are believed as long as they lead on. Damage goes to `report`.
+
+    A batch that was passed over may have had a wrong length. Then what it leads to is no header, which shows by its
+    offsets, its magic or its attributes, or by leading nowhere: whoever looks odd, and what led there, is checked.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class SectionWalk:
         self._wanted = wanted
         self._checks = checks
         self._is_legacy: bool | None = None  # not known before the first sound batch
+        self._last = (-1, -1, -1)
         self._table = array("q", bytes(8 * WIDTH * ROWS))
         self._status = array("q", bytes(8 * kernel.STATUS_SIZE))
 
@@ -86,14 +92,19 @@ class SectionWalk:
             window = self._window()
             rows = kernel.scan_batches(window, 0, len(window), self._table, self._status)
             if rows == 0:
-                self._go_on(*self._stuck())
+                self._go_on(*self._misled() or self._stuck())
                 continue
             section = Section(window, self._position, self._table, rows)
-            sound = self._sound_rows(section)
+            odd = self._odd(section.headers) if self._wanted is not None else np.zeros(rows, np.bool_)
+            if odd[0] and (misled := self._misled()) is not None:
+                self._go_on(*misled)
+                continue
+            sound = self._sound_rows(section, odd)
             following = self._position + self._status[kernel.STATUS_POSITION]
             wrong = self._wrong(section, sound) if sound < rows else None
             if sound:
                 self._is_legacy = self._table[(sound - 1) * WIDTH + MAGIC] < 2
+                self._remember(section, sound)
                 yield section._replace(rows=sound)
             if wrong is not None:
                 self._go_on(*wrong)
@@ -117,7 +128,33 @@ class SectionWalk:
 
     # -- what is sound --
 
-    def _sound_rows(self, section: Section) -> int:
+    def _odd(self, headers: Longs) -> npt.NDArray[np.bool_]:
+        """Which headers do not look like what follows a batch."""
+        first, magic = headers[:, BASE_OFFSET], headers[:, MAGIC]
+        last = first + headers[:, LAST_DELTA]
+        before = np.concatenate((np.array([self._last[1]], np.int64), last[:-1]))
+        found: npt.NDArray[np.bool_] = (first <= before) | (first - before > _FARTHEST) | (last < first)
+        found |= headers[:, ATTRIBUTES] & ~_KNOWN_ATTRIBUTES != 0
+        found |= magic != np.concatenate((np.array([self._last[2]], np.int64), magic[:-1]))
+        return found
+
+    def _remember(self, section: Section, rows: int) -> None:
+        row = section.headers[rows - 1]
+        self._last = section.origin + int(row[POSITION]), int(row[BASE_OFFSET] + row[LAST_DELTA]), int(row[MAGIC])
+
+    def _misled(self) -> tuple[str, str, int, int] | None:
+        """What is wrong with the batch that led here, if something is."""
+        start = self._last[0]
+        if start < 0 or self._wanted is None or not self._checks:
+            return None
+        size = int.from_bytes(self._file.view(start, LOG_OVERHEAD)[8:], "big", signed=True) + LOG_OVERHEAD
+        batch = self._file.view(start, size)
+        self._last = (-1, -1, -1)
+        if _is_sound(batch):
+            return None
+        return reports.CHECKSUM, _corrupt(batch), start + 1, self._end
+
+    def _sound_rows(self, section: Section, odd: npt.NDArray[np.bool_]) -> int:
         """How many batches of a section are sound, up to the first that is not."""
         headers = section.headers
         magics = headers[:, MAGIC]
@@ -125,7 +162,10 @@ class SectionWalk:
         stop = section.rows if known.all() else int(np.argmin(known))
         if not self._checks:
             return stop
-        asked = headers[:stop] if self._wanted is None else headers[:stop][self._wanted(headers[:stop])]
+        asked = headers[:stop]
+        if self._wanted is not None:
+            odd[:-1] |= odd[1:]
+            asked = asked[self._wanted(asked) | odd[:stop]]
         columns = asked[:, (POSITION, SIZE, CRC)].tolist()
         if stop and magics[:stop].min() < 2:
             return self._sound_mixed(section, stop)
@@ -148,6 +188,7 @@ class SectionWalk:
         `before` means that that is where to go on.
         """
         position = start - 1
+        self._last = (-1, -1, -1)
         found = self._next_valid(start, before)
         if found < 0:
             found = before
@@ -206,9 +247,7 @@ class SectionWalk:
                 f"overhead {HEADER_SIZE})"
             )
             return reports.CHECKSUM, reason, start + 1, before
-        stored, computed = _checksums(batch)
-        reason = f"Record is corrupt (stored crc = {stored}, computed crc = {computed})"
-        return reports.CHECKSUM, reason, start + 1, before
+        return reports.CHECKSUM, _corrupt(batch), start + 1, before
 
 
 def _known(headers: Longs) -> npt.NDArray[np.bool_]:
@@ -222,6 +261,11 @@ def _checksums(batch: memoryview) -> tuple[int, int]:
     if batch[16] < 2:
         return int.from_bytes(batch[12:16], "big"), zlib.crc32(batch[16:])
     return int.from_bytes(batch[17:21], "big"), crc32c(batch[21:])
+
+
+def _corrupt(batch: memoryview) -> str:
+    stored, computed = _checksums(batch)
+    return f"Record is corrupt (stored crc = {stored}, computed crc = {computed})"
 
 
 def _is_sound(batch: memoryview) -> bool:

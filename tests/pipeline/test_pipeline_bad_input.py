@@ -28,7 +28,6 @@ from kafkatools.pipeline.log_options import read_options
 from kafkatools.pipeline.log_source import LogReader
 from kafkatools.pipeline.reports import read_reports
 from kafkatools.pipeline.schema import spark_schema
-from kafkatools.pipeline.spark_api import HAS_FILTERS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Row = tuple[int, bytes | None, bytes | None, int, int]
@@ -305,22 +304,22 @@ def check(where: str, found: Read, file: str, data: bytes, expected: dict[Row, b
         assert "\n" not in reason
 
 
-@pytest.mark.skipif(not HAS_FILTERS, reason="this PySpark pushes no filters")
-def test_random_damage_within_bounds(tmp_path: pathlib.Path) -> None:
-    """The same for who reads a range of offsets only, and of a batch that is skipped believes what he must."""
+def test_random_damage_below_the_bounds(tmp_path: pathlib.Path) -> None:
+    """The same for who reads a range of offsets only and has no index: what is passed over is not believed blindly."""
     path = alone(unpack_log("multi-segment", tmp_path) / INPUTS["multi-segment"])
-    directory = path.parent
+    path.with_suffix(".index").unlink()
     sound = path.read_bytes()
     expected = batches_of(sound)
     first = sorted(row[0] for row in expected)[len(expected) * 2 // 3]
     options = {"startingOffsets": json.dumps({"log": {"0": first}}), "endingOffsets": "latest"}
-    for seed in range(40):
+    for seed in range(42):
         chance = random.Random(seed)
         data = bytearray(sound)
-        DAMAGES[seed % len(DAMAGES)](data, chance)
+        damage = wrong_length if seed % 2 else DAMAGES[seed % len(DAMAGES)]
+        damage(data, chance)
         path.write_bytes(data)
-        found = read(directory, tmp_path / f"reports-{seed}", **options)
+        found = read(path.parent, tmp_path / f"reports-{seed}", **options)
         records = {row[:4] for row in found.rows}
         for row, place in expected.items():
             if row[0] >= first and sound[slice(*place)] in data:
-                assert row[:4] in records, (seed, DAMAGES[seed % len(DAMAGES)].__name__, row[0], found.damages)
+                assert row[:4] in records, (seed, damage.__name__, row[0], found.damages)
