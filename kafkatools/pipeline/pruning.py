@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.record_bounds import EPOCH, RecordBounds, compare
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
 SOURCES = ("kafka-log", "kt")
@@ -71,6 +72,8 @@ _THROUGH = frozenset(
 
 _ID = re.compile(r"#(\d+)L?")
 _RELATION = re.compile(r"RelationV2\[([^\n]*)\] ")
+_LINE = re.compile(r"((?:[:+ ][- ] )*)(.*)")
+_PICKING = re.compile(r"Project(?: \[(?:[A-Za-z]+#\d+L?(?:, )?)*\])?")
 
 
 @dataclass(frozen=True)
@@ -95,10 +98,31 @@ def pruned(everything: DataFrame, make: Callable[[Needs], DataFrame], *, with_bo
             needs, names = _needs(plan, with_bounds=with_bounds)
             if needs.columns == names and needs.bounds == RecordBounds():
                 return everything
-            narrowed = make(needs)
+            narrowed = _made(make, needs, names)
             return narrowed if plan_text(plan) == plan_text(_optimized(narrowed)) else everything
     except (Py4JError, PySparkException, PipelineError, AttributeError, TypeError):
         return everything  # a plan of another version, of Spark Connect, or a query that needs a name more
+
+
+def _made(make: Callable[[Needs], DataFrame], needs: Needs, names: frozenset[str]) -> DataFrame:
+    """The narrowed query; a column that it names, though it does not use it, is there as well."""
+    from pyspark.errors import PySparkException
+
+    while True:
+        try:
+            return make(needs)
+        except (PySparkException, PipelineError) as error:
+            cause = error if isinstance(error, PySparkException) else error.__cause__
+            named = _unresolved(cause) if isinstance(cause, PySparkException) else ""
+            if named not in names - needs.columns:
+                raise
+            needs = replace(needs, columns=needs.columns | {named})
+
+
+def _unresolved(error: PySparkException) -> str:
+    """The column that an error says is not there."""
+    parameters = error.getMessageParameters() or {}
+    return parameters.get("objectName", "").rpartition(".")[2].strip("`")
 
 
 def needed_columns(frame: DataFrame) -> frozenset[str] | None:
@@ -199,8 +223,9 @@ def _ids(attributes: Any) -> set[int]:
 
 def plan_text(plan: Any) -> str:
     """A plan as text that is the same for the same plan: numbers in the order they appear, sources with what is used
-    of their columns only."""
-    text = str(plan.toString())
+    of their columns only, nothing of what merely picks columns right above them, but those of the result."""
+    result = ", ".join(f"{each.name()}#{each.exprId().id()}" for each in _items(plan.output()))
+    text = f"{result}\n{_without_picking(str(plan.toString()))}"
     counts: dict[str, int] = {}
     for number in _ID.findall(text):
         counts[number] = counts.get(number, 0) + 1
@@ -211,6 +236,23 @@ def plan_text(plan: Any) -> str:
 
     order: dict[str, int] = {}
     return _ID.sub(lambda found: f"#{order.setdefault(found[1], len(order))}", _RELATION.sub(used, text))
+
+
+def _without_picking(text: str) -> str:
+    """The lines of a tree without those that only pick columns of a source, or of a filter over one; what hangs below
+    them moves up."""
+    lines = [(len(found[1]) // 3, found[2]) for line in text.splitlines() if (found := _LINE.match(line))]
+    kept: list[tuple[int, str]] = []
+    removed: list[int] = []
+    for index, (depth, line) in enumerate(lines):
+        while removed and depth <= removed[-1]:
+            removed.pop()
+        below = lines[index + 1][1] if index + 1 < len(lines) else ""
+        if _PICKING.fullmatch(line) and below.startswith(("RelationV2[", "Filter ")):
+            removed.append(depth)
+        else:
+            kept.append((depth - len(removed), line))
+    return "\n".join(f"{depth} {line}" for depth, line in kept)
 
 
 # -- Filters --

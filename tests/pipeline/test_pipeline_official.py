@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.apache_kafka import ApacheKafka, Unavailable
 from support.official_spark import OfficialSpark, home
+from support.pruning_cases import CASES
+from support.recorded_logs import unpack_log
 from support.requirements import require
 from support.waiting import eventually
 
@@ -178,7 +180,7 @@ COMMITTED = {"kafka.isolation.level": "read_committed"}
 STARTS = {"mixed": {"0": 3, "1": -2, "2": 40}, "append": {"0": 17}}
 ENDS = {"mixed": {"0": -1, "1": 50, "2": 41}, "append": {"0": 18}}
 TIMES = {"mixed": {"0": START_MS + 1050, "1": START_MS + 2000, "2": 0}}
-CASES: dict[str, tuple[dict[str, str], str]] = {
+READS: dict[str, tuple[dict[str, str], str]] = {
     "everything": ({"subscribe": TOPICS}, "true"),
     "committed": ({"subscribe": TOPICS, **COMMITTED}, "true"),
     "pattern": ({"subscribePattern": r"(mixed|[at]\w+)(\..*)?", "minPartitions": "7"}, "partition >= 1 OR offset < 9"),
@@ -194,15 +196,15 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
         {"subscribe": "mixed", "startingOffsetsByTimestamp": json.dumps(TIMES)},
         f"timestamp >= timestamp_micros({START_MS + 1001}001) AND partition IN (0, 2) AND offset <> 60",
     ),
-    "start": ({"subscribe": "mixed,compacted", "startingTimestamp": str(START_MS + 150)}, "offset > 20"),
+    "start": ({"subscribe": "mixed,append", "startingTimestamp": str(START_MS + 150)}, "offset > 20"),
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", READS)
 def test_rows_are_those_of_the_official_connector(
     case: str, official: OfficialSpark, cluster: ApacheKafka, spark: SparkSession
 ) -> None:
-    options, where = CASES[case]
+    options, where = READS[case]
     options = {**options, "includeHeaders": "true"}
     live = {**options, "kafka.bootstrap.servers": cluster.bootstrap}
     files = {**options, "path": str(cluster.log_dir())}
@@ -225,3 +227,18 @@ def test_the_data_has_what_it_is_meant_to_have(
     kept = [row["offset"] for row in rows if row["topic"] == "compacted"]
     assert max(kept) > len(kept) + 20
     assert {row["timestampType"] for row in rows} == {0, 1}
+
+
+def test_queries_need_what_they_use_under_spark_4_0(official: OfficialSpark, tmp_path: pathlib.Path) -> None:
+    """What SQL reads of its columns, and what its filters say, which 4.0 does not tell a source."""
+    path = str(unpack_log("txn-java", tmp_path))
+    for statement, told in zip(CASES, official.call(needs_there, path=path), strict=True):
+        columns, bounds = CASES[statement]
+        assert told == {"columns": columns, "bounds": bounds, "is_pruned": True, "is_same": True}, statement
+
+
+def needs_there(spark: Any, path: str) -> Any:
+    """Runs in the process."""
+    from support.pruning_cases import CASES, run
+
+    return run(spark, path, list(CASES))
