@@ -15,7 +15,14 @@ from typing import TypeVar
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.offsets import READ_COMMITTED, READ_UNCOMMITTED, list_offsets
 from kafkatools.core.clock import SystemClock
-from kafkatools.core.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition, error_for_code
+from kafkatools.core.errors import (
+    ConnectionFailed,
+    KafkaError,
+    LeaderNotAvailable,
+    Timeout,
+    UnknownTopicOrPartition,
+    error_for_code,
+)
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.live_offsets import OffsetRange, Offsets
@@ -36,6 +43,7 @@ class LiveCluster:
         self._options = options
         self._clock = SystemClock()
         self._admin: AdminClient | None = None
+        self._was_reached = False
         self._isolation = READ_COMMITTED if options.is_committed_only else READ_UNCOMMITTED
 
     def __getstate__(self) -> SourceOptions:
@@ -57,19 +65,29 @@ class LiveCluster:
         _log.warning("%s", message)
 
     def _ask(self, question: Callable[[AdminClient], _Answer]) -> _Answer:
-        """An answer; a lost connection is tried again from scratch, as often as fetchOffset.numRetries says."""
+        """An answer. What may pass is asked again as often as fetchOffset.numRetries says; brokers that answered before
+        and do not now, as long as kafkaConsumer.pollTimeoutMs says: a stream outlives their restart.
+        """
         servers = self._options.settings["bootstrap.servers"]
-        for left in reversed(range(self._options.fetch_retries)):
+        started, tries = self._clock.now_ms(), 0
+        while True:
+            tries += 1
             try:
                 if self._admin is None:
                     self._admin = AdminClient(servers, dict(self._options.settings), self._clock)
-                return question(self._admin)
+                answer = question(self._admin)
+                self._was_reached = True
+                return answer
             except KafkaError as error:
                 self.close()
-                if not (left and error.retriable):
+                if isinstance(error, (ConnectionFailed, Timeout)):
+                    is_late = self._clock.now_ms() - started >= self._options.poll_timeout_ms
+                    is_final = is_late or not self._was_reached
+                else:
+                    is_final = tries >= self._options.fetch_retries or not error.retriable
+                if is_final:
                     raise PipelineError(f"{servers}: {error}") from error
             self._clock.sleep_ms(self._options.retry_interval_ms)
-        raise AssertionError("fetchOffset.numRetries is at least 1")
 
     # --- partitions
 

@@ -6,9 +6,11 @@ What Spark calls, in which order, was recorded from PySpark 4.3.0 and 4.0.0; tes
 from __future__ import annotations
 
 import json
+import pathlib
 import pickle
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -226,6 +228,21 @@ def test_a_topic_made_again_under_its_name_is_not_taken_for_the_old_one(topic: T
     topic.add(p0=9)
     with pytest.raises(PipelineError, match=f"topic {topic.name} was deleted and made again under its name"):
         reader.latestOffset(end, None)
+
+
+def test_a_stream_outlives_the_restart_of_its_broker(tmp_path: pathlib.Path) -> None:
+    with embedded_broker(tmp_path) as bootstrap:
+        topic = Topic(bootstrap)
+        topic.add(p0=3)
+        reader = topic.reader(**{"fetchOffset.retryIntervalMs": "50"})
+        end = reader.latestOffset(topic.at(0, 0), None)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(reader.latestOffset, end, None)
+        with embedded_broker(tmp_path, int(bootstrap.rpartition(":")[2])):
+            assert asked.result(60) == end == topic.at(3, 0)
+            assert rows(reader, topic.at(1, 0), end) == [(0, 1), (0, 2)]
+            reader.stop()
+            close_idle()
 
 
 def test_offsets_to_start_at_must_be_there(topic: Topic) -> None:

@@ -16,9 +16,10 @@ WITHOUT_RETENTION = {"log.initial.task.delay.ms": "86400000"}
 
 
 @contextlib.contextmanager
-def embedded_broker(directory: pathlib.Path, **settings: str) -> Iterator[str]:
-    """Runs a node on a free loopback port; gives its address. Settings: dots as underscores."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
+def embedded_broker(directory: pathlib.Path, at_port: int = 0, **settings: str) -> Iterator[str]:
+    """Runs a node on a free loopback port, or on one that was free before; gives its address. Settings: dots as
+    underscores."""
+    with socket.create_server(("127.0.0.1", at_port)) as probe:
         port: int = probe.getsockname()[1]
     overrides = {**WITHOUT_RETENTION, **{name.replace("_", "."): value for name, value in settings.items()}}
     node = Node(single_node_config(str(directory), "127.0.0.1", port, overrides), SystemClock())
