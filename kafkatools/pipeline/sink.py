@@ -1,8 +1,10 @@
 """`kt` as a sink: rows -> columns -> producer.
 
-A batch write is at least once: an idempotent producer for each task, flushed before the task reports success; a task
-that Spark runs again writes its rows again. A streaming write is exactly once, see `sink_transactions.py`, unless the
-option `exactlyOnce` is false. Nothing is sent after a record of the task has failed.
+A batch write is at least once, as with Spark's own sink: an idempotent producer for each task, flushed before the task
+reports success; a task that Spark runs again writes its rows again. With `exactlyOnce` every task prepares a
+transaction, and the driver commits them when all have: readers of committed records see every row once, or none. A
+streaming write is exactly once over restarts too, see `sink_transactions.py`, unless `exactlyOnce` is false. Nothing is
+sent after a record of the task has failed.
 
 Options: `topic` (wins over the column), `kafka.*` (the producer's settings), `exactlyOnce`, `sinkId`.
 """
@@ -11,8 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.pipeline.errors import PipelineError
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
     from kafkatools.pipeline.sink_transactions import PreparedTask, SinkTransactions, TaskPlace
 
 KAFKA_PREFIX = "kafka."
-_OPTIONS = {"topic", "exactlyonce", "sinkid", "includeheaders", "checkpointlocation", "path"}
+_OPTIONS = {"topic", "exactlyonce", "sinkid"}
+_OF_SPARK = {"checkpointlocation", "includeheaders", "path", "queryname"}  # headers are written where there are any
 _OURS = {
     "key.serializer": "keys are bytes or text",
     "value.serializer": "values are bytes or text",
@@ -47,8 +51,8 @@ class SinkOptions:
     """What the user asked for; travels to the tasks."""
 
     topic: str | None
-    producer: Mapping[str, str]
-    exactly_once: bool = True
+    producer: Mapping[str, str] = field(repr=False)
+    exactly_once: bool | None = None
     sink_id: str | None = None
 
 
@@ -58,14 +62,14 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
     producer = {
         name.removeprefix(KAFKA_PREFIX): value for name, value in given.items() if name.startswith(KAFKA_PREFIX)
     }
-    unknown = sorted(name for name in given if name not in _OPTIONS and not name.startswith(KAFKA_PREFIX))
+    unknown = sorted(name for name in given if not name.startswith(KAFKA_PREFIX) and name not in _OPTIONS | _OF_SPARK)
     if unknown:
         raise PipelineError(
             f"kt sink: unknown option `{unknown[0]}`; its options are topic, exactlyOnce, sinkId and kafka.*"
         )
     _check_producer(producer)
-    exactly_once = given.get("exactlyonce", "true").strip().lower()
-    if exactly_once not in ("true", "false"):
+    exactly_once = given.get("exactlyonce", "").strip().lower()
+    if exactly_once not in ("true", "false") and "exactlyonce" in given:
         raise PipelineError(f"kt sink: the option `exactlyOnce` is true or false, not {given['exactlyonce']!r}")
     topic = given.get("topic")
     if topic is not None and not topic.strip():
@@ -73,10 +77,20 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
     sink_id = given.get("sinkid")
     if sink_id is not None and not sink_id.strip():
         raise PipelineError("kt sink: the option `sinkId` is empty")
-    return SinkOptions(topic.strip() if topic else None, producer, exactly_once == "true", sink_id)
+    if exactly_once == "true" and producer.get("enable.idempotence", "true").lower() == "false":
+        raise PipelineError("kt sink: kafka.enable.idempotence=false and exactlyOnce=true contradict each other")
+    wanted = None if "exactlyonce" not in given else exactly_once == "true"
+    return SinkOptions(topic.strip() if topic else None, producer, wanted, sink_id)
 
 
-def _check_producer(settings: Mapping[str, str]) -> None:
+def _is_of_another_client(name: str) -> bool:
+    """Options are often shared with a source."""
+    from kafkatools.core import config
+
+    return name in config.CONSUMER or name in config.ADMIN
+
+
+def _check_producer(settings: dict[str, str]) -> None:
     from kafkatools.core import config
     from kafkatools.core.config.given import config_of
     from kafkatools.core.errors import ConfigError
@@ -86,6 +100,8 @@ def _check_producer(settings: Mapping[str, str]) -> None:
     for name, why in _OURS.items():
         if name in settings:
             raise PipelineError(f"kt sink: the option `kafka.{name}` cannot be given: {why}")
+    for name in [name for name in settings if name not in config.PRODUCER and _is_of_another_client(name)]:
+        del settings[name]
     try:
         config_of(config.PRODUCER, settings, {})
     except ConfigError as error:
@@ -115,20 +131,39 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # PySpark's class is looked up by version
-    """Writes batches, at least once."""
+    """Writes the rows of a job: at least once, or with `exactlyOnce` all of them or none."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
+        self._run = uuid.uuid4().hex[:_RUN_CHARACTERS]
 
     def write(self, iterator: Iterator[Any]) -> TaskWritten:
         """A task: all rows of a partition, acknowledged when it returns. Raises PipelineError."""
-        return TaskWritten(write_rows(self.options, iterator))
+        if not self.options.exactly_once:
+            return TaskWritten(write_rows(self.options, iterator))
+        from pyspark import TaskContext
+
+        from kafkatools.pipeline.sink_transactions import TaskPlace
+
+        context = TaskContext.get()
+        assert context is not None
+        place = TaskPlace(self._run, self._run, 0, context.partitionId(), context.attemptNumber())
+        return write_transaction(self.options, self._transactions(), place, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Everything is written."""
+        """All tasks have written. Raises PipelineError."""
+        if self.options.exactly_once:
+            self._transactions().commit_job(prepared_tasks(messages)[0])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What was written stays: without transactions there is no way back."""
+        """What was written without transactions stays: there is no way back. Raises PipelineError."""
+        if self.options.exactly_once:
+            self._transactions().abort_job(prepared_tasks(messages)[0])
+
+    def _transactions(self) -> SinkTransactions:
+        from kafkatools.pipeline.sink_transactions import SinkTransactions
+
+        return SinkTransactions(self.options.producer, f"{self.options.sink_id or 'job'}-{self._run}")
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
@@ -137,8 +172,8 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
     from kafkatools.pipeline.sink_columns import check_columns
 
     read = read_options(options)
-    if read.exactly_once and read.producer.get("enable.idempotence", "true").lower() == "false":
-        raise PipelineError("kt sink: kafka.enable.idempotence=false needs exactlyOnce=false")
+    if read.exactly_once is None:
+        read = replace(read, exactly_once=read.producer.get("enable.idempotence", "true").lower() != "false")
     check_columns(schema, read.topic)
     return StreamWriter(read)
 
@@ -153,7 +188,9 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as Bat
         """A task of an epoch: its transaction is prepared when it returns. Raises PipelineError."""
         if not self.options.exactly_once:
             return TaskWritten(write_rows(self.options, iterator))
-        return write_transaction(self.options, task_place(), iterator)
+        place = task_place()
+        transactions = self._transactions([place])
+        return write_transaction(self.options, transactions, place, iterator, transactions.is_decided)
 
     def commit(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
         """An epoch, when all of its tasks have written. Raises PipelineError."""
@@ -205,16 +242,19 @@ def task_place() -> TaskPlace:
     return TaskPlace(query_id, run, int(epoch), context.partitionId(), context.attemptNumber())
 
 
-def write_transaction(options: SinkOptions, place: TaskPlace, batches: Iterable[Any]) -> TaskWritten:
-    """Sends all rows within a transaction and prepares it. Raises PipelineError."""
-    from kafkatools.pipeline.sink_transactions import SinkTransactions
-
-    transactions = SinkTransactions(options.producer, options.sink_id or place.query_id)
+def write_transaction(
+    options: SinkOptions,
+    transactions: SinkTransactions,
+    place: TaskPlace,
+    batches: Iterable[Any],
+    is_decided: Callable[[TaskPlace], bool] = lambda place: False,
+) -> TaskWritten:
+    """Sends all rows within a transaction and prepares it; nothing when the epoch is decided. Raises PipelineError."""
     batches = iter(batches)
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return TaskWritten(place=place)
-    if transactions.is_decided(place):
+    if is_decided(place):
         for _ in batches:  # Spark wants its rows to be taken
             pass
         return TaskWritten(place=place, is_decided=True)

@@ -131,7 +131,7 @@ class SinkTransactions:
             self._ensure_ongoing(admin, tasks)
             decision = self._decide(driver, admin, before, tasks)
             self._complete(admin, decision)
-            self._abort_others(admin, decision)
+            self._abort_others(admin, decision.transactions)
 
     def _repeat(self, admin: AdminClient, decision: Decision, epoch: int) -> None:
         """The epoch was decided before. Raises PipelineError."""
@@ -152,6 +152,33 @@ class SinkTransactions:
             if decision is not None and decision.is_of(tasks[0].place.query_id, epoch):
                 return
             self._end(admin, [task.transaction for task in tasks])
+
+    # -- a batch job: no epochs, nobody comes back to it --
+
+    def commit_job(self, tasks: Sequence[PreparedTask]) -> None:
+        """Commits what the tasks prepared when all of it still stands. Raises PipelineError: nothing is committed, or,
+        when a commit itself fails, a part may be."""
+        from kafkatools.core.admin.prepared_transactions import end_transactions
+
+        if not tasks:
+            return
+        with self._admin() as admin:
+            self._ensure_ongoing(admin, tasks)
+            transactions = [task.transaction for task in tasks]
+            errors = end_transactions(admin, transactions, commit=True)
+            if errors:
+                name, error = min(errors.items())
+                raise PipelineError(
+                    f"kt sink: {len(errors)} of {len(tasks)} transactions could not be committed ({name}: "
+                    f"{error.name}: {error}): the topic has a part of the rows"
+                )
+            self._abort_others(admin, transactions)
+
+    def abort_job(self, tasks: Sequence[PreparedTask]) -> None:
+        """Aborts what the tasks prepared, as far as it is not committed. Raises PipelineError."""
+        if tasks:
+            with self._admin() as admin:
+                self._end(admin, [task.transaction for task in tasks])
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[tuple[Producer, AdminClient]]:
@@ -241,8 +268,8 @@ class SinkTransactions:
                 continue
             raise PipelineError(
                 f"kt sink: the transaction of partition {task.place.partition} of epoch {task.place.epoch} was aborted "
-                f"before the epoch was committed: it lived longer than transaction.timeout.ms ({found.timeout_ms} ms), "
-                "or another writer took it over; the epoch is written again when the query is started again"
+                f"before it was committed: it lived longer than transaction.timeout.ms ({found.timeout_ms} ms), or "
+                "another writer took it over; all is written again when the query is started again"
             )
 
     def _complete(self, admin: AdminClient, decision: Decision) -> None:
@@ -273,20 +300,20 @@ class SinkTransactions:
         for name, error in end_transactions(admin, decision.transactions, commit=True).items():
             _log.info("The transaction %s of another query ended before: %s", name, error)
 
-    def _abort_others(self, admin: AdminClient, decision: Decision) -> None:
-        """Aborts what no decision names; what fails here is tried again behind the next decision."""
+    def _abort_others(self, admin: AdminClient, decided: Sequence[PreparedTransaction]) -> None:
+        """Aborts what nobody decided for; what fails here is tried again behind the next decision."""
         from kafkatools.core.admin.transactions import TransactionDescription, describe_transactions, list_transactions
         from kafkatools.core.errors import KafkaError
 
-        decided = {one.transactional_id for one in decision.transactions}
+        kept = {one.transactional_id for one in decided}
         try:
             listed = list_transactions(admin, states=(_ONGOING,)).transactions
             names = [one.transactional_id for one in listed if self.names.is_task(one.transactional_id)]
-            found = describe_transactions(admin, [name for name in names if name not in decided])
+            found = describe_transactions(admin, [name for name in names if name not in kept])
         except KafkaError as error:
             _log.warning("Open transactions of sink %s could not be listed: %s", self.names.sink_id, error)
             return
-        version = decision.transactions[0].transaction_version
+        version = decided[0].transaction_version
         left = [
             PreparedTransaction(name, one.producer_id, one.producer_epoch, version)
             for name, one in found.items()

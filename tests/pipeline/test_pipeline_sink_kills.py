@@ -9,8 +9,8 @@ from support.embedded import embedded_broker
 from support.requirements import require
 from support.sink_kills import KilledQuery
 
-KILLS = 3
-RECORDS = 6000
+KILLS = 2
+RECORDS = 4000
 
 
 @pytest.mark.slow
@@ -24,7 +24,7 @@ def test_every_record_comes_once_through_kills_of_the_driver(tmp_path: pathlib.P
         query = KilledQuery(bootstrap, tmp_path, 7)
         wanted = query.fill(RECORDS)
         for _ in range(KILLS):
-            query.run_and_kill(records=200, longest_s=4)
+            query.run_and_kill(records=200, longest_s=2)
         query.finish(records=2000)
         assert query.epochs() > KILLS
         assert query.committed() == wanted

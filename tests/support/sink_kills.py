@@ -69,6 +69,7 @@ class KilledQuery:
         with driver.stdout:
             if driver.stdout.readline() != b"started\n":
                 raise AssertionError(self.said())
+        self._wait_for_an_epoch(driver)
         time.sleep(self._random.uniform(0, longest_s))
         assert driver.poll() is None, self.said()
         java = _children(driver.pid, "java")
@@ -82,6 +83,13 @@ class KilledQuery:
         driver.wait()
         _wait_for_the_end(java)
 
+    def _wait_for_an_epoch(self, driver: subprocess.Popen[bytes]) -> None:
+        """Until it has committed an epoch: from then on its work goes round."""
+        before, deadline = self.epochs("commits"), time.monotonic() + _PATIENCE_S
+        while self.epochs("commits") <= before and time.monotonic() < deadline:
+            assert driver.poll() is None, self.said()
+            time.sleep(0.02)
+
     def finish(self, records: int) -> None:
         """Runs it to the end of the source."""
         driver = self.start(records, "once")
@@ -93,9 +101,10 @@ class KilledQuery:
                 driver.wait()
         assert driver.returncode == 0, self.said()
 
-    def epochs(self) -> int:
-        """How many epochs Spark has planned."""
-        return sum(one.name.isdigit() for one in (self._directory / "checkpoint" / "offsets").iterdir())
+    def epochs(self, log: str = "offsets") -> int:
+        """How many epochs Spark has planned, or committed."""
+        directory = self._directory / "checkpoint" / log
+        return sum(one.name.isdigit() for one in directory.iterdir()) if directory.exists() else 0
 
     def committed(self) -> list[str]:
         """The values that a reader of committed records sees, sorted."""

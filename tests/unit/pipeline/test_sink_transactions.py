@@ -57,7 +57,7 @@ class Query:
         from kafkatools.pipeline.sink import StreamWriter, read_options
 
         given = {"kafka.bootstrap.servers": self.steps.bootstrap, "topic": self.topic, "sinkId": self.topic}
-        return StreamWriter(read_options(given))
+        return StreamWriter(read_options({**given, "exactlyOnce": "true"}))
 
     def task(self, epoch: int, partition: int, *values: str, attempt: int = 0, run: str = "") -> Any:
         from kafkatools.pipeline.sink import write_transaction
@@ -65,7 +65,9 @@ class Query:
 
         place = TaskPlace(self.query_id, run or self.run, epoch, partition, attempt)
         batches = [pa.record_batch({"value": pa.array([value])}) for value in values]
-        return write_transaction(self.writer().options, place, iter(batches))
+        writer = self.writer()
+        transactions = writer._transactions([place])
+        return write_transaction(writer.options, transactions, place, iter(batches), transactions.is_decided)
 
     def tasks(self, epoch: int, count: int = 3) -> list[Any]:
         """Of an epoch whose rows are always the same."""
@@ -289,7 +291,7 @@ def test_a_transaction_that_was_aborted_before_the_decision_fails_the_epoch(step
     query = Query(steps)
     messages = query.tasks(0)
     aborted(steps, messages)
-    with pytest.raises(PipelineError, match="was aborted before the epoch was committed: it lived longer than"):
+    with pytest.raises(PipelineError, match="was aborted before it was committed: it lived longer than"):
         query.commit(0, messages)
     query.writer().abort(messages, 0)
     assert query.ended() == ([], 0)
@@ -315,12 +317,48 @@ def test_a_transaction_that_was_aborted_behind_the_decision_is_told(
 
 def test_a_timeout_that_the_brokers_refuse_is_told(steps: Steps) -> None:
     from kafkatools.pipeline.sink import read_options, write_transaction
-    from kafkatools.pipeline.sink_transactions import TaskPlace
+    from kafkatools.pipeline.sink_transactions import SinkTransactions, TaskPlace
 
     given = {"kafka.bootstrap.servers": steps.bootstrap, "topic": "t", "kafka.transaction.timeout.ms": "9000000"}
+    options, place = read_options(given), TaskPlace("q", "0", 0, 0, 0)
     batch = pa.record_batch({"value": pa.array(["a"])})
     with pytest.raises(PipelineError, match=r"Give kafka\.transaction\.timeout\.ms"):
-        write_transaction(read_options(given), TaskPlace("q", "0", 0, 0, 0), iter([batch]))
+        write_transaction(options, SinkTransactions(options.producer, "s"), place, iter([batch]))
+
+
+# -- jobs --
+
+
+def job(steps: Steps, *tasks: tuple[int, int, str]) -> tuple[Query, Any, list[Any]]:
+    """A batch job with `exactlyOnce`: its tasks are (partition, attempt, row)."""
+    from kafkatools.pipeline.sink import BatchWriter, read_options, write_transaction
+    from kafkatools.pipeline.sink_transactions import TaskPlace
+
+    query = Query(steps)
+    given = {"kafka.bootstrap.servers": steps.bootstrap, "topic": query.topic, "sinkId": query.topic}
+    writer = BatchWriter(read_options({**given, "exactlyOnce": "true"}))
+    messages = []
+    for partition, attempt, row in tasks:
+        place = TaskPlace("q", writer._run, 0, partition, attempt)
+        batch = pa.record_batch({"value": pa.array([row])})
+        messages.append(write_transaction(writer.options, writer._transactions(), place, iter([batch])))
+    return query, writer, messages
+
+
+def test_a_job_is_committed_whole_and_attempts_count_once(steps: Steps) -> None:
+    query, writer, messages = job(steps, (0, 0, "a"), (1, 0, "b"), (1, 1, "b"))
+    assert query.ended() == ([], 3)
+    writer.commit([messages[0], messages[2]])
+    assert query.ended() == (["a", "b"], 0)
+
+
+def test_a_job_of_which_a_part_is_lost_commits_nothing(steps: Steps) -> None:
+    query, writer, messages = job(steps, (0, 0, "a"), (1, 0, "b"))
+    aborted(steps, messages)
+    with pytest.raises(PipelineError, match="was aborted before it was committed"):
+        writer.commit(messages)
+    writer.abort([*messages, None])
+    assert query.ended() == ([], 0)
 
 
 # -- the decision --
