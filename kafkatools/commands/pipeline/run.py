@@ -120,7 +120,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     clusters = _clusters(console, args, values)
     with usage():
         pipeline = pipeline_from(values, clusters)
-    with session(console, args, values) as spark, spark_progress(console, spark, "Running") as progress:
+    prints = pipeline.sink.uri.kind == "console"
+    with session(console, args, values) as spark, spark_progress(console, spark, "Running", prints=prints) as progress:
         try:
             result = _run(console, spark, pipeline, progress)
         except KeyboardInterrupt as stop:

@@ -94,11 +94,12 @@ def _cancel(spark: SparkSession) -> None:
 
 
 @contextmanager
-def spark_progress(console: Console, spark: SparkSession, label: str) -> Iterator[Progress]:
-    """How many of Spark's tasks are done, as far as their number is known, on the terminal."""
+def spark_progress(console: Console, spark: SparkSession, label: str, *, prints: bool = True) -> Iterator[Progress]:
+    """How many of Spark's tasks are done, as far as their number is known, on the terminal; `prints`: rows go to stdout
+    meanwhile."""
     from kafkatools.pipeline.session import is_connected
 
-    with console.progress(label, prints=True) as progress:
+    with console.progress(label, prints=prints) as progress:
         if not is_connected(spark):
             progress.total = 1
             progress.measure = _task_counter(spark, progress)

@@ -27,7 +27,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         if content is None:
             raise UsageError(f"{args.operand}: no such file")
         pipeline = pipeline_of(content, _clusters(console, args, content))
-        with session(console, args) as spark, spark_progress(console, spark, "Verifying"):
+        with session(console, args) as spark, spark_progress(console, spark, "Verifying", prints=False):
             from kafkatools.pipeline.recorded_run import verify_manifest
 
             with reports_directory(pipeline) as reports:
