@@ -86,6 +86,7 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, ch
     """Parses and runs one command; BrokenPipeError and KeyboardInterrupt go on to the caller."""
     console.is_json = "--json" in arguments
     subcommand = command.subcommand(arguments[0]) if arguments else None
+    args: Args | None = None
     try:
         if not arguments and command.needs_arguments:
             console.error(_help(command, None, console).rstrip("\n"))
@@ -105,7 +106,7 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, ch
         raise
     except Exception as error:  # noqa: BLE001 - the boundary of the program: whatever is left becomes one line
         page = f"{command.name} {subcommand.name}" if subcommand else command.name
-        return _report(command, page, error, console)
+        return _report(command, page, error, console, args)
 
 
 def _run(command: Command, args: Args, console: Console) -> ExitStatus:
@@ -162,12 +163,13 @@ def describe(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def _report(command: Command, page: str, error: Exception, console: Console) -> ExitStatus:
+def _report(command: Command, page: str, error: Exception, console: Console, args: Args | None) -> ExitStatus:
     """Says what went wrong (one line and one of advice; with --json one object) and chooses the exit status.
 
-    `page` is the command whose help a usage error points to, its subcommand included.
+    `page` is the command whose help a usage error points to, its subcommand included; `args`: None when the command
+    line could not be read.
     """
-    kind, message, hint, status = _judge(command, error)
+    kind, message, hint, status = _judge(command, error, args)
     _complain(console, kind, message, hint, status, f"See kt {page} --help." if kind == "USAGE" else "")
     if console.is_debug:
         import traceback
@@ -187,7 +189,7 @@ def _complain(console: Console, kind: str, message: str, hint: str, status: Exit
         console.error(advice)
 
 
-def _judge(command: Command, error: Exception) -> tuple[str, str, str, ExitStatus]:
+def _judge(command: Command, error: Exception, args: Args | None) -> tuple[str, str, str, ExitStatus]:
     """Kind (for JSON), message, hint and status of an exception."""
     from kafkatools.core.errors import ConfigError, KafkaError
 
@@ -198,7 +200,10 @@ def _judge(command: Command, error: Exception) -> tuple[str, str, str, ExitStatu
     if isinstance(error, ConfigError):
         return error.name, command.error_prefix + str(error), "", ExitStatus.USAGE
     if isinstance(error, KafkaError):
-        return error.name, command.error_prefix + str(error), _HINTS.get(error.name, ""), ExitStatus.FAILED
+        from kafkatools.options.connection import endpoint_hint
+
+        hint = _HINTS.get(error.name) or endpoint_hint(args, error)
+        return error.name, command.error_prefix + str(error), hint, ExitStatus.FAILED
     if isinstance(error, OSError):
         return "SYSTEM", command.error_prefix + describe(error), "", ExitStatus.FAILED
     message = f"{command.error_prefix}internal error: {type(error).__name__}: {describe(error)}"

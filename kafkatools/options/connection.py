@@ -28,3 +28,19 @@ def connect_admin(console: Any, args: Args, *file_options: str) -> AdminClient:
     from kafkatools.core.admin.client import AdminClient
 
     return AdminClient(servers, settings, console.clock, through_controllers=args.bootstrap_controller is not None)
+
+
+def endpoint_hint(args: Args | None, error: Exception) -> str:
+    """What to give instead, when a controller was asked as a broker or a broker as a controller; else nothing."""
+    from kafkatools.core.errors import MismatchedEndpointType
+    from kafkatools.core.protocol.api_versions import OnlyByBrokers
+
+    if args is None or not isinstance(error, (MismatchedEndpointType, OnlyByBrokers)):
+        return ""
+    if getattr(args, "bootstrap_controller", None) is not None:
+        if isinstance(error, OnlyByBrokers):
+            return "Only brokers answer this: give one with --bootstrap-server."
+        return "This is a broker: give it with --bootstrap-server, or a controller with --bootstrap-controller."
+    if hasattr(args, "bootstrap_controller"):
+        return "This is a controller: give it with --bootstrap-controller, or a broker with --bootstrap-server."
+    return "This is a controller: give a broker with --bootstrap-server."

@@ -257,18 +257,24 @@ class BrokerVersions(NamedTuple):
         return choose_version(api_key, self.ranges, oldest, newest)
 
 
+class OnlyByBrokers(UnsupportedVersion):
+    """A controller was asked for what only brokers do."""
+
+
 def choose_version(api_key: int, broker: dict[int, VersionRange], oldest: int = 0, newest: int = NEVER) -> int:
     """The newest version of an API that both sides have (ApiVersions, NodeApiVersions.latestUsableVersion)."""
     ours = versions_of(api_key)
     theirs = broker.get(api_key)
     if theirs is None:
-        raise UnsupportedVersion(f"The node does not support {ApiKey(api_key).label}")
+        is_controller = ApiKey.METADATA not in broker and ApiKey.BROKER_REGISTRATION in broker
+        problem = OnlyByBrokers if is_controller else UnsupportedVersion
+        raise problem(f"The node does not support {ApiKey(api_key).name}")
     highest = min(ours[-1], theirs.max_version, newest)
     lowest = max(ours[0], theirs.min_version, oldest)
     if highest < lowest:
         wanted = f"[{max(ours[0], oldest)}, {min(ours[-1], newest)}]"
         raise UnsupportedVersion(
-            f"The node does not support {ApiKey(api_key).label} with version in range {wanted}. "
+            f"The node does not support {ApiKey(api_key).name} with version in range {wanted}. "
             f"The supported range is [{theirs.min_version},{theirs.max_version}]."
         )
     return highest

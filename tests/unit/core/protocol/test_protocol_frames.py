@@ -172,7 +172,7 @@ def test_newest_common_version_is_chosen() -> None:
     assert choose_version(ApiKey.METADATA, {3: VersionRange(4, 9)}) == 9
     assert choose_version(ApiKey.METADATA, {3: VersionRange(4, 99)}) == 13
     assert choose_version(ApiKey.METADATA, {3: VersionRange(4, 99)}, newest=11) == 11
-    with pytest.raises(UnsupportedVersion, match="does not support Metadata with version in range"):
+    with pytest.raises(UnsupportedVersion, match="does not support METADATA with version in range"):
         choose_version(ApiKey.METADATA, {3: VersionRange(14, 15)})
-    with pytest.raises(UnsupportedVersion, match="does not support DescribeQuorum"):
+    with pytest.raises(UnsupportedVersion, match="does not support DESCRIBE_QUORUM"):
         choose_version(ApiKey.DESCRIBE_QUORUM, {3: VersionRange(4, 9)})
