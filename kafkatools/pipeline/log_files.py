@@ -19,11 +19,14 @@ from itertools import groupby
 
 from kafkatools.core.log.dump.file_kinds import LOG, kind_of
 from kafkatools.core.log.filenames import (
+    CLEANED_SUFFIX,
     DELETE_DIRECTORY_SUFFIX,
     FUTURE_DIRECTORY_SUFFIX,
+    INDEX_SUFFIXES,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_SUFFIX,
     STRAY_DIRECTORY_SUFFIX,
+    SWAP_SUFFIX,
     is_log_name,
     offset_from_name,
     parse_partition_directory,
@@ -68,8 +71,9 @@ class LogFile:
 
     def beside(self, suffix: str) -> str:
         """The URL of one of the segment's other files, by its suffix (`.index`)."""
-        head, chain, tail = self.url.partition("::") if "://" in self.url else (self.url, "", "")
-        return head.removesuffix(LOG_SUFFIX) + suffix + chain + tail
+        directory, name = storage.split(self.url)
+        stem, _, swap = name.partition(LOG_SUFFIX)
+        return storage.join(directory, stem + suffix + (swap if suffix in INDEX_SUFFIXES else ""))
 
     def read_beside(self, suffix: str) -> bytes | None:
         """What is in one of the segment's other files; None when there is none. `.snapshot`: the producers that were
@@ -253,18 +257,59 @@ def _segments_of(place: _Place) -> list[LogFile]:
         stem, dot, suffix = each.name.partition(".")
         suffixes.setdefault(stem, set()).add(dot + suffix)
     start = _log_start_offset(place)
-    return [
-        LogFile(
-            *place.topic_partition,
-            base_offset=offset_from_name(each.name) or 0,
-            url=storage.join(place.directory, each.name),
-            size_bytes=each.size_bytes,
-            log_start_offset=start,
-            suffixes=frozenset(suffixes[each.name.partition(".")[0]] - {LOG_SUFFIX}),
-        )
-        for each in entries
-        if _is_segment(each) and place.segment in ("", each.name)
+    segments: Sequence[storage.Entry] = [
+        each for each in entries if _is_segment(each) and place.segment in ("", each.name)
     ]
+    if not place.segment:
+        segments = _with_swaps(place.directory, segments, entries)
+    files = []
+    for each in segments:
+        stem, _, swap = each.name.partition(LOG_SUFFIX)
+        found = {suffix.removesuffix(swap) if swap else suffix for suffix in suffixes[stem]}
+        files.append(
+            LogFile(
+                *place.topic_partition,
+                base_offset=offset_from_name(each.name) or 0,
+                url=storage.join(place.directory, each.name),
+                size_bytes=each.size_bytes,
+                log_start_offset=start,
+                suffixes=frozenset(found - {LOG_SUFFIX}),
+            )
+        )
+    return files
+
+
+def _with_swaps(
+    directory: str, segments: Sequence[storage.Entry], entries: Iterable[storage.Entry]
+) -> Sequence[storage.Entry]:
+    """The segments as a broker would find them after a crash while the cleaner put others in their place: what is
+    complete (`.swap`) counts, and not what it replaces (LogLoader.completeSwapOperations)."""
+    cleaned = [offset_from_name(each.name) or 0 for each in entries if each.name.endswith(CLEANED_SUFFIX)]
+    before = min(cleaned, default=1 << 63)
+    swaps = {
+        offset: each
+        for each in entries
+        if each.name.endswith(LOG_SUFFIX + SWAP_SUFFIX)
+        and (offset := offset_from_name(each.name)) is not None
+        and offset < before
+    }
+    if not swaps:
+        return segments
+    end = max(_next_offset(storage.join(directory, each.name), offset) for offset, each in swaps.items())
+    kept = [each for each in segments if not min(swaps) <= (offset_from_name(each.name) or 0) < end]
+    return [*kept, *swaps.values()]
+
+
+def _next_offset(url: str, base_offset: int) -> int:
+    """The offset behind the last batch of a segment."""
+    from kafkatools.pipeline import log_sections
+
+    found = base_offset + 1
+    with storage.open_segment(url) as segment:
+        for section in log_sections.SectionWalk(segment, 0, segment.size, lambda damage: None, checks=False).sections():
+            last = section.headers[-1]
+            found = max(found, int(last[log_sections.BASE_OFFSET] + last[log_sections.LAST_DELTA]) + 1)
+    return found
 
 
 def _log_start_offset(place: _Place) -> int:

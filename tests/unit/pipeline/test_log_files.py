@@ -38,7 +38,7 @@ def root(tmp_path: pathlib.Path) -> pathlib.Path:
     beside = root / "my-topic.with-dashes-0"
     for name in (f"{9:020}.log", f"{9:020}.index", f"{9:020}.snapshot", f"{0:020}.txnindex", "partition.metadata"):
         (beside / name).write_bytes(b"z")
-    for name in (f"{4:020}.log.deleted", f"{4:020}.log.cleaned", "notes.log", "00.log.swap"):
+    for name in (f"{4:020}.log.deleted", f"{4:020}.log.cleaned", "notes.log", f"{7:020}.log.swap"):
         (beside / name).write_bytes(b"z")
     return root
 
@@ -186,6 +186,30 @@ def test_deleted_records_are_told_by_the_checkpoint(root: pathlib.Path) -> None:
     assert starts["trio-1"] == 7
     assert starts["my-topic.with-dashes-12"] == 3
     assert starts["trio-0"] == starts["my-topic.with-dashes-0"] == 0
+
+
+@pytest.mark.parametrize("crash", ["nothing deleted", "one deleted", "all deleted", "not complete"])
+def test_a_crash_while_the_cleaner_swaps_loses_and_doubles_nothing(crash: str, tmp_path: pathlib.Path) -> None:
+    directory = unpack_log("multi-segment", tmp_path)
+    sound = find_log_files(str(directory))
+    first, second = (pathlib.Path(file.url) for file in sound[:2])
+    swap = first.with_name(first.name + ".swap")
+    swap.write_bytes(first.read_bytes() + second.read_bytes())
+    first.with_name(f"{first.stem}.index.swap").write_bytes(b"i")
+    if crash == "not complete":
+        second.with_name(second.name + ".cleaned").touch()
+        first.with_name(first.name + ".cleaned").touch()
+    for path in {"one deleted": [first], "all deleted": [first, second]}.get(crash, []):
+        path.rename(path.with_name(path.name + ".deleted"))
+    files = find_log_files(str(directory))
+    if crash == "not complete":
+        assert [file.url for file in files] == [file.url for file in sound]
+        return
+    assert [file.base_offset for file in files] == [0, *[file.base_offset for file in sound[2:]]]
+    assert files[0].url == str(swap)
+    assert files[0].next_base_offset == sound[2].base_offset
+    assert files[0].read_beside(".index") == b"i"
+    assert files[1].read_beside(".index") == sound[2].read_beside(".index")
 
 
 def test_urls_of_fsspec(root: pathlib.Path, tmp_path: pathlib.Path) -> None:
