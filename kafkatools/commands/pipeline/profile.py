@@ -64,7 +64,7 @@ def _profile(console: Console, args: Args, spark: SparkSession, source: GivenSou
         batches = source.batches(spark, _BATCHES).persist()
     else:
         batches = batches_of_records(source.table(spark, _RECORDS)).persist()
-    keys = None if args.no_keys else key_figures(source.table(spark, ("key", "value")), args.top)
+    keys = None if args.no_keys else key_figures(source.table(spark, ("key", "value", "topic")), args.top)
     lags = None if source.is_log else _lags(console, source)
     made = profile_of(str(source.uri), console.clock.wall_ms(), batches, keys=keys, lags=lags)
     return replace(made, damages=count_damages(source.reports))
@@ -99,7 +99,12 @@ def _print_figures(console: Console, profile: Profile) -> None:
             print_rows(console, kind, list(values), [tuple(values.values())])
     if profile.keys is not None:
         for key in profile.keys.top:
-            print_rows(console, "key", ("key", "records", "bytes"), [(key.key, key.records, key.size_bytes)])
+            print_rows(
+                console,
+                "key",
+                ("topic", "key", "records", "bytes"),
+                [(key.topic or None, key.key, key.records, key.size_bytes)],
+            )
 
 
 COMMAND = Command(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
 from kafkatools.pipeline.charts import svg
-from kafkatools.pipeline.charts.figures import count, exact, key_text, moment, share, size, span
+from kafkatools.pipeline.charts.figures import count, exact, moment, share, size, span
 from kafkatools.pipeline.charts.profile_data import (
     GroupLag,
     KeySkew,
@@ -162,16 +162,15 @@ def _rates(profile: Profile) -> str:
 def _keys(keys: KeySkew) -> str:
     rows = [
         svg.Bar(
-            key_text(each.key),
+            each.name,
             each.records,
             f"{count(each.records)} · {share(each.records, keys.records)}",
-            f"{key_text(each.key)}: {exact(each.records)} records, {size(each.size_bytes)}",
+            f"{each.name}: {exact(each.records)} records, {size(each.size_bytes)}",
         )
         for each in keys.top[:_SHOWN_BARS]
     ]
     cells = [
-        (key_text(each.key), exact(each.records), share(each.records, keys.records), exact(each.size_bytes))
-        for each in keys.top
+        (each.name, exact(each.records), share(each.records, keys.records), exact(each.size_bytes)) for each in keys.top
     ]
     ratio = f"{keys.p99_records / keys.median_records:.1f}" if keys.median_records else "–"
     about = (

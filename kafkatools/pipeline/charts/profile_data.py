@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kafkatools.pipeline.charts.figures import key_text
+
 
 @dataclass(frozen=True)
 class PartitionFigures:
@@ -42,11 +44,17 @@ class RatePoint:
 
 @dataclass(frozen=True)
 class KeyFigures:
-    """One key: how many records, and how many bytes of keys and values."""
+    """One key: how many records, and how many bytes of keys and values; `topic` where there are several."""
 
     key: bytes | None
     records: int
     size_bytes: int
+    topic: str = ""
+
+    @property
+    def name(self) -> str:
+        """The key for people."""
+        return f"{self.topic} · {key_text(self.key)}" if self.topic else key_text(self.key)
 
 
 @dataclass(frozen=True)

@@ -74,16 +74,15 @@ def profile_of(
 
 
 def key_figures(records: DataFrame, shown: int) -> KeySkew:
-    """The most frequent keys and the measures of their skew; needs key and value."""
+    """The most frequent keys and the measures of their skew; needs topic, key and value."""
     from kafkatools.pipeline.jobs.top_keys import by_key, key_skew, top_keys
 
     keys = by_key(records).persist()
     try:
         skew, without = key_skew(keys)
-        top = [
-            KeyFigures(None if row.key is None else bytes(row.key), row.records, row.bytes)
-            for row in top_keys(keys.where("key IS NOT NULL"), shown).collect()
-        ]
+        rows = top_keys(keys.where("key IS NOT NULL"), shown).collect()
+        is_one_topic = len({row.topic for row in rows}) <= 1
+        top = [KeyFigures(bytes(row.key), row.records, row.bytes, "" if is_one_topic else row.topic) for row in rows]
     finally:
         keys.unpersist()
     return KeySkew(top, skew.members, skew.total + without, without, skew.gini, skew.median, skew.p99)

@@ -64,13 +64,13 @@ def skew_of(histogram: Mapping[int, int]) -> Skew:
 
 
 def by_key(records: DataFrame) -> DataFrame:
-    """Key, records, bytes of every key; records without one are one row with a null key. Needs key and value."""
+    """Topic, key, records, bytes of every key; records without one are a row of a null key. Wants topic, key, value."""
     from pyspark.sql import functions as f
 
     length = f.coalesce(f.length("key"), f.lit(0)) + f.coalesce(f.length("value"), f.lit(0))
     return (
-        records.select("key", length.cast("bigint").alias("length"))
-        .groupBy("key")
+        records.select("topic", "key", length.cast("bigint").alias("length"))
+        .groupBy("topic", "key")
         .agg(f.count("*").alias("records"), f.sum("length").alias("bytes"))
     )
 
@@ -79,7 +79,7 @@ def top_keys(keys: DataFrame, number: int, *, by: str = "records") -> DataFrame:
     """The keys of `by_key` with most records (or bytes), largest first; ties by key."""
     from pyspark.sql import functions as f
 
-    return keys.orderBy(f.desc(by), f.asc_nulls_first("key")).limit(number)
+    return keys.orderBy(f.desc(by), "topic", f.asc_nulls_first("key")).limit(number)
 
 
 def key_skew(keys: DataFrame) -> tuple[Skew, int]:
