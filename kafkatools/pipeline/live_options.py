@@ -20,6 +20,7 @@ from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.record_bounds import RecordBounds
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ _ONLY_BATCH = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 _NAMES = (
     *_STRATEGIES,
     *_ONLY_BATCH,
+    "bounds",
     "startingOffsets",
     "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy",
@@ -115,6 +117,7 @@ class SourceOptions:
     retry_interval_ms: int = 1000
     report_path: str | None = None
     is_strict: bool = True
+    bounds: RecordBounds = RecordBounds()
 
     @property
     def is_committed_only(self) -> bool:
@@ -160,6 +163,7 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOpt
         report_path=given.text("reportPath"),
         # without a report damage would vanish
         is_strict=not given.has("reportPath") or given.boolean("strict", False),
+        bounds=given.bounds(),
     )
 
 
@@ -202,6 +206,13 @@ class _Given:
     def text(self, name: str) -> str | None:
         value = self._options.get(name.lower())
         return None if value is None else value.strip()
+
+    def bounds(self) -> RecordBounds:
+        """What else limits the records; that Spark applies the filters as well is for the caller to see to."""
+        try:
+            return RecordBounds.from_text(self.text("bounds") or "{}")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise PipelineError(f"bounds: {self.text('bounds')} is not what a query hands to its source") from None
 
     def refuse_unknown(self) -> None:
         for name in self._options:

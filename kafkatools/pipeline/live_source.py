@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkatools.pipeline.live_options import is_set, read_options
 from kafkatools.pipeline.live_reader import LiveSplit, Task, read_split, splits_of
-from kafkatools.pipeline.record_bounds import RecordBounds, from_filters
+from kafkatools.pipeline.record_bounds import from_filters
 from kafkatools.pipeline.spark_api import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class LiveReader(DataSourceReader):
     def __init__(self, schema: StructType, options: SourceOptions) -> None:
         self._schema = schema
         self._options = options
-        self._bounds = RecordBounds()
+        self._bounds = options.bounds
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - PySpark's name
         """Takes up what filters say of topic, partition, offset and timestamp."""

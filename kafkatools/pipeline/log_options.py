@@ -16,11 +16,13 @@ from kafkatools.pipeline.live_options import _Given as Given
 from kafkatools.pipeline.log_files import Selection, given_paths
 from kafkatools.pipeline.log_reader import TABLES, ReadOptions
 from kafkatools.pipeline.log_splits import SPLIT_BYTES
+from kafkatools.pipeline.record_bounds import RecordBounds
 
 _NAMES = (
     "path",
     "paths",
     "assign",
+    "bounds",
     "subscribe",
     "subscribePattern",
     "startingOffsets",
@@ -61,6 +63,7 @@ class LogOptions:
     include_metadata: bool = False
     min_partitions: int | None = None
     split_bytes: int = SPLIT_BYTES
+    bounds: RecordBounds = RecordBounds()
 
 
 def read_options(options: Mapping[str, str]) -> LogOptions:
@@ -91,6 +94,7 @@ def read_options(options: Mapping[str, str]) -> LogOptions:
         include_metadata=given.boolean("includeMetadata", False),
         min_partitions=given.number("minPartitions"),
         split_bytes=given.number("splitBytes", _LEAST_SPLIT) or SPLIT_BYTES,
+        bounds=given.bounds(),
     )
 
 

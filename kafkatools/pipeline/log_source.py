@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkatools.pipeline import schema as columns
 from kafkatools.pipeline.log_options import LogOptions, read_options
-from kafkatools.pipeline.record_bounds import RecordBounds, from_filters
+from kafkatools.pipeline.record_bounds import from_filters
 from kafkatools.pipeline.spark_api import DataSource, DataSourceReader, InputPartition
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafkatools.pipeline.aborted import PartitionTransactions
     from kafkatools.pipeline.log_files import LogFile
     from kafkatools.pipeline.log_splits import LogTask
+    from kafkatools.pipeline.record_bounds import RecordBounds
 
 _KNOWN = {
     "records": columns.RECORD_COLUMNS | columns.HEADER_COLUMNS | columns.METADATA_COLUMNS,
@@ -60,13 +61,14 @@ class LogReader(DataSourceReader):
     def __init__(self, options: LogOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._pushed = RecordBounds()
+        self._pushed = options.bounds
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
         """Takes what can be said as bounds; the filters that Spark still has to apply."""
         if self._options.reading.table != "records":
             return filters
-        self._pushed, left = from_filters(filters)
+        bounds, left = from_filters(filters)
+        self._pushed = self._pushed.within(bounds)
         return left
 
     def partitions(self) -> Sequence[InputPartition]:

@@ -20,6 +20,7 @@ from kafkatools.pipeline import decoding, uris
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.pipeline_spec import AVAILABLE_NOW, Decoding, Pipeline, Sink, Source
 from kafkatools.pipeline.pruning import Needs, pruned
+from kafkatools.pipeline.record_bounds import RecordBounds
 from kafkatools.pipeline.reports import SplitReport, read_reports
 from kafkatools.pipeline.session import is_connected, is_ours, plain_error
 from kafkatools.pipeline.sink_files import Directory, SinkFile
@@ -110,18 +111,27 @@ def _prepared(spark: SparkSession, pipeline: Pipeline, reports: str) -> tuple[di
     What is used is found without observations: they would tell a plan from another that is the same.
     """
     opening = Opening(spark, pipeline, reports)
-    columns: list[frozenset[str]] = []
+    taken: list[Needs] = []
     if pipeline.transform is None and any(source.uri.is_kafka for source in pipeline.sources):
         plain = replace(opening, is_counting=False)
 
         def make(needs: Needs) -> DataFrame:
-            columns.append(needs.columns)
-            return _query_over(replace(plain, columns=needs.columns))[1]
+            taken.append(needs)
+            return _query_over(replace(plain, needs=needs))[1]
 
         everything = _query_over(plain)[1]
-        if pruned(everything, make) is everything:
-            columns.clear()
-    return _query_over(replace(opening, columns=columns[-1] if columns else None))
+        if pruned(everything, make, with_bounds=_is_filtered_by_source(pipeline)) is everything:
+            taken.clear()
+    return _query_over(replace(opening, needs=taken[-1] if taken else None))
+
+
+def _is_filtered_by_source(pipeline: Pipeline) -> bool:
+    """Whether sources are told what filters say, since this PySpark does not tell them; as there, not where rows are
+    counted on the way."""
+    from kafkatools.pipeline.spark_api import HAS_FILTERS
+
+    is_counting = pipeline.manifest is not None or any(source.key or source.value for source in pipeline.sources)
+    return not HAS_FILTERS and not is_counting
 
 
 def _query_over(opening: Opening) -> tuple[dict[str, Table], DataFrame]:
@@ -193,13 +203,13 @@ def reports_directory(pipeline: Pipeline) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Opening:
-    """How sources are opened: `columns` of Kafka's (None: all), bad keys and values counted or not. What is found out
-    about how to decode is kept for the next time."""
+    """How sources are opened: what is needed of Kafka's (None: all), bad keys and values counted or not. What is found
+    out about how to decode is kept for the next time."""
 
     spark: SparkSession
     pipeline: Pipeline
     reports: str
-    columns: frozenset[str] | None = None
+    needs: Needs | None = None
     is_counting: bool = True
     plans: dict[tuple[str, str], decoding.Plan] = field(default_factory=dict)
 
@@ -214,8 +224,10 @@ def open_table(opening: Opening, source: Source) -> Table:
         options["reportPath"] = reports_of(opening.reports, source)
     schema = None
     is_records = "table" not in {name.lower() for name in options}
-    if source.uri.is_kafka and is_records and opening.columns is not None:
-        schema = columns_schema(opening.columns)
+    if source.uri.is_kafka and is_records and opening.needs is not None:
+        schema = columns_schema(opening.needs.columns)
+        if opening.needs.bounds != RecordBounds():
+            options["bounds"] = opening.needs.bounds.to_text()
     try:
         if pipeline.is_streaming:
             table = uris.stream_source(opening.spark, source.uri, options, source.cluster)

@@ -7,8 +7,9 @@ the same rows. A filter that can only be taken up in part narrows the bounds and
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -69,6 +70,32 @@ class RecordBounds:
             max(self.start_timestamp_ms, other.start_timestamp_ms),
             min(self.end_timestamp_ms, other.end_timestamp_ms),
         )
+
+    def to_text(self) -> str:
+        """As JSON, what there is no limit of left out."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        given = {name: value for name, value in found.items() if value != getattr(_EVERYTHING, name)}
+        return json.dumps({name: _plain(value) for name, value in given.items()})
+
+    @classmethod
+    def from_text(cls, text: str) -> RecordBounds:
+        """The reverse of to_text; raises ValueError, KeyError, TypeError."""
+        given = json.loads(text)
+        if (topics := given.get("topics")) is not None:
+            given["topics"] = frozenset(topics)
+        if (partitions := given.get("partitions")) is not None:
+            is_range = isinstance(partitions, dict)
+            given["partitions"] = range(partitions["start"], partitions["stop"]) if is_range else frozenset(partitions)
+        return cls(**given)
+
+
+_EVERYTHING = RecordBounds()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, range):
+        return {"start": value.start, "stop": value.stop}
+    return sorted(value) if isinstance(value, frozenset) else value
 
 
 NOTHING = RecordBounds(end_offset=0)

@@ -147,6 +147,16 @@ def test_values_at_the_limits(column: str, name: str, value: object, empty: bool
     assert all(MIN_LONG <= each <= MAX_LONG for each in numbers)
 
 
+def test_bounds_travel_as_text() -> None:
+    for bounds in (
+        RecordBounds(),
+        RecordBounds(frozenset({"a", "b"}), frozenset({3}), 1, 2, -3, 4),
+        RecordBounds(frozenset(), range(2, 5)),
+    ):
+        assert RecordBounds.from_text(bounds.to_text()) == bounds
+    assert RecordBounds().to_text() == "{}"
+
+
 def test_a_time_of_another_zone_is_the_same_instant() -> None:
     there = at(0).astimezone(timezone(timedelta(hours=5, minutes=30)))
     assert compare("timestamp", "GreaterThan", there) == (RecordBounds(start_timestamp_ms=1), True)
