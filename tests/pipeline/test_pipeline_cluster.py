@@ -34,7 +34,7 @@ def slowly(table):
     return table.select(udf(wait, "long")("offset").alias("offset"), "value")
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
@@ -66,7 +66,7 @@ def test_a_run_on_a_cluster_of_which_the_first_driver_is_killed(cluster: SparkCl
         os.kill(first.pid, signal.SIGKILL)
     assert not list(tmp_path.glob("out.json*")) and not list(tmp_path.glob("out/*.parquet"))
     flag.unlink()
-    second = subprocess.run(command, cwd=tmp_path, env=cluster.environ, capture_output=True, timeout=400, check=False)
+    second = subprocess.run(command, cwd=tmp_path, env=cluster.environ, capture_output=True, timeout=700, check=False)
     assert second.returncode == 0, second.stderr
     told = json.loads(second.stdout)
     content = json.loads((tmp_path / "out.json").read_text())
