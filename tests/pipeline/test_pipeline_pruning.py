@@ -9,7 +9,12 @@ import pytest
 from support.pruning_cases import CASES, EVERYTHING, run
 from support.recorded_logs import unpack_log
 
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.log_options import read_options
+from kafkatools.pipeline.log_source import LogReader
 from kafkatools.pipeline.pruning import Needs, needed_columns, pruned
+from kafkatools.pipeline.record_bounds import RecordBounds
+from kafkatools.pipeline.schema import spark_schema
 from kafkatools.pipeline.session import register
 
 if TYPE_CHECKING:
@@ -71,3 +76,20 @@ def test_a_stream_is_looked_at_too(spark: SparkSession) -> None:
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "x"}
     stream = spark.readStream.format("kt").options(**options).load()
     assert needed_columns(stream.where("offset > 3").groupBy("key").count()) == {"key", "offset"}
+
+
+def test_bounds_from_a_plan_narrow_what_is_read(path: str) -> None:
+    """What PySpark 4.0 is given in place of filters; no session is needed for that."""
+    bounds = RecordBounds(partitions=frozenset({0}), start_offset=20, end_offset=50)
+    reader = LogReader(read_options({"path": path, "bounds": bounds.to_text()}), spark_schema(False, False))
+    offsets = [
+        each for task in reader.partitions() for batch in reader.read(task) for each in batch["offset"].to_pylist()
+    ]
+    assert offsets
+    assert set(offsets) <= set(range(20, 50))
+    elsewhere = RecordBounds(partitions=frozenset({1}))
+    assert not LogReader(
+        read_options({"path": path, "bounds": elsewhere.to_text()}), spark_schema(False, False)
+    ).partitions()
+    with pytest.raises(PipelineError, match="^bounds: 7 is not what a query hands to its source$"):
+        read_options({"path": path, "bounds": "7"})
