@@ -69,25 +69,25 @@ def _find_leaders(
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Any]]:
     """The leaders of partitions, and an error for those that have none."""
     response = admin.metadata_of(sorted({topic for topic, _ in partitions}), deadline_ms)
-    topics = {topic.name: topic for topic in response.topics}
+    topics = {topic.name: _leaders(topic) for topic in response.topics}
     leaders: dict[TopicPartition, int] = {}
     errors: dict[TopicPartition, Any] = {}
     for name, index in partitions:
-        found = _leader(topics.get(name), index)
+        found = topics.get(name, {})
         if isinstance(found, KafkaError):
             errors[name, index] = found
+        elif index not in found:
+            errors[name, index] = NoSuchPartition()
+        elif found[index] < 0:
+            errors[name, index] = LeaderNotAvailable()
         else:
-            leaders[name, index] = found
+            leaders[name, index] = found[index]
     return leaders, errors
 
 
-def _leader(topic: Any, index: int) -> int | KafkaError:
-    if topic is None:
-        return NoSuchPartition()
+def _leaders(topic: Any) -> dict[int, int] | KafkaError:
+    """The leaders of a topic's partitions, -1 where there is none; or why nothing is known of it."""
     error = error_of(topic.error_code)
     if error is not None:
         return NoSuchPartition() if isinstance(error, UnknownTopicOrPartition) else error
-    for part in topic.partitions:
-        if part.partition_index == index:
-            return int(part.leader_id) if part.leader_id >= 0 else LeaderNotAvailable()
-    return NoSuchPartition()
+    return {part.partition_index: part.leader_id for part in topic.partitions}
