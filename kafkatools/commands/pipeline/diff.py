@@ -8,6 +8,7 @@ from kafkatools.commands.pipeline.job_source import (
     SOURCE_OPTIONS,
     GivenSource,
     damage_reports,
+    ensure_one_of,
     given_source,
     print_rows,
     print_table,
@@ -27,10 +28,10 @@ def run(console: Console, args: Args) -> ExitStatus:
     """The differences, then how many."""
     if len(args.operands) != 2:
         raise UsageError("What is to be compared? Two sources: topic:NAME or log:PATH")
+    ensure_one_of("by", args.by, ("key", "offset", "multiset"))
     compared = tuple(name.strip() for name in args.compare.split(","))
-    unknown = [name for name in compared if name not in _COMPARED]
-    if unknown:
-        raise UsageError(f"--compare takes {', '.join(_COMPARED)}, not {unknown[0]}")
+    for name in compared:
+        ensure_one_of("compare", name, _COMPARED)
     try:
         return _compare(console, args, compared)
     except CommandError as error:

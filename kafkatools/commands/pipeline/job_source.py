@@ -123,6 +123,12 @@ def given_log(args: Args, text: str | None, reports: str = "") -> GivenSource:
     return GivenSource(Uri("log", target), property_pairs(args.from_option, "from-option"), None, reports)
 
 
+def ensure_one_of(option: str, value: str, choices: Sequence[str]) -> None:
+    """UsageError unless the value of an option is one of these."""
+    if value not in choices:
+        raise UsageError(f"--{option} takes {', '.join(choices)}, not {value}")
+
+
 def snake_case(name: str) -> str:
     """The name of a column as our JSON has it."""
     return _CAPITAL.sub(r"_\1", name).lower()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kafkatools.commands.pipeline.job_source import (
     SOURCE_OPTIONS,
     damage_reports,
+    ensure_one_of,
     given_source,
     print_rows,
     print_table,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Keys, then the measures."""
+    ensure_one_of("by", args.by, ("records", "bytes"))
     with damage_reports() as reports:
         source = given_source(console, args, args.operand, reports)
         with session(console, args) as spark, spark_progress(console, spark, "Reading"):
