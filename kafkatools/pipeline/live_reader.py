@@ -95,7 +95,9 @@ def read_split(split: LiveSplit, task: Task) -> Iterator[Any]:
     from kafkatools.core.consumer.range_reader import RangeLost
     from kafkatools.core.errors import KafkaError
 
-    report = SplitReport(split.topic, split.partition, "", split.start, split.end)
+    report = SplitReport(
+        split.topic, split.partition, "", split.start, split.end, start_offset=split.start, end_offset=split.end
+    )
     start: int | None = split.start
     try:
         while start is not None:

@@ -170,6 +170,9 @@ class _SplitReader:
                 ]
             )
         self.report.add_batches(headers[:, table.BASE_OFFSET], checksums)
+        if len(headers):
+            last = int(headers[-1, table.BASE_OFFSET] + headers[-1, table.LAST_DELTA])
+            self.report.add_range(int(headers[0, table.BASE_OFFSET]), last + 1)
 
     def _runs(self, section: Section) -> Iterator[tuple[int, int]]:
         """Rows first..stop of batches whose records are wanted; compressed ones one at a time, since they grow."""

@@ -182,6 +182,7 @@ def merged_partitions(before: Iterable[Mapping[str, Any]], now: Iterable[Mapping
             continue
         old["first_offset"] = one["first_offset"] if old["first_offset"] is None else old["first_offset"]
         old["last_offset"] = old["last_offset"] if one["last_offset"] is None else one["last_offset"]
+        old["start_offset"] = one["start_offset"] if old["start_offset"] is None else old["start_offset"]
         old["end_offset"] = max(old["end_offset"], one["end_offset"])
         is_counted = old["records"] is not None and one["records"] is not None
         old["records"] = old["records"] + one["records"] if is_counted else None
@@ -223,7 +224,7 @@ def range_options(source: Mapping[str, Any]) -> dict[str, str]:
     partitions = [one for one in source["partitions"] if one["first_offset"] is not None]
     return {
         "assign": json.dumps(_by_topic(partitions)),
-        "startingOffsets": json.dumps(_offsets(partitions, lambda one: one["first_offset"])),
+        "startingOffsets": json.dumps(_offsets(partitions, lambda one: one["start_offset"])),
         "endingOffsets": json.dumps(_offsets(partitions, lambda one: one["end_offset"])),
         "failOnDataLoss": "false",
     }

@@ -331,20 +331,23 @@ def read_reported(source: Source, reports: str) -> SourceResult:
 
 
 def partition_rows(reports: Iterable[SplitReport]) -> list[dict[str, Any]]:
-    """Reports of splits as a row a partition, in order; `end_offset` is where the next run goes on."""
+    """Reports of splits as a row a partition, in order. What was read is the batches from `start_offset` to before
+    `end_offset`, where the next run goes on."""
     rows: dict[tuple[str, int], dict[str, Any]] = {}
     for report in reports:
         row = rows.setdefault(
             (report.topic, report.partition),
             {"topic": report.topic, "partition": report.partition, "first_offset": None, "last_offset": None,
-             "end_offset": 0, "records": 0, "batches": 0, "checksum": 0, "files": set()},
+             "start_offset": None, "end_offset": 0, "records": 0, "batches": 0, "checksum": 0, "files": set()},
         )  # fmt: skip
         if report.records:
             first, last = row["first_offset"], row["last_offset"]
             row["first_offset"] = report.first_offset if first is None else min(first, report.first_offset)
             row["last_offset"] = report.last_offset if last is None else max(last, report.last_offset)
-        end = report.last_offset + 1 if report.file else report.end_position
-        row["end_offset"] = max(row["end_offset"], end)
+        if report.start_offset >= 0:
+            start = row["start_offset"]
+            row["start_offset"] = report.start_offset if start is None else min(start, report.start_offset)
+        row["end_offset"] = max(row["end_offset"], report.end_offset)
         row["records"] += report.records
         row["batches"] += report.batches
         row["checksum"] = (row["checksum"] + report.checksum) & _MASK

@@ -234,7 +234,8 @@ def _progressed(starts: Mapping[str, Mapping[str, int]], ends: Mapping[str, Mapp
     """Partitions by Spark's offsets alone: neither counts nor checksums are known of each."""
     return [
         {"topic": topic, "partition": int(partition), "first_offset": starts.get(topic, {}).get(partition),
-         "last_offset": None, "end_offset": end, "records": None, "batches": None, "checksum": None, "files": []}
+         "last_offset": None, "start_offset": starts.get(topic, {}).get(partition), "end_offset": end,
+         "records": None, "batches": None, "checksum": None, "files": []}
         for topic, partitions in sorted(ends.items())
         for partition, end in sorted(partitions.items(), key=lambda one: int(one[0]))
     ]  # fmt: skip

@@ -81,16 +81,16 @@ def _rest(pipeline: Pipeline, before: Mapping[str, Any]) -> Pipeline:
         return pipeline
     old = {one["name"]: one for one in before["sources"]}
     sources = tuple(
-        replace(source, options={**source.options, **_resumed(source, old[source.name])})
-        if source.uri.is_kafka
-        else source
+        replace(source, options=_resumed(source, old[source.name])) if source.uri.is_kafka else source
         for source in pipeline.sources
     )
     return replace(pipeline, sources=sources, sink=replace(pipeline.sink, mode="append"))
 
 
 def _resumed(source: Source, old: Mapping[str, Any]) -> dict[str, str]:
-    return {"startingOffsets": records.next_offsets(old, records.present_partitions(source))}
+    """The source's options, and where it starts instead of where it started."""
+    kept = {name: value for name, value in source.options.items() if not name.lower().startswith("starting")}
+    return {**kept, "startingOffsets": records.next_offsets(old, records.present_partitions(source))}
 
 
 def _ensure_same_files(spark: SparkSession, pipeline: Pipeline, before: Mapping[str, Any]) -> None:

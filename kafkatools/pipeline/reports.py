@@ -49,7 +49,7 @@ class Damage:
 @dataclass
 class SplitReport:
     """What was read of one split. `records` are rows; `batches` and `checksum` are of the sound batches within the
-    bounds, control batches and aborted ones too.
+    bounds, control batches and aborted ones too, which lie from `start_offset` to before `end_offset`.
     """
 
     topic: str
@@ -62,6 +62,8 @@ class SplitReport:
     records: int = 0
     batches: int = 0
     checksum: int = 0
+    start_offset: int = -1
+    end_offset: int = -1
     damages: list[Damage] = field(default_factory=list)
 
     @property
@@ -74,6 +76,11 @@ class SplitReport:
         """Counts batches and mixes them into the checksum."""
         self.batches += len(base_offsets)
         self.checksum = (self.checksum + mix_of_batches(base_offsets, checksums)) & _MASK
+
+    def add_range(self, start_offset: int, end_offset: int) -> None:
+        """Batches lie within these offsets, too."""
+        self.start_offset = start_offset if self.start_offset < 0 else min(self.start_offset, start_offset)
+        self.end_offset = max(self.end_offset, end_offset)
 
 
 def mix_of_batches(base_offsets: npt.NDArray[Any], checksums: npt.NDArray[Any]) -> int:

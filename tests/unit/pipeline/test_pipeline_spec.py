@@ -109,8 +109,9 @@ def test_a_file_with_mistakes(tmp_path: pathlib.Path) -> None:
 
 
 def partition(first: int, last: int, checksum: int, **more: Any) -> dict[str, Any]:
-    row = {"topic": "t", "partition": 0, "first_offset": first, "last_offset": last, "end_offset": last + 1,
-           "records": last - first + 1, "batches": 1, "checksum": f"{checksum:016x}", "files": ["a"]}  # fmt: skip
+    row = {"topic": "t", "partition": 0, "first_offset": first, "last_offset": last, "start_offset": first,
+           "end_offset": last + 1, "records": last - first + 1,
+           "batches": 1, "checksum": f"{checksum:016x}", "files": ["a"]}  # fmt: skip
     return row | more
 
 
