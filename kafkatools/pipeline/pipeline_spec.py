@@ -180,7 +180,16 @@ def _check_values(values: Mapping[str, Any]) -> None:
         raise PipelineError(f"--mode is one of {', '.join(MODES)}, not '{values['mode']}'")
     if values.get("resume") and not values.get("manifest"):
         raise PipelineError("--resume goes with --manifest FILE: it says what is done already")
+    _check_sources(values)
     _check_streaming(values)
+
+
+def _check_sources(values: Mapping[str, Any]) -> None:
+    """What is said of the one source means nothing where there are tables of them."""
+    of_cluster = ("bootstrap-server", "command-config")
+    for key in (*_SOURCE_TEXTS, "from-option"):
+        if values.get("sources") and values.get(key) and key not in of_cluster:
+            raise PipelineError(f"--{key} goes with --from; with [sources.NAME] tables it stands in each of them")
 
 
 def _check_streaming(values: Mapping[str, Any]) -> None:

@@ -21,13 +21,13 @@ def run(console: Console, args: Args) -> ExitStatus:
         raise UsageError("kt pipeline verify needs a manifest: kt pipeline verify FILE")
     with failures():
         from kafkatools.pipeline.manifest import pipeline_of, read_manifest
-        from kafkatools.pipeline.pipeline_run import reports_directory
 
         content = read_manifest(args.operand)
         if content is None:
             raise UsageError(f"{args.operand}: no such file")
         pipeline = pipeline_of(content, _clusters(console, args, content))
         with session(console, args) as spark, spark_progress(console, spark, "Verifying", prints=False):
+            from kafkatools.pipeline.pipeline_run import reports_directory
             from kafkatools.pipeline.recorded_run import verify_manifest
 
             with reports_directory(pipeline) as reports:

@@ -66,6 +66,7 @@ def test_a_url_stays_a_path_and_a_path_becomes_absolute(tmp_path: pathlib.Path) 
         ({"from": "csv:x", "value": "json"}, "--value json is for topic: and log:, whose rows have bytes; csv:x has"),
         ({"value": "avro", "schema_registry": "host:8081"}, "--schema-registry takes http://HOST:PORT"),
         ({"sources": {"a": {"from": "topic:a"}}}, "A pipeline has one source"),
+        ({"from": "", "sources": {"a": {"from": "topic:a"}}, "value": "json"}, "--value goes with --from; with [sourc"),
         ({"sql_file": "/nowhere.sql"}, "/nowhere.sql: No such file or directory"),
     ],
 )
