@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 KAFKA_PREFIX = "kafka."
 _OPTIONS = {"topic", "exactlyonce", "sinkid"}
 _OF_SPARK = {"checkpointlocation", "includeheaders", "path", "queryname"}  # headers are written where there are any
+_DEFAULTS = {"batch.size": "262144", "buffer.memory": "67108864"}
+"""Rows come in masses: large batches cost a tenth of the time, and are compressed better."""
+
 _OURS = {
     "key.serializer": "keys are bytes or text",
     "value.serializer": "values are bytes or text",
@@ -80,7 +83,7 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
     if exactly_once == "true" and producer.get("enable.idempotence", "true").lower() == "false":
         raise PipelineError("kt sink: kafka.enable.idempotence=false and exactlyOnce=true contradict each other")
     wanted = None if "exactlyonce" not in given else exactly_once == "true"
-    return SinkOptions(topic.strip() if topic else None, producer, wanted, sink_id)
+    return SinkOptions(topic.strip() if topic else None, {**_DEFAULTS, **producer}, wanted, sink_id)
 
 
 def _is_of_another_client(name: str) -> bool:

@@ -33,8 +33,9 @@ def survives(bootstrap: str, directory: pathlib.Path, kills: int) -> None:
     print(f"KT_SOAK_SEED={SEED}: {kills} kills", flush=True)
     query = KilledQuery(bootstrap, directory, SEED)
     wanted = query.fill(RECORDS_A_KILL * kills)
-    for _ in range(kills):
+    for number in range(kills):
         query.run_and_kill(records=200, longest_s=3)
+        print(f"kill {number + 1} after {query.epochs()} epochs", flush=True)
     query.finish(records=10_000)
     print(f"{query.epochs()} epochs", flush=True)
     assert query.committed() == wanted

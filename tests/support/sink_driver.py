@@ -22,9 +22,7 @@ def main(bootstrap: str, source: str, sink: str, checkpoint: str, records: str, 
     writer = rows.select("key", "value").writeStream.format("kt").options(**cluster)
     writer = writer.option("topic", sink).option("checkpointLocation", checkpoint)
     writer = writer.trigger(availableNow=True) if how == "once" else writer.trigger(processingTime="0 seconds")
-    query = writer.start()
-    print("started", flush=True)
-    query.awaitTermination()
+    writer.start().awaitTermination()
 
 
 if __name__ == "__main__":

@@ -172,6 +172,16 @@ def test_options_are_checked(options: dict[str, str], message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_options_that_a_source_has_too_are_passed_over() -> None:
+    from kafkatools.pipeline.sink import read_options
+
+    given = {"kafka.bootstrap.servers": "x:1", "kafka.isolation.level": "read_committed", "queryName": "q"}
+    assert read_options({**given, "Topic": " t ", "kafka.sasl.jaas.config": "secret"}).topic == "t"
+    assert "secret" not in repr(read_options({**given, "kafka.sasl.jaas.config": "secret"}))
+    assert "isolation.level" not in read_options(given).producer
+    assert read_options({**given, "kafka.batch.size": "1000"}).producer["batch.size"] == "1000"
+
+
 def test_a_topic_is_not_overwritten() -> None:
     from kafkatools.pipeline.sink import batch_writer
 
