@@ -18,6 +18,7 @@ WORKLOADS = (
     "memory",
     "admin",
     "pipeline_jobs",
+    "pipeline_live",
 )
 
 
