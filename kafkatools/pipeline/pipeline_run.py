@@ -94,11 +94,21 @@ def run_batch(spark: SparkSession, pipeline: Pipeline, show: Show) -> RunResult:
         return run_once(spark, pipeline, mode, show)
 
 
-def run_once(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, path: str | None = None) -> RunResult:
-    """The run itself. `path`: a directory to write to instead of the sink's."""
+def run_once(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    mode: str,
+    show: Show,
+    path: str | None = None,
+    begin: Callable[[], None] | None = None,
+) -> RunResult:
+    """The run itself. `path`: a directory to write to instead of the sink's; `begin` is called when all is ready to be
+    written."""
     sink = pipeline.sink
     with reports_directory(pipeline) as reports:
         tables, made = _prepared(spark, pipeline, reports)
+        if begin is not None:
+            begin()
         rows, files = write_table(spark, sink, mode, made, show, path)
         told = Told(spark, made if sink.uri.kind == uris.CONSOLE else None)
         sources = [read_result(source, reports, tables[source.name], told) for source in pipeline.sources]
@@ -126,12 +136,9 @@ def _prepared(spark: SparkSession, pipeline: Pipeline, reports: str) -> tuple[di
 
 
 def _is_filtered_by_source(pipeline: Pipeline) -> bool:
-    """Whether sources are told what filters say, since this PySpark does not tell them; as there, not where rows are
-    counted on the way."""
-    from kafkatools.pipeline.spark_api import HAS_FILTERS
-
-    is_counting = pipeline.manifest is not None or any(source.key or source.value for source in pipeline.sources)
-    return not HAS_FILTERS and not is_counting
+    """Whether sources are told what filters say (Spark tells them nothing that can be relied on, see
+    `log_source.FilteredLogReader`); not where rows are counted on the way."""
+    return pipeline.manifest is None and not any(source.key or source.value for source in pipeline.sources)
 
 
 def _query_over(opening: Opening) -> tuple[dict[str, Table], DataFrame]:

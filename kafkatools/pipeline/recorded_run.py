@@ -175,14 +175,25 @@ def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str) -> None:
 
 
 def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, recording: Recording) -> RunResult:
-    sink = pipeline.sink
-    is_marked = sink.uri.kind != uris.CONSOLE
-    if is_marked:
-        records.write_whole(records.journal_path(recording.path), {"writing": str(sink.uri)})
-    result = run_once(spark, pipeline, mode, show)
+    """Sinks that are no directory of files. Tables take all rows or none, so that a failure leaves no doubt; a topic
+    may have got a part."""
+    uri = pipeline.sink.uri
+    if uri.kind == uris.CONSOLE:
+        result = run_once(spark, pipeline, mode, show)
+        records.write_whole(recording.path, _content(spark, pipeline, result, mode, recording, {}))
+        return result
+
+    def begin() -> None:
+        records.write_whole(records.journal_path(recording.path), {"writing": str(uri)})
+
+    try:
+        result = run_once(spark, pipeline, mode, show, begin=begin)
+    except PipelineError:
+        if uri.kind != uris.TOPIC and records.read_journal(recording.path) is not None:
+            records.delete_journal(recording.path)
+        raise
     records.write_whole(recording.path, _content(spark, pipeline, result, mode, recording, {}))
-    if is_marked:
-        records.delete_journal(recording.path)
+    records.delete_journal(recording.path)
     return result
 
 

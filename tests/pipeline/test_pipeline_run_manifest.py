@@ -14,6 +14,8 @@ from support.embedded import embedded_broker
 from support.json_schemas import schema_of
 from support.kt import Ran, run_kt
 
+import kafkatools
+
 
 class Place(NamedTuple):
     """A broker, and a directory for what runs write."""
@@ -111,6 +113,21 @@ def test_a_manifest_counts_everything_in_the_range_whatever_the_query_keeps(plac
     assert without["sources"][0]["records"] == 3, "without one the reader takes the filter over"
 
 
+def test_markers_behind_the_last_record_count_once(place: Place) -> None:
+    topic = place.topic("marked")
+    words = ("pipeline", "run", "--from", "log:data", "--from-option", f"subscribe={topic}", "--to", "json:marked")
+    with kafkatools.Producer(bootstrap_servers=place.bootstrap, transactional_id="marked") as producer:
+        for count in (3, 6):
+            with producer.transaction():
+                for number in range(3):
+                    producer.send(topic, b"%d" % number, partition=0)
+            place.kt(*words, "--manifest", "marked.json", "--resume")
+            (partition,) = place.manifest("marked.json")["sources"][0]["partitions"]
+            assert (partition["records"], partition["batches"]) == (count, 2 * count // 3)
+            assert partition["end_offset"] == partition["last_offset"] + 2
+    assert place.kt("pipeline", "verify", "marked.json").out.startswith("Everything is as the manifest says: 6 records")
+
+
 def test_the_manifest_of_files_with_damage(place: Place) -> None:
     topic = place.topic("hurt")
     for first in range(0, 40, 10):
@@ -158,6 +175,17 @@ def test_a_run_that_was_killed_behind_its_journal_is_finished(place: Place, monk
     lines = [line for file in (place.directory / "cut").glob("*.json") for line in file.read_text().splitlines()]
     assert len(lines) == 20 == place.manifest("cut.json")["sink"]["rows"]
     assert not (place.directory / "cut.json.journal").exists()
+
+
+def test_a_topic_is_not_written_twice_without_a_question(place: Place) -> None:
+    topic = place.topic("asked")
+    words = ("pipeline", "run", "--from", f"topic:{topic}", "--to", "topic:copy", "--manifest", "asked.json")
+    place.kt(*words, "--sql", "SELEC key, value FROM input", status=1)
+    journal = place.directory / "asked.json.journal"
+    assert not journal.exists(), "nothing had been written"
+    journal.write_text('{"writing": "topic:copy"}')
+    asked = place.kt(*words, "--resume", status=1)
+    assert asked.err.startswith("asked.json.journal: a run was interrupted while it wrote to topic:copy, part of its")
 
 
 def test_a_stream_from_topic_to_topic_and_on_from_its_checkpoint(place: Place) -> None:
