@@ -52,6 +52,7 @@ _NAMES = (
     "maxTriggerDelay",
     "minOffsetsPerTrigger",
     "minPartitions",
+    "pushFilters",
     "reportPath",
     "strict",
 )
@@ -118,6 +119,7 @@ class SourceOptions:
     report_path: str | None = None
     is_strict: bool = True
     bounds: RecordBounds = RecordBounds()
+    pushes_filters: bool = False
 
     @property
     def is_committed_only(self) -> bool:
@@ -164,6 +166,7 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOpt
         # without a report damage would vanish
         is_strict=not given.has("reportPath") or given.boolean("strict", False),
         bounds=given.bounds(),
+        pushes_filters=given.boolean("pushFilters", False),
     )
 
 

@@ -40,7 +40,8 @@ class KtDataSource(DataSource):
         from kafkatools.pipeline.schema import check_schema
 
         check_schema(schema)
-        return LiveReader(schema, read_options(self.options, is_streaming=False))
+        options = read_options(self.options, is_streaming=False)
+        return (FilteredLiveReader if options.pushes_filters else LiveReader)(schema, options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's name
         """For `spark.readStream`."""
@@ -71,12 +72,6 @@ class LiveReader(DataSourceReader):
         self._options = options
         self._bounds = options.bounds
 
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - PySpark's name
-        """Takes up what filters say of topic, partition, offset and timestamp."""
-        bounds, left = from_filters(filters)
-        self._bounds = self._bounds.within(bounds)
-        return left
-
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks; the ends of the topic are those of now."""
         from kafkatools.pipeline.live_cluster import LiveCluster
@@ -91,3 +86,14 @@ class LiveReader(DataSourceReader):
         """The rows of a task as pyarrow.RecordBatches."""
         if isinstance(partition, LiveSplit):  # a query without any has one of PySpark's own
             yield from read_split(partition, Task(self._options, self._schema, self._bounds))
+
+
+class FilteredLiveReader(LiveReader):
+    """The same with `pushFilters`, which is not the rule: Spark keeps one reader for all scans of a DataFrame, and what
+    the filters of one left out is missing in the others (see `log_source.FilteredLogReader`)."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - PySpark's name
+        """Takes up what filters say of topic, partition, offset and timestamp."""
+        bounds, left = from_filters(filters)
+        self._bounds = self._bounds.within(bounds)
+        return left

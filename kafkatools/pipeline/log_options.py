@@ -39,6 +39,7 @@ _NAMES = (
     "kafka.isolation.level",
     "minPartitions",
     "splitBytes",
+    "pushFilters",
     "reportPath",
     "strict",
     "table",
@@ -63,6 +64,7 @@ class LogOptions:
     include_metadata: bool = False
     min_partitions: int | None = None
     split_bytes: int = SPLIT_BYTES
+    pushes_filters: bool = False
     bounds: RecordBounds = RecordBounds()
 
 
@@ -94,6 +96,7 @@ def read_options(options: Mapping[str, str]) -> LogOptions:
         include_metadata=given.boolean("includeMetadata", False),
         min_partitions=given.number("minPartitions"),
         split_bytes=given.number("splitBytes", _LEAST_SPLIT) or SPLIT_BYTES,
+        pushes_filters=given.boolean("pushFilters", False),
         bounds=given.bounds(),
     )
 

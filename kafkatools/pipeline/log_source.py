@@ -52,7 +52,7 @@ class KafkaLogDataSource(DataSource):
         """A reader of the columns of a schema; raises PipelineError for one that does not fit."""
         options = read_options(self.options)
         columns.check_schema(schema, _KNOWN[options.reading.table])
-        return LogReader(options, schema)
+        return (FilteredLogReader if options.pushes_filters else LogReader)(options, schema)
 
 
 class LogReader(DataSourceReader):
@@ -62,14 +62,6 @@ class LogReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._pushed = options.bounds
-
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Takes what can be said as bounds; the filters that Spark still has to apply."""
-        if self._options.reading.table != "records":
-            return filters
-        bounds, left = from_filters(filters)
-        self._pushed = self._pushed.within(bounds)
-        return left
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
@@ -114,6 +106,22 @@ class LogReader(DataSourceReader):
                 bounds = replace(bounds, end_offset=end)
             found[partition] = bounds
         return found
+
+
+class FilteredLogReader(LogReader):
+    """The same with `pushFilters`: one that takes filters.
+
+    It is not the rule, because Spark keeps one reader for all scans of a DataFrame: what the filters of one branch of a
+    query (a union, a join, the next action) left out is missing in the others. Filters of `kt pipeline` come as bounds.
+    """
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - PySpark's name
+        """Takes what can be said as bounds; the filters that Spark still has to apply."""
+        if self._options.reading.table != "records":
+            return filters
+        bounds, left = from_filters(filters)
+        self._pushed = self._pushed.within(bounds)
+        return left
 
 
 def _with_transactions(task: LogTask, known: Mapping[TopicPartition, PartitionTransactions]) -> LogTask:
