@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline.job_source import (
@@ -58,6 +57,8 @@ def _ensure_writable(path: str) -> None:
 
 
 def _profile(console: Console, args: Args, spark: SparkSession, source: GivenSource) -> Profile:
+    from dataclasses import replace
+
     from kafkatools.pipeline.jobs.profile import batches_of_records, key_figures, profile_of
 
     if source.is_log:
