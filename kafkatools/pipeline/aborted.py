@@ -12,7 +12,7 @@ a read_committed reader sees, but does not end what he sees.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -26,7 +26,12 @@ from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.log_files import LogFile
 from kafkatools.pipeline.record_bounds import MAX_LONG
-from kafkatools.pipeline.transaction_scan import TransactionBatch, TransactionScan, is_sound
+from kafkatools.pipeline.transaction_scan import (
+    OpenTransaction,
+    TransactionEnd,
+    TransactionFollower,
+    TransactionScan,
+)
 
 OPEN = "open"
 COMMITTED = "committed"
@@ -43,20 +48,17 @@ class FileTransactions:
 
     last_stable_offset: int
     aborted: Mapping[int, tuple[Range, ...]]
-    undecided: Mapping[int, int]
+    undecided: Mapping[int, tuple[Range, ...]]
     unsure: tuple[LogFile, ...] = ()
     _ahead: _LookAhead | None = field(default=None, repr=False, compare=False)
 
     def is_aborted(self, producer_id: int, base_offset: int, position: int = 0) -> bool:
         """Whether a batch belongs to a transaction that was aborted; `position`: that of the batch in the file."""
-        ranges = self.aborted.get(producer_id)
-        if ranges is not None:
-            at = bisect_right(ranges, (base_offset, MAX_LONG)) - 1
-            if at >= 0 and base_offset <= ranges[at][1]:
-                return True
-        if not self.unsure or self._is_undecided(producer_id, base_offset):
+        if _covers(self.aborted.get(producer_id), base_offset):
+            return True
+        if not self.unsure or _covers(self.undecided.get(producer_id), base_offset):
             return False
-        return self._end_of(producer_id, base_offset, position) is True
+        return self._end_of(producer_id, base_offset, position) == ABORTED
 
     def is_left_out(self, producer_id: int, base_offset: int, position: int = 0) -> bool:
         """Whether a read_committed reader does not see a batch of a transaction."""
@@ -64,19 +66,17 @@ class FileTransactions:
 
     def state(self, producer_id: int, base_offset: int, position: int = 0) -> str:
         """What became of the transaction of a batch: OPEN, COMMITTED or ABORTED."""
-        if self._is_undecided(producer_id, base_offset):
+        if _covers(self.aborted.get(producer_id), base_offset):
+            return ABORTED
+        if _covers(self.undecided.get(producer_id), base_offset):
             return OPEN
-        return ABORTED if self.is_aborted(producer_id, base_offset, position) else COMMITTED
+        return self._end_of(producer_id, base_offset, position) if self.unsure else COMMITTED
 
-    def _is_undecided(self, producer_id: int, base_offset: int) -> bool:
-        first = self.undecided.get(producer_id)
-        return first is not None and base_offset >= first
-
-    def _end_of(self, producer_id: int, base_offset: int, position: int) -> bool | None:
+    def _end_of(self, producer_id: int, base_offset: int, position: int) -> str:
         if self._ahead is None or base_offset < self._ahead.start:
             self.close()
             self._ahead = _LookAhead(self.unsure, base_offset, position)
-        return self._ahead.is_abort(producer_id, base_offset)
+        return self._ahead.state(producer_id, base_offset)
 
     def close(self) -> None:
         """Let go of the files that were looked at."""
@@ -88,30 +88,39 @@ class FileTransactions:
 @dataclass(frozen=True, slots=True)
 class PartitionTransactions:
     """The transactions of one partition. `last_stable_offset`: what lies from there on is not decided (MAX_LONG: all
-    is); `undecided`: first offsets by producer id; `unsure`: segments whose aborted transactions are not all known."""
+    is); `undecided`: what is open, or lost its marker; `unsure`: segments that may hold more that was aborted."""
 
     files: tuple[LogFile, ...] = ()
     last_stable_offset: int = MAX_LONG
     aborted: tuple[tuple[int, int, int], ...] = ()
-    undecided: tuple[tuple[int, int], ...] = ()
+    undecided: tuple[tuple[int, int, int], ...] = ()
     unsure: frozenset[str] = frozenset()
 
     def within(self, file: LogFile) -> FileTransactions:
         """What concerns one segment."""
-        end = MAX_LONG if file.next_base_offset is None else file.next_base_offset
-        ranges: dict[int, list[Range]] = {}
-        for producer_id, first, last in self.aborted:
-            if first < end and last >= file.base_offset:
-                ranges.setdefault(producer_id, []).append((first, last))
         behind: tuple[LogFile, ...] = ()
         if file.url in self.unsure:
             behind = self.files[next(i for i, each in enumerate(self.files) if each.url == file.url) :]
         return FileTransactions(
-            self.last_stable_offset,
-            {producer_id: tuple(sorted(each)) for producer_id, each in ranges.items()},
-            {producer_id: first for producer_id, first in self.undecided if first < end},
-            behind,
+            self.last_stable_offset, _ranges_in(file, self.aborted), _ranges_in(file, self.undecided), behind
         )
+
+
+def _ranges_in(file: LogFile, found: Iterable[tuple[int, int, int]]) -> dict[int, tuple[Range, ...]]:
+    """The ranges that touch a segment, by producer id and in order."""
+    end = MAX_LONG if file.next_base_offset is None else file.next_base_offset
+    ranges: dict[int, list[Range]] = {}
+    for producer_id, first, last in found:
+        if first < end and last >= file.base_offset:
+            ranges.setdefault(producer_id, []).append((first, last))
+    return {producer_id: tuple(sorted(each)) for producer_id, each in ranges.items()}
+
+
+def _covers(ranges: Sequence[Range] | None, offset: int) -> bool:
+    if not ranges:
+        return False
+    at = bisect_right(ranges, (offset, MAX_LONG)) - 1
+    return at >= 0 and offset <= ranges[at][1]
 
 
 def find_transactions(files: Sequence[LogFile]) -> PartitionTransactions:
@@ -119,7 +128,7 @@ def find_transactions(files: Sequence[LogFile]) -> PartitionTransactions:
     cannot be opened."""
     start, opened = _last_snapshot(files)
     scanned = _scan(files[start:], opened)
-    aborted = set(scanned.aborted)
+    aborted = set(scanned.aborted).union(*(_aborted_in(file) or () for file in files[start:]))
     unsure: list[LogFile] = []
     is_next_sure = True
     for index in range(start - 1, -1, -1):
@@ -132,11 +141,15 @@ def find_transactions(files: Sequence[LogFile]) -> PartitionTransactions:
         else:
             aborted.update(entries)
             aborted.update(_ends(files[index + 1 :], spanning))
+    # what an index says of a transaction whose marker is lost
+    known = {(producer_id, first) for producer_id, first, _ in aborted}
+    waiting = {each: opened for each, opened in scanned.open.items() if (each, opened.first_offset) not in known}
+    lost = [each for each in scanned.lost if each[:2] not in known]
     return PartitionTransactions(
         tuple(files) if unsure else (),
-        min((first for first, is_lost in scanned.undecided.values() if not is_lost), default=MAX_LONG),
+        min((each.first_offset for each in waiting.values() if each.damaged >= scanned.damaged), default=MAX_LONG),
         tuple(sorted(aborted)),
-        tuple(sorted((producer_id, first) for producer_id, (first, _) in scanned.undecided.items())),
+        tuple(sorted([*lost, *((each, opened.first_offset, MAX_LONG) for each, opened in waiting.items())])),
         frozenset(file.url for file in unsure),
     )
 
@@ -150,7 +163,7 @@ def find_all_transactions(files: Iterable[LogFile]) -> dict[TopicPartition, Part
         return dict(zip(partitions, pool.map(find_transactions, partitions.values()), strict=True))
 
 
-def _last_snapshot(files: Sequence[LogFile]) -> tuple[int, Mapping[int, int]]:
+def _last_snapshot(files: Sequence[LogFile]) -> tuple[int, Mapping[int, OpenTransaction]]:
     """The last segment whose first offset has a snapshot that can be read, and what was open there."""
     for index in range(len(files) - 1, 0, -1):
         opened = _open_before(files[index])
@@ -159,8 +172,8 @@ def _last_snapshot(files: Sequence[LogFile]) -> tuple[int, Mapping[int, int]]:
     return 0, (_open_before(files[0]) or {}) if files else {}
 
 
-def _open_before(file: LogFile) -> Mapping[int, int] | None:
-    """First offsets of the transactions that are open where a segment begins, by producer id; None when that is not
+def _open_before(file: LogFile) -> Mapping[int, OpenTransaction] | None:
+    """The transactions that are open where a segment begins, by producer id; None when that is not
     known."""
     data = file.read_beside(SNAPSHOT_SUFFIX)
     if data is None:
@@ -170,7 +183,7 @@ def _open_before(file: LogFile) -> Mapping[int, int] | None:
     except KafkaError:
         return None
     return {
-        entry.producer_id: entry.current_txn_first_offset
+        entry.producer_id: OpenTransaction(entry.current_txn_first_offset, entry.producer_epoch)
         for entry in entries
         if 0 <= entry.current_txn_first_offset < file.base_offset
     }
@@ -201,82 +214,83 @@ def _aborted_in(file: LogFile) -> list[tuple[int, int, int]] | None:
 
 @dataclass(slots=True)
 class _Scanned:
-    """What a scan to the end found: aborted ranges, and by producer id the first offset of what is not decided, with
-    whether its marker may be among what is damaged."""
+    """What a scan to the end found: aborted ranges, those whose markers are lost, what is open, and how many places
+    were damaged."""
 
     aborted: list[tuple[int, int, int]]
-    undecided: dict[int, tuple[int, bool]]
+    lost: list[tuple[int, int, int]]
+    open: Mapping[int, OpenTransaction]
+    damaged: int
 
 
-def _scan(files: Sequence[LogFile], opened: Mapping[int, int]) -> _Scanned:
+def _scan(files: Sequence[LogFile], opened: Mapping[int, OpenTransaction]) -> _Scanned:
     """Follow transactions from where those in `opened` are open to the end of the files."""
-    first_offsets = {producer_id: (first, 0) for producer_id, first in opened.items()}
-    aborted = []
+    follower = TransactionFollower(opened)
+    aborted: list[tuple[int, int, int]] = []
+    lost: list[tuple[int, int, int]] = []
     damaged = lost_tail = 0
     for file in files:
         damaged += lost_tail  # behind the last batch of the last one is the end of the log
         with storage.open_segment(file.url) as segment:
             scan = TransactionScan(segment)
             for window in scan.windows():
-                for batch in window:
-                    if batch.is_abort is not None:
-                        first = first_offsets.pop(batch.producer_id, None)
-                        if batch.is_abort and first is not None:
-                            aborted.append((batch.producer_id, first[0], batch.base_offset))
-                    elif batch.producer_id not in first_offsets and is_sound(segment, batch.position):
-                        first_offsets[batch.producer_id] = batch.base_offset, damaged + batch.damaged
+                for end in (end for batch in window for end in follower.feed(batch, segment, damaged)):
+                    if end.first_offset is not None and end.is_abort is not False:
+                        found = aborted if end.is_abort else lost
+                        found.append((end.producer_id, end.first_offset, end.last_offset))
             damaged, lost_tail = damaged + scan.damaged, int(scan.has_lost_tail)
-    return _Scanned(aborted, {each: (first, damaged > seen) for each, (first, seen) in first_offsets.items()})
+    return _Scanned(aborted, lost, follower.open, damaged)
 
 
-def _ends(files: Sequence[LogFile], opened: Mapping[int, int]) -> Iterator[tuple[int, int, int]]:
+def _ends(files: Sequence[LogFile], opened: Mapping[int, OpenTransaction]) -> Iterator[tuple[int, int, int]]:
     """Those of the open transactions that are aborted in the segments to come."""
-    waiting = dict(opened)
+    follower = TransactionFollower(opened)
+    waiting = set(opened)
     for file in files if waiting else ():
         with storage.open_segment(file.url) as segment:
             for window in TransactionScan(segment).windows():
-                for batch in window:
-                    if batch.is_abort is not None and batch.producer_id in waiting:
-                        first = waiting.pop(batch.producer_id)
-                        if batch.is_abort:
-                            yield batch.producer_id, first, batch.base_offset
+                for end in (end for batch in window for end in follower.feed(batch, segment)):
+                    if end.producer_id in waiting and end.is_abort and end.first_offset is not None:
+                        yield end.producer_id, end.first_offset, end.last_offset
+                    waiting.discard(end.producer_id)
                 if not waiting:
                     return
 
 
 class _LookAhead:
-    """The markers from a batch on, read as far as someone asked."""
+    """The ends of transactions from a batch on, read as far as someone asked."""
 
     def __init__(self, files: Sequence[LogFile], start: int, position: int) -> None:
         self.start = start
         self._segment: SegmentFile | None = None
         self._windows = self._read(files, position)
-        self._markers: dict[int, tuple[list[int], list[bool]]] = {}
+        self._ends: dict[int, tuple[list[int], list[str]]] = {}
 
-    def is_abort(self, producer_id: int, offset: int) -> bool | None:
-        """Whether the first marker of a producer behind an offset aborts; None when there is none."""
+    def state(self, producer_id: int, offset: int) -> str:
+        """What the first end of a transaction of a producer behind an offset says; OPEN where there is none."""
         while True:
-            offsets, aborts = self._markers.get(producer_id, ((), ()))
-            at = bisect_right(offsets, offset)
+            offsets, states = self._ends.get(producer_id, ((), ()))
+            at = bisect_left(offsets, offset)
             if at < len(offsets):
-                return aborts[at]
-            window = next(self._windows, None)
-            if window is None:
-                return None
-            for batch in window:
-                if batch.is_abort is not None:
-                    offsets, aborts = self._markers.setdefault(batch.producer_id, ([], []))
-                    offsets.append(batch.base_offset)
-                    aborts.append(batch.is_abort)
+                return states[at]
+            ends = next(self._windows, None)
+            if ends is None:
+                return OPEN
+            for end in ends:
+                known = self._ends.setdefault(end.producer_id, ([], []))
+                known[0].append(end.last_offset)
+                known[1].append(OPEN if end.is_abort is None else ABORTED if end.is_abort else COMMITTED)
 
     def close(self) -> None:
         if self._segment is not None:
             self._segment.close()
         self._segment = None
 
-    def _read(self, files: Sequence[LogFile], position: int) -> Iterator[list[TransactionBatch]]:
+    def _read(self, files: Sequence[LogFile], position: int) -> Iterator[list[TransactionEnd]]:
+        follower = TransactionFollower()
         for index, file in enumerate(files):
             self.close()
-            self._segment = storage.open_segment(file.url)
-            yield from TransactionScan(self._segment, position if index == 0 else 0).windows()
+            segment = self._segment = storage.open_segment(file.url)
+            for window in TransactionScan(segment, position if index == 0 else 0).windows():
+                yield [end for batch in window for end in follower.feed(batch, segment)]
         self.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.errors import KafkaError
@@ -75,6 +75,58 @@ class TransactionBatch(NamedTuple):
     producer_epoch: int
     is_abort: bool | None
     damaged: int
+
+
+class TransactionEnd(NamedTuple):
+    """The end of a transaction: its first offset (None where that was not seen), that of its marker, and whether that
+    aborts. None: the marker is lost, and the next transaction of the producer begins right behind `last_offset`."""
+
+    producer_id: int
+    first_offset: int | None
+    last_offset: int
+    is_abort: bool | None
+
+
+class OpenTransaction(NamedTuple):
+    """The first offset of a transaction, the epoch of its producer (-1: not known), and how many places were damaged
+    before it."""
+
+    first_offset: int
+    producer_epoch: int = -1
+    damaged: int = 0
+
+
+class TransactionFollower:
+    """Follows the transactions of a partition batch by batch. `open` are those that have not ended yet, by producer id.
+
+    Since transactions of version 2 (KIP-890) every one of a producer has an epoch of its own, and its marker has the
+    next one: an epoch beyond that tells of a marker that is lost.
+    """
+
+    def __init__(self, opened: Mapping[int, OpenTransaction] | None = None) -> None:
+        self.open = dict(opened or {})
+
+    def feed(self, batch: TransactionBatch, file: SegmentFile, damaged: int = 0) -> list[TransactionEnd]:
+        """Takes the next batch; the transactions that end with it, or were over before it. `damaged` places came
+        before its segment."""
+        producer_id, is_data = batch.producer_id, batch.is_abort is None
+        opened = self.open.get(producer_id)
+        is_next = opened is not None and 0 <= opened.producer_epoch < batch.producer_epoch - (not is_data)
+        if is_data and (opened is None or is_next) and not is_sound(file, batch.position):
+            return []
+        ends = []
+        if opened is not None and is_next:
+            ends.append(TransactionEnd(producer_id, opened.first_offset, batch.base_offset - 1, None))
+            opened = None
+        if is_data:
+            if opened is None:
+                self.open[producer_id] = OpenTransaction(
+                    batch.base_offset, batch.producer_epoch, damaged + batch.damaged
+                )
+            return ends
+        self.open.pop(producer_id, None)
+        first = None if opened is None else opened.first_offset
+        return [*ends, TransactionEnd(producer_id, first, batch.base_offset, batch.is_abort)]
 
 
 class TransactionScan:

@@ -134,7 +134,7 @@ def test_the_first_undecided_record_is_the_last_stable_offset(recorded: pathlib.
     found = find_transactions(find_log_files(str(recorded)))
     opened = [offset for (_, offset), state in states_of(recorded).items() if state == "open"]
     assert found.last_stable_offset == min(opened)
-    assert [first for _, first in found.undecided] == [min(opened)]
+    assert [first for _, first, _ in found.undecided] == [min(opened)]
 
 
 def test_without_transactions_everything_is_stable(tmp_path: pathlib.Path) -> None:
@@ -167,7 +167,7 @@ def test_a_cut_off_tail_is_the_end_of_the_log(tmp_path: pathlib.Path) -> None:
     truncated(last, marker[0] + 10)
     found = find_transactions(find_log_files(str(directory)))
     assert found.last_stable_offset == 66
-    assert found.undecided == ((marker[1].producer_id, 66),)
+    assert found.undecided == ((marker[1].producer_id, 66, MAX_LONG),)
 
 
 def test_a_marker_that_is_damaged_hides_its_transaction_alone(tmp_path: pathlib.Path) -> None:
@@ -184,6 +184,46 @@ def test_a_marker_that_is_damaged_hides_its_transaction_alone(tmp_path: pathlib.
     assert found.last_stable_offset == 70, "the transaction that is open in the sound log"
     changed = {key: state for key, state in told(directory).items() if expected[key] != state}
     assert changed == {(8, 66): "open"}
+
+
+def spoil_marker(directory: pathlib.Path, offset: int) -> None:
+    name, at = next((name, at) for name, at, batch in batches_of(directory) if batch.base_offset == offset)
+    data = bytearray(pathlib.Path(name).read_bytes())
+    data[at + 70] ^= 0xFF
+    pathlib.Path(name).write_bytes(data)
+
+
+@pytest.mark.parametrize("without", ["", ".txnindex", ".txnindex .snapshot"])
+def test_a_lost_marker_is_told_by_the_next_epoch_or_by_the_index(without: str, tmp_path: pathlib.Path) -> None:
+    """Transactions of version 2 have an epoch each: the next marker of the producer is not taken for the lost one."""
+    directory = unpack_log("txn-java", tmp_path)
+    for path in [path for path in directory.iterdir() if path.suffix in without.split()]:
+        path.unlink()
+    expected = states_of(directory)
+    spoil_marker(directory, 58)  # the end of 57, aborted; 61 commits
+    assert told_states(directory, expected) == ({} if not without else {(8, 57): "open"})
+    assert find_transactions(find_log_files(str(directory))).last_stable_offset == 70
+
+
+def told_states(directory: pathlib.Path, expected: dict[tuple[int, int], str]) -> dict[tuple[int, int], str]:
+    """Those that are told otherwise."""
+    files = find_log_files(str(directory))
+    transactions = find_transactions(files)
+    found = {}
+    for (producer_id, offset), state in expected.items():
+        file = next(file for file in reversed(files) if file.base_offset <= offset)
+        within = transactions.within(file)
+        if within.state(producer_id, offset) != state:
+            found[producer_id, offset] = within.state(producer_id, offset)
+        within.close()
+    return found
+
+
+def test_a_lost_marker_of_the_last_segment_is_in_its_index(tmp_path: pathlib.Path) -> None:
+    directory = unpack_log("txn-librdkafka", tmp_path)
+    expected = states_of(directory)
+    spoil_marker(directory, 58)
+    assert told_states(directory, expected) == {}
 
 
 def test_a_wrong_length_hides_nothing_that_can_be_read(tmp_path: pathlib.Path) -> None:
@@ -223,7 +263,7 @@ def test_a_large_batch_and_an_empty_file_are_walked_over(tmp_path: pathlib.Path)
     (directory / f"{0:020}.log").write_bytes(data_batch(0, 9 << 20) + data_batch(1, 10))
     (directory / f"{2:020}.log").touch()
     found = find_transactions(find_log_files(str(directory)))
-    assert (found.last_stable_offset, found.undecided) == (0, ((5, 0),))
+    assert (found.last_stable_offset, found.undecided) == (0, ((5, 0, MAX_LONG),))
 
 
 def test_a_segment_without_index_asks_the_files_only_from_there_on(tmp_path: pathlib.Path) -> None:
