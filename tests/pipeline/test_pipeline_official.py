@@ -215,6 +215,44 @@ def test_rows_are_those_of_the_official_connector(
     assert read_here(spark, "kt", live, where) == expected
 
 
+def test_streams_are_those_of_the_official_connector(
+    official: OfficialSpark, cluster: ApacheKafka, tmp_path: pathlib.Path
+) -> None:
+    """Batch by batch: what a limit takes of each partition, and where what is committed ends."""
+    options = {
+        "kafka.bootstrap.servers": cluster.bootstrap,
+        "subscribe": "mixed,txn.small-segments",
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "120",
+        "includeHeaders": "true",
+        **COMMITTED,
+    }
+    seen = {
+        source: official.call(
+            batches_there, source=source, options=options, columns=COLUMNS, checkpoint=str(tmp_path / source)
+        )
+        for source in ("kafka", "kt")
+    }
+    assert len(seen["kafka"]) > 1
+    assert seen["kt"] == seen["kafka"]
+
+
+def batches_there(spark: Any, source: str, options: dict[str, str], columns: str, checkpoint: str) -> Any:
+    """Runs in the process: what a stream reads of what is there, a list for each batch."""
+    from kafkatools.pipeline.session import register
+
+    register(spark)
+    seen: list[list[str]] = []
+    rows = spark.readStream.format(source).options(**options).load().selectExpr(f"to_json(struct({columns})) AS row")
+    writer = rows.writeStream.foreachBatch(lambda batch, _: seen.append(sorted(row[0] for row in batch.collect())))
+    query = writer.option("checkpointLocation", checkpoint).start()
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    return seen
+
+
 def test_the_data_has_what_it_is_meant_to_have(
     cluster: ApacheKafka, spark: SparkSession, tmp_path: pathlib.Path
 ) -> None:
