@@ -19,6 +19,7 @@ WORKLOADS = (
     "admin",
     "pipeline_jobs",
     "pipeline_live",
+    "pipeline_scan",
 )
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 RECORDS, BATCHES, ERRORS = "records", "batches", "errors"
 TABLES = (RECORDS, BATCHES, ERRORS)
 _CODEC = 7
-# small enough to stay in the processor's cache from the read to the copy
-_WINDOW_BYTES = 1 << 20
 _UNKNOWN_CODEC = "Unknown compression type id"
 
 
@@ -130,7 +128,7 @@ class _SplitReader:
     def _sections(self, checks: bool) -> Iterator[Section]:
         split = self._split
         try:
-            with storage.open_segment(split.file.url, _WINDOW_BYTES) as file:
+            with storage.open_segment(split.file.url) as file:
                 walk = SectionWalk(
                     file, split.start_position, split.end_position, self._damaged,
                     wanted=self._overlapping if self._has_bounds else None, checks=checks,

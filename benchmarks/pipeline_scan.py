@@ -1,0 +1,182 @@
+"""A scan of a log directory by `kafka-log` against Spark's own Kafka connector and Parquet, under PySpark 4.0.0.
+
+10 M records of 100 B (KT_BENCH_RECORDS) in one partition of an Apache Kafka on this machine: the connector reads them
+from the broker, `kafka-log` from the broker's own directory, Parquet (uncompressed, one column) from a copy. Every
+query counts the records and adds up the lengths of their values, in a warm session with two cores; the sources are
+read in turn and a figure is a ratio of medians. Then once more with one core, with the headers alone, and with what
+the largest worker took of memory.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.measure import ROUNDS, report
+
+_TESTS = pathlib.Path(__file__).parents[1] / "tests"
+_RECORDS = int(os.environ.get("KT_BENCH_RECORDS", "10000000"))
+_VALUE_BYTES = 100
+_TOPIC = "records"
+_CORES = 2
+_MEMORY_MIB = 512
+_COUNT_AND_SUM = ("count(*)", "sum(length(value))")
+
+Way = tuple[str, dict[str, str], str, tuple[str, ...]]
+"""A source, its options, a schema where only some columns are wanted, and what is selected."""
+
+
+def main() -> None:
+    """Starts Apache Kafka, fills a topic and reports the figures."""
+    sys.path.insert(0, str(_TESTS))
+    from support.apache_kafka import ApacheKafka
+
+    from benchmarks.pipeline_live import fill
+
+    with tempfile.TemporaryDirectory() as directory:
+        home = pathlib.Path(directory)
+        cluster = ApacheKafka(home / "kafka", jvm=())
+        cluster.start()
+        try:
+            fill(cluster.bootstrap, _TOPIC, _RECORDS)
+            two = two_cores(cluster.bootstrap, cluster.log_dir() / f"{_TOPIC}-0", home)
+        finally:
+            cluster.stop()
+        one_core(cluster.log_dir() / f"{_TOPIC}-0", home, two)
+
+
+def two_cores(bootstrap: str, log: pathlib.Path, home: pathlib.Path) -> float:
+    """The comparisons; the seconds of a scan of the column that is needed."""
+    from support.official_spark import OfficialSpark
+
+    live = {"kafka.bootstrap.servers": bootstrap, "subscribe": _TOPIC}
+    path = {"path": str(log)}
+    copy = str(home / "copy")
+    ways: dict[str, Way] = {
+        "connector": ("kafka", live, "", _COUNT_AND_SUM),
+        "connector at its best": ("kafka", {**live, "minPartitions": str(2 * _CORES)}, "", _COUNT_AND_SUM),
+        "uncompressed Parquet": ("parquet", {"path": copy}, "", _COUNT_AND_SUM),
+        "all columns": ("kafka-log", path, "", _COUNT_AND_SUM),
+        "the column needed": ("kafka-log", path, "value binary", _COUNT_AND_SUM),
+    }
+    with OfficialSpark(home / "spark", f"local[{_CORES}]") as spark:
+        spark.call(copy_values, path=str(log), target=copy)
+        seconds = medians(spark, ways)
+        peak = spark.call(worker_peak_mib)
+    for ours in ("all columns", "the column needed"):
+        for peer, target in (("connector", 5.0), ("connector at its best", 4.0), ("uncompressed Parquet", 0.5)):
+            _tell(f"log directory to count and sum, {ours}", seconds[peer] / seconds[ours], target, seconds[ours], peer)
+    report("log directory, memory of a worker", ours_peak_mib=peak, limit_mib=_MEMORY_MIB, reached=peak < _MEMORY_MIB)
+    return seconds["the column needed"]
+
+
+def one_core(log: pathlib.Path, home: pathlib.Path, two: float) -> None:
+    """What a second core brings, and headers alone."""
+    from support.official_spark import OfficialSpark
+
+    size = sum(file.stat().st_size for file in log.glob("*.log"))
+    headers = {"path": str(log), "table": "batches"}
+    ways: dict[str, Way] = {
+        "the column needed": ("kafka-log", {"path": str(log)}, "value binary", _COUNT_AND_SUM),
+        "headers": ("kafka-log", headers, "count int, size int", ("sum(count)", "sum(size)")),
+    }
+    with OfficialSpark(home / "spark1", "local[1]") as spark:
+        seconds = medians(spark, ways, sizes={"headers": size})
+    _tell("log directory, 1 core to 2", seconds["the column needed"] / two, 1.7, two, "one core")
+    speed = size / 1e9 / seconds["headers"]
+    report(
+        "log directory, headers alone on one core",
+        gigabytes_a_second=round(speed, 2),
+        target=1.0,
+        reached=speed >= 1.0,
+        ours_s=round(seconds["headers"], 2),
+        rounds=ROUNDS,
+    )
+
+
+def medians(spark: Any, ways: Mapping[str, Way], sizes: Mapping[str, int] | None = None) -> dict[str, float]:
+    """The seconds of each way, read in turn after a turn that warms up."""
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    for turn in range(ROUNDS + 1):
+        for way, (source, options, schema, select) in ways.items():
+            took, *found = spark.call(scan, source=source, options=options, schema=schema, select=list(select))
+            expected = [_RECORDS, (sizes or {}).get(way, _RECORDS * _VALUE_BYTES)]
+            if found != expected:
+                raise SystemExit(f"benchmark: {way} gave {found}, not {expected}")
+            if turn:
+                seconds[way].append(took)
+    return {way: statistics.median(times) for way, times in seconds.items()}
+
+
+def _tell(name: str, ratio: float, target: float, ours: float, peer: str) -> None:
+    report(
+        name,
+        ratio=round(ratio, 2),
+        target=target,
+        reached=ratio >= target,
+        ours_s=round(ours, 2),
+        peer=peer,
+        peer_s=round(ours * ratio, 2),
+        records=_RECORDS,
+        rounds=ROUNDS,
+    )
+
+
+# -- within Spark's process; their source is what travels --
+
+
+def scan(spark: Any, source: str, options: dict[str, str], schema: str, select: list[str]) -> tuple[float, int, int]:
+    """A query: seconds, and what it gave."""
+    import time
+
+    from kafkatools.pipeline.session import register
+
+    register(spark)
+    reader = spark.read.format(source).options(**options)
+    frame = (reader.schema(schema) if schema else reader).load().selectExpr(*select)
+    started = time.perf_counter()
+    first, second = frame.collect()[0]
+    return time.perf_counter() - started, first, second
+
+
+def copy_values(spark: Any, path: str, target: str) -> None:
+    """The values as Parquet, neither compressed nor encoded."""
+    from kafkatools.pipeline.session import register
+
+    register(spark)
+    values = spark.read.format("kafka-log").schema("value binary").load(path)
+    values.write.option("compression", "none").option("parquet.enable.dictionary", "false").parquet(target)
+
+
+def worker_peak_mib(spark: Any) -> int:
+    """The most memory that a Python worker of the session took."""
+    import os
+    import pathlib
+
+    parents, peaks = {}, {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*/status"):
+        try:
+            lines = entry.read_text().splitlines()
+        except OSError:
+            continue
+        fields = dict(line.split(":", 1) for line in lines if ":" in line)
+        number = int(entry.parent.name)
+        parents[number] = int(fields["PPid"])
+        if fields["Name"].strip().startswith(("python", "pt_")):
+            peaks[number] = int(fields.get("VmHWM", "0").split()[0]) // 1024
+
+    def is_ours(number: int) -> bool:
+        while number > 1 and number != os.getpid():
+            number = parents.get(number, 0)
+        return number == os.getpid()
+
+    return max(peak for number, peak in peaks.items() if number != os.getpid() and is_ours(number))
+
+
+if __name__ == "__main__":
+    main()
