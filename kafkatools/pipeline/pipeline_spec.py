@@ -237,10 +237,14 @@ def _registry(url: str | None) -> tuple[str | None, tuple[str, str] | None]:
         return None, None
     from urllib.parse import unquote, urlsplit
 
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, half of an IPv6 address
+        is_web = False
+    if not is_web:
         raise PipelineError("--schema-registry takes http://HOST:PORT or https://HOST:PORT")
-    place = parts.hostname if parts.port is None else f"{parts.hostname}:{parts.port}"
+    place = parts.netloc.rpartition("@")[2]
     plain = f"{parts.scheme}://{place}{parts.path}".rstrip("/")
     if parts.username is None:
         return plain, None

@@ -239,6 +239,7 @@ def zip_package(directory: str) -> str:
 # -- Errors in words --
 
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
+_STREAM = re.compile(r"^(?:\[STREAM_FAILED\]\s*)?Query \[id = \S+, runId = \S+\] terminated with exception:\s*")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
 _POSITION = re.compile(r"[;(]\s*line (\d+),? pos(?:ition)? (\d+)\)?;?")
 _WORKER_ERROR = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:Error|Exception)): ?(?P<text>.*)$", re.MULTILINE)
@@ -286,8 +287,8 @@ def _cleaned(text: str) -> str:
     """The first paragraph without Spark's decoration."""
     text = text.strip()
     place = _POSITION.search(text) or re.search(r"\(line (\d+), pos (\d+)\)", text)
-    head = re.split(r"\n\s*\n|\n== |;\n|\n\s*['+:]|\n\tat |\nJVM stacktrace", text, maxsplit=1)[0]
-    head = _POSITION.sub("", _SQLSTATE.sub("", _CONDITION.sub("", head)))
+    head = re.split(r"\n\s*\n|\n=+ |;\n|\n\s*['+:]|\n\tat |\nJVM stacktrace", text, maxsplit=1)[0]
+    head = _POSITION.sub("", _SQLSTATE.sub("", _CONDITION.sub("", _STREAM.sub("", head))))
     head = re.sub(r"\s*\(line \d+, pos \d+\)", "", head)
     line = _one_line(head).rstrip(";").rstrip()
     return f"{line} (line {place[1]}, position {int(place[2]) + 1})" if place else line

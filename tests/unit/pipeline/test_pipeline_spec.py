@@ -65,6 +65,7 @@ def test_a_url_stays_a_path_and_a_path_becomes_absolute(tmp_path: pathlib.Path) 
         ({"key_schema": "x"}, "--key-schema goes with --key json, avro or protobuf"),
         ({"from": "csv:x", "value": "json"}, "--value json is for topic: and log:, whose rows have bytes; csv:x has"),
         ({"value": "avro", "schema_registry": "host:8081"}, "--schema-registry takes http://HOST:PORT"),
+        ({"value": "avro", "schema_registry": "http://host:none"}, "--schema-registry takes http://HOST:PORT"),
         ({"sources": {"a": {"from": "topic:a"}}}, "A pipeline has one source"),
         ({"from": "", "sources": {"a": {"from": "topic:a"}}, "value": "json"}, "--value goes with --from; with [sourc"),
         ({"sql_file": "/nowhere.sql"}, "/nowhere.sql: No such file or directory"),
@@ -74,6 +75,11 @@ def test_what_does_not_go_together(values: dict[str, Any], message: str) -> None
     with pytest.raises(PipelineError) as refused:
         made(**values)
     assert str(refused.value).startswith(message)
+
+
+def test_a_registry_may_have_an_ipv6_address() -> None:
+    value = made(value="avro", schema_registry="http://[::1]:8081/").sources[0].value
+    assert value is not None and value.registry == "http://[::1]:8081"
 
 
 def test_a_registry_url_is_kept_without_its_password() -> None:
