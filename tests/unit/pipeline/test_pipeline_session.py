@@ -94,8 +94,8 @@ Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent c
         ),
         (
             "[STREAM_FAILED] Query [id = 60bae8c2-33ef, runId = 72b9276a-9758] terminated with exception: [NO_ROOM] "
-            "There is no room. SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: [id = 60bae8c2-33ef]\nCurrent Committed "
-            "Offsets: {}",
+            "There is no room. SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: [id = 60bae8c2-33ef]\nCurrent "
+            "Committed Offsets: {}",
             "There is no room.",
         ),
         ("", "RuntimeError"),
