@@ -78,6 +78,7 @@ class SectionWalk:
         self._file = file
         self._position = start
         self._end = min(end, file.size)
+        self._missing = end - self._end
         self._report = report
         self._wanted = wanted
         self._checks = checks
@@ -110,6 +111,9 @@ class SectionWalk:
                 self._go_on(*wrong)
             else:
                 self._position = following
+        if self._missing > 0:
+            reason = f"the file is {self._missing} bytes shorter than when the query began"
+            self._report(Damage(self._file.path, self._end, self._missing, reports.TRUNCATED, reason))
 
     def _window(self) -> memoryview:
         """What can be read at once, a whole batch at least unless it is beyond reason."""

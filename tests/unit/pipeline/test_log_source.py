@@ -229,6 +229,26 @@ def test_a_tail_that_is_cut_off_is_told(ledger: pathlib.Path) -> None:
     assert rows[0]["reason"] == f"the log ends within a batch: 40 of {last.size_bytes} bytes are there"
 
 
+def test_a_file_that_shrinks_during_a_query_is_told(ledger: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    options = {"path": str(ledger), "reportPath": str(tmp_path / "reports")}
+    reader = KafkaLogDataSource(options).reader(struct_of({"offset": "bigint"}))
+    tasks = reader.partitions()
+    file = sorted(ledger.glob("*.log"))[-1]
+    size = file.stat().st_size
+    batches = list(read_file_batches(file.read_bytes()))
+    with file.open("r+b") as out:
+        out.truncate(batches[3].position)
+    rows = sum(batch.num_rows for task in tasks for batch in reader.read(task))
+    assert rows == 1197 - sum(batch.record_count for batch in batches[3:])
+    damages = [damage for report in read_reports(str(tmp_path / "reports")) for damage in report.damages]
+    lost = size - batches[3].position
+    assert [(each.position, each.length, each.kind) for each in damages] == [(batches[3].position, lost, "truncated")]
+    assert damages[0].reason == f"the file is {lost} bytes shorter than when the query began"
+    file.unlink()
+    with pytest.raises(PipelineError, match=f"{file.name} cannot be read: No such file"):
+        [list(reader.read(task)) for task in tasks]
+
+
 # -- size --
 
 
