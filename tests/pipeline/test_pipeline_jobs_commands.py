@@ -73,7 +73,7 @@ def place(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plac
         lines = [f"{ORIGIN}:copy\tk5|retry {number}" for number in range(3)]
         send(bootstrap, "dead", [*lines, "why:unknown\tk6|lost"], *headers)
         run_kt("consumer-groups", "--bootstrap-server", bootstrap, "--group", "billing", "--topic", "orders",
-               "--reset-offsets", "--to-earliest", "--execute")  # fmt: skip
+               "--reset-offsets", "--to-earliest", "--execute", cwd=directory)  # fmt: skip
         yield Place(bootstrap, directory / "data", directory)
 
 
@@ -103,11 +103,11 @@ def test_a_topic_and_its_files_are_the_same_and_a_copy_is_not(place: Place) -> N
     same = place.run("diff", "topic:orders", f"log:{place.log_dir}/orders-0,{place.log_dir}/orders-1", "--by", "offset",
                      "--compare", "key,value,headers,timestamp", server=True)  # fmt: skip
     assert same.out == "" and same.err == "0 only-left, 0 only-right, 0 changed\n"
-    rows = place.rows("diff", "topic:orders", "topic:copy", "--by", "multiset", status=1, server=True)
+    rows = place.rows("diff", "topic:orders", "topic:copy", "--by", "multiset", status=3, server=True)
     (difference,) = rows["difference"]
     assert (difference["side"], difference["key"], difference["value"]) == ("only-left", KEYS[41], "v41")
     assert rows["summary"] == [{"only_left": 1, "only_right": 0, "changed": 0}]
-    trouble = place.run("diff", "topic:orders", "topic:not-there", status=2, server=True)
+    trouble = place.run("diff", "topic:orders", "topic:not-there", status=1, server=True)
     assert "not-there" in trouble.err and trouble.err.count("\n") == 1
 
 
@@ -121,6 +121,10 @@ def test_check_ends_with_3_for_damage(place: Place, tmp_path: pathlib.Path) -> N
     (finding,) = place.rows("check", str(tmp_path), status=3)["finding"]
     assert (finding["file"], finding["position"], finding["severity"]) == (str(log), 0, "damage")
     assert finding["problem"] == "the checksum is wrong"
+    for words in (("count", "--exact"), ("profile", "--out", "damaged.html"), ("export", "--to", "parquet:damaged")):
+        told = place.run(words[0], f"log:{tmp_path}", *words[1:], status=3)
+        assert f"1 damaged ranges were left out, the first: {log} at byte 0: Record is corrupt" in told.err
+    assert "1 damaged ranges" in (place.directory / "damaged.html").read_text()
     nothing = place.run("check", str(tmp_path / "none"), status=2)
     assert nothing.err.splitlines()[0] == f"{tmp_path / 'none'}: there is no such file or directory"
 

@@ -9,6 +9,7 @@ from kafkatools.commands.pipeline.job_source import (
     damage_reports,
     given_source,
     print_rows,
+    reports_of,
     tell_damages,
 )
 from kafkatools.commands.pipeline.spark import session, spark_progress, usage
@@ -62,7 +63,11 @@ def _export(console: Console, args: Args, reports: str) -> Export:
     if args.given("round") and args.round < 1:
         raise UsageError("--round takes a number of offsets above 0")
     source = given_source(console, args, args.operand)
-    options = {**({} if args.no_headers else {"includeHeaders": "true"}), "reportPath": reports, **source.options}
+    options = {
+        **source.options,
+        **({} if args.no_headers else {"includeHeaders": "true"}),
+        "reportPath": reports_of(reports, "records"),
+    }
     return Export(
         source.uri,
         sink,

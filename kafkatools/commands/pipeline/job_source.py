@@ -45,7 +45,7 @@ class GivenSource(NamedTuple):
 
         types = {**RECORD_COLUMNS, **HEADER_COLUMNS, **METADATA_COLUMNS}
         schema = ", ".join(f"{name} {types[name]}" for name in columns) or None
-        return read_source(spark, self.uri, self._reporting(options), self.cluster, schema)
+        return read_source(spark, self.uri, self._reporting("records", options), self.cluster, schema)
 
     def batches(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
         """These columns of the table of a log's batches."""
@@ -53,15 +53,22 @@ class GivenSource(NamedTuple):
         from kafkatools.pipeline.uris import read_source
 
         schema = ", ".join(f"{name} {BATCH_COLUMNS[name]}" for name in columns)
-        return read_source(spark, self.uri, self._reporting({"table": "batches"}), None, schema)
+        return read_source(spark, self.uri, self._reporting("batches", {"table": "batches"}), None, schema)
 
-    def _reporting(self, more: Mapping[str, str]) -> dict[str, str]:
-        return {**({"reportPath": self.reports} if self.reports else {}), **self.options, **more}
+    def _reporting(self, part: str, more: Mapping[str, str]) -> dict[str, str]:
+        """The options of a read. A look at headers alone reports apart: it would write over what reading found."""
+        place = {"reportPath": reports_of(self.reports, part)} if self.reports else {}
+        return {**place, **self.options, **more}
 
     @property
     def is_log(self) -> bool:
         """Are these files?"""
         return self.uri.kind == "log"
+
+
+def reports_of(directory: str, part: str) -> str:
+    """Where reads of records, or of batches, report."""
+    return os.path.join(directory, part)
 
 
 @contextmanager
@@ -89,7 +96,8 @@ def count_damages(reports: str) -> int:
 def _damages(reports: str) -> list[Damage]:
     from kafkatools.pipeline.reports import read_reports
 
-    found = {(each.file, each.position): each for report in read_reports(reports) for each in report.damages}
+    parts = [report for part in ("batches", "records") for report in read_reports(reports_of(reports, part))]
+    found = {(each.file, each.position): each for report in parts for each in report.damages}
     return [found[place] for place in sorted(found)]
 
 

@@ -18,6 +18,7 @@ from kafkatools.pipeline.charts.style import CSS
 
 _SHOWN_BARS = 24
 _SHOWN_ROWS = 1000
+_UNITS = (("second", 1000), ("minute", 60_000), ("hour", 3_600_000), ("day", 86_400_000))
 
 
 def profile_page(profile: Profile) -> str:
@@ -136,13 +137,14 @@ def _sizes(partitions: Sequence[PartitionFigures]) -> str:
 
 def _rates(profile: Profile) -> str:
     width = profile.rate_width_ms
-    seconds = width / 1000
+    unit, milliseconds = _unit(max(each.records for each in profile.rates), width)
+    units = width / milliseconds
     records = [
-        svg.TimePoint(each.start_ms, each.records / seconds, f"{moment(each.start_ms)}: {exact(each.records)} records")
+        svg.TimePoint(each.start_ms, each.records / units, f"{moment(each.start_ms)}: {exact(each.records)} records")
         for each in profile.rates
     ]
     stored = [
-        svg.TimePoint(each.start_ms, each.size_bytes / seconds, f"{moment(each.start_ms)}: {size(each.size_bytes)}")
+        svg.TimePoint(each.start_ms, each.size_bytes / units, f"{moment(each.start_ms)}: {size(each.size_bytes)}")
         for each in profile.rates
     ]
     cells = [(moment(each.start_ms), exact(each.records), exact(each.size_bytes)) for each in profile.rates]
@@ -151,12 +153,17 @@ def _rates(profile: Profile) -> str:
         "rates",
         "Rates over time",
         about,
-        "<h3>Records a second</h3>",
-        svg.area("Records a second", records, width, count),
-        "<h3>Bytes a second, as stored</h3>",
-        svg.area("Bytes a second", stored, width, size, is_binary=True),
+        f"<h3>Records per {unit}</h3>",
+        svg.area(f"Records per {unit}", records, width, count),
+        f"<h3>Bytes per {unit}, as stored</h3>",
+        svg.area(f"Bytes per {unit}", stored, width, size, is_binary=True),
         _table(("Span from", "Records", "Bytes"), cells),
     )
+
+
+def _unit(records: int, width_ms: int) -> tuple[str, int]:
+    """The shortest unit of time in which the busiest span has a record."""
+    return next((unit for unit in _UNITS if records * unit[1] >= width_ms), _UNITS[-1])
 
 
 def _keys(keys: KeySkew) -> str:

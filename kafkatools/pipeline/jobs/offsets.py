@@ -53,7 +53,8 @@ def _offsets_of_log(spark: SparkSession, uri: Uri, options: Mapping[str, str]) -
     files = find_log_files(read.paths, read.selection)
     bounds = partition_bounds(files, read)
     stable = find_all_transactions(files) if read.reading.is_committed_only else {}
-    batches = read_source(spark, uri, {**options, "table": "batches"}, None)
+    others = {name: value for name, value in options.items() if name.lower() != "reportpath"}
+    batches = read_source(spark, uri, {**others, "table": "batches"}, None)
     rows = batches.groupBy("topic", "partition").agg((f.max("lastOffset") + 1).alias("end")).collect()
     starts: dict[TopicPartition, int] = {}
     for file in files:

@@ -91,6 +91,9 @@ def test_numbers_are_tables_too() -> None:
     rows = re.findall(r"<tr>(.*?)</tr>", page.partition('id="rates"')[2].partition("</section>")[0])
     cells = [re.findall(r"<t[dh][^>]*>(.*?)</t", row) for row in rows]
     assert cells[1:] == [["2026-11-21 03:00:00", "600", "60\u202f000"], ["2026-11-21 03:02:00", "300", "30\u202f000"]]
+    assert "Records per second" in page
+    slow = replace(PROFILE, rates=[RatePoint(START_MS, 3, 90)], rate_width_ms=HOUR_MS)
+    assert "Records per hour" in profile_page(slow) and "Records per second" not in profile_page(slow)
     assert "3 damaged ranges" in page and "25.0 %" in page
     assert "5 s late" in page
 
