@@ -557,7 +557,7 @@ complete -c kt -n '__kt_at pipeline' -a verify -d 'Check that the sources and th
 complete -c kt -n '__kt_at pipeline' -a export -d 'Write records to Parquet, JSON or CSV files. Run again, it adds what came since, or goes on where it was killed.'
 complete -c kt -n '__kt_at pipeline' -a count -d 'Count records. Of files exactly, from the headers of their batches; of a topic by its offsets, unless --exact.'
 complete -c kt -n '__kt_at pipeline' -a top-keys -d 'Show the keys with most records, and measure how unevenly records are spread over keys and partitions.'
-complete -c kt -n '__kt_at pipeline' -a diff -d 'Compare two sources of records: topics, clusters, log directories. Exit status 1 when they differ, 2 for trouble.'
+complete -c kt -n '__kt_at pipeline' -a diff -d 'Compare two sources of records: topics, clusters, log directories. Exit status 3 when they differ.'
 complete -c kt -n '__kt_at pipeline' -a check -d 'Check log directories: every batch, its indexes, snapshots, epochs and transactions. A table of what is wrong.'
 complete -c kt -n '__kt_at pipeline' -a replay -d 'Send records once more: from a dead-letter topic to where they came from, or from anywhere to one topic.'
 complete -c kt -n '__kt_at pipeline' -a retention-forecast -d 'Tell of each segment which rule of retention takes it, and when. Settings come from the options, or from the topics of --bootstrap-server.'

@@ -1,4 +1,4 @@
-"""kt pipeline diff: what one source has and another has not. Exit status as of diff(1): 1 differs, 2 trouble."""
+"""kt pipeline diff: what one source has and another has not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkatools.commands.pipeline.job_source import (
     tell_damages,
 )
 from kafkatools.commands.pipeline.spark import other_cluster, session, spark_progress, usage
-from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option, java_int, property_pairs
 
 if TYPE_CHECKING:
@@ -32,10 +32,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     compared = tuple(name.strip() for name in args.compare.split(","))
     for name in compared:
         ensure_one_of("compare", name, _COMPARED)
-    try:
-        return _compare(console, args, compared)
-    except CommandError as error:
-        raise CommandError(str(error), ExitStatus.USAGE, error.hint) from error
+    return _compare(console, args, compared)
 
 
 def _compare(console: Console, args: Args, compared: tuple[str, ...]) -> ExitStatus:
@@ -57,7 +54,7 @@ def _compare(console: Console, args: Args, compared: tuple[str, ...]) -> ExitSta
         if shown > args.limit:
             console.note(f"Only the first {args.limit} differences are shown (--limit)")
         console.note(", ".join(f"{number} {side}" for side, number in counts.items()))
-    return ExitStatus.FAILED if any(counts.values()) else status
+    return ExitStatus.FINDINGS if any(counts.values()) else status
 
 
 def _right(console: Console, args: Args, reports: str) -> GivenSource:
@@ -78,7 +75,7 @@ def _right(console: Console, args: Args, reports: str) -> GivenSource:
 
 COMMAND = Command(
     "diff",
-    "Compare two sources of records: topics, clusters, log directories. Exit status 1 when they differ, 2 for trouble.",
+    "Compare two sources of records: topics, clusters, log directories. Exit status 3 when they differ.",
     options=(
         Option(
             "--by",
