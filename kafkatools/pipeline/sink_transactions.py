@@ -132,6 +132,7 @@ class SinkTransactions:
             decision = self._decide(driver, admin, before, tasks)
             self._complete(admin, decision)
             self._abort_others(admin, decision.transactions)
+            self._await_markers(admin, decision.transactions)
 
     def _repeat(self, admin: AdminClient, decision: Decision, epoch: int) -> None:
         """The epoch was decided before. Raises PipelineError."""
@@ -141,6 +142,7 @@ class SinkTransactions:
                 f"the topic: epoch {epoch} is not written again"
             )
         self._complete(admin, decision)
+        self._await_markers(admin, decision.transactions)
 
     def abort(self, epoch: int, tasks: Sequence[PreparedTask]) -> None:
         """Aborts what the tasks prepared, unless the epoch is decided: a commit may have failed behind its decision.
@@ -173,6 +175,7 @@ class SinkTransactions:
                     f"{error.name}: {error}): the topic has a part of the rows"
                 )
             self._abort_others(admin, transactions)
+            self._await_markers(admin, transactions)
 
     def abort_job(self, tasks: Sequence[PreparedTask]) -> None:
         """Aborts what the tasks prepared, as far as it is not committed. Raises PipelineError."""
@@ -292,6 +295,13 @@ class SinkTransactions:
             f"{error.name}): the driver was away for longer than transaction.timeout.ms. Their records are not in the "
             f"topic. To write the epoch again, with what is committed of it twice, delete the group {self.names.group}"
         )
+
+    def _await_markers(self, admin: AdminClient, transactions: Sequence[PreparedTransaction]) -> None:
+        """Until readers see what is committed: a second end is answered when the markers of the first are written."""
+        from kafkatools.core.admin.prepared_transactions import end_transactions
+
+        for name, error in end_transactions(admin, transactions, commit=True).items():
+            _log.info("Whether readers see the transaction %s is not known: %s", name, error)
 
     def _end_of_others(self, admin: AdminClient, decision: Decision) -> None:
         """What another query with this sinkId decided last, in case it never came to end it."""
