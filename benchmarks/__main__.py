@@ -18,6 +18,7 @@ WORKLOADS = (
     "memory",
     "admin",
     "pipeline_jobs",
+    "pipeline_sink",
     "pipeline_live",
     "pipeline_scan",
 )
