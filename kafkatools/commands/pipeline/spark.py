@@ -70,6 +70,7 @@ def session(console: Console, args: Args, values: Mapping[str, Any] | None = Non
         ensure_installed()
         from pyspark import SparkContext
 
+        _quiet_root(console)
         is_shared = SparkContext._active_spark_context is not None
         spark = open_session("kt pipeline", master, conf, is_verbose=console.is_debug)
         try:
@@ -82,6 +83,15 @@ def session(console: Console, args: Args, values: Mapping[str, Any] | None = Non
                 activate(spark.builder.getOrCreate())
             else:
                 spark.stop()
+
+
+def _quiet_root(console: Console) -> None:
+    """py4j tells the root logger, with a trace, that it was interrupted; the exit status says it."""
+    import logging
+
+    root = logging.getLogger()
+    if not console.is_debug and not root.handlers:
+        root.addHandler(logging.NullHandler())
 
 
 def _cancel(spark: SparkSession) -> None:
