@@ -1,16 +1,17 @@
 """Checking one file of a log directory: a segment together with its two indexes, or a small file by itself.
 
 A segment is walked once: `SoundStretch` takes whole windows of sound batches, the walk of `dump-log` everything else.
-What the walk saw of each batch (position, last offset, largest timestamp) is kept as columns, and the indexes are
-compared with them; only an index that does not fit entry by entry is looked at again in the way of Kafka's tool, which
-knows what is harmless. `SegmentFacts` is what the check of the whole partition (check_partition.py) needs to know.
+What the walk saw of each batch that an index names (position, last offset, largest timestamp) is kept as columns, and
+the indexes are compared with them; only an index that does not fit entry by entry is looked at again in the way of
+Kafka's tool, which knows what is harmless. `SegmentFacts` is what the check of the whole partition (check_partition.py)
+needs to know.
 """
 
 from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,7 +76,8 @@ def check_segment(path: str, *, deep: bool = False) -> tuple[list[Problem], Segm
     """Every batch of a segment (with `deep` every record too), and the two indexes beside it. Raises OSError."""
     findings: list[Finding] = []
     indexes = {suffix: _read_index(path, suffix) for suffix in (file_kinds.OFFSET_INDEX, file_kinds.TIME_INDEX)}
-    watch = _Watch(SegmentFacts(_base_offset(path), os.path.getsize(path)), deep=deep)
+    facts = SegmentFacts(_base_offset(path), os.path.getsize(path))
+    watch = _Watch(facts, deep=deep, named=_named_by(indexes, facts.base_offset))
     dump = FileDump(DumpOptions(deep=deep), watch, findings.append)
     dump.dump(path)
     problems = [_problem(finding, "log") for finding in findings]
@@ -118,8 +120,9 @@ def _problem(finding: Finding, kind: str) -> Problem:
 class _Watch:
     """`Lines` that shows nothing (file_dump.Lines): it notes what the other checks need."""
 
-    def __init__(self, facts: SegmentFacts, *, deep: bool) -> None:
+    def __init__(self, facts: SegmentFacts, *, deep: bool, named: tuple[Any, Any] = (None, None)) -> None:
         self.facts = facts
+        self._named_positions, self._named_offsets = named
         self.miscounts: list[tuple[int, str]] = []
         self._deep = deep
         self._positions: list[Any] = []
@@ -129,7 +132,7 @@ class _Watch:
         self._is_lost = False
 
     def columns(self) -> tuple[Any, Any, Any]:
-        """Position, last offset and largest timestamp of every batch, in the order of the file."""
+        """Position, last offset and largest timestamp of the batches that an index names, in the order of the file."""
         empty = [np.empty(0, np.int64)]
         parts = (self._positions, self._last_offsets, self._timestamps)
         return tuple(np.concatenate(part or empty) for part in parts)  # type: ignore[return-value]
@@ -145,9 +148,7 @@ class _Watch:
             return
         cells = np.frombuffer(table, np.int64, rows * kernel.HEADER_WIDTH).reshape(rows, kernel.HEADER_WIDTH)
         base, last = cells[:, 1], cells[:, 1] + cells[:, 7]
-        self._positions.append(cells[:, 0] + window_position)
-        self._last_offsets.append(last)
-        self._timestamps.append(cells[:, 9].copy())
+        self._keep(cells[:, 0] + window_position, last, cells[:, 9])
         if not self.facts.batches and self._is_lost:
             self.facts.first_offset = self.facts.base_offset
         before = np.concatenate(([self._due(int(base[0]))], last[:-1] + 1))
@@ -164,6 +165,15 @@ class _Watch:
             )
         self._note_end(int(base[0]), int(last[-1]), rows)
 
+    def _keep(self, positions: Any, last_offsets: Any, timestamps: Any) -> None:
+        """Notes the batches that an index names: no more than it has entries, however many there are."""
+        if self._named_positions is None:
+            return
+        rows = np.flatnonzero(_among(self._named_positions, positions) | _among(self._named_offsets, last_offsets))
+        self._positions.append(positions[rows])
+        self._last_offsets.append(last_offsets[rows])
+        self._timestamps.append(timestamps[rows])
+
     def _note_counts(self, cells: Any, window_position: int) -> None:
         counts, deltas = cells[:, 13], cells[:, 7]
         self.facts.misses_records |= bool((counts <= deltas).any())
@@ -173,10 +183,8 @@ class _Watch:
 
     def batch(self, header: Header, decoder: object, gaps: GapFinder) -> None:
         """One batch that is out of the ordinary; raises Damage where Kafka's tool would end."""
-        self._positions.append(np.array([header.position], np.int64))
-        self._last_offsets.append(np.array([header.last_offset], np.int64))
         exact = header.max_timestamp if isinstance(header, BatchHeader) else _UNKNOWN_TIME
-        self._timestamps.append(np.array([exact], np.int64))
+        self._keep(*(np.array([number], np.int64) for number in (header.position, header.last_offset, exact)))
         if isinstance(header, BatchHeader) and header.is_valid:
             self._note_header(header)
         elif isinstance(header, LegacyHeader) and header.is_valid:
@@ -326,6 +334,22 @@ def _entries(data: bytes, entry: Any, base_offset: int) -> Any:
 
 _OFFSET_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+
+
+def _named_by(indexes: Mapping[str, bytes | None], base_offset: int) -> tuple[Any, Any]:
+    """The positions and the offsets that the entries of the indexes name, sorted."""
+    found = []
+    for data, entry, column in zip(indexes.values(), (_OFFSET_ENTRY, _TIME_ENTRY), ("position", "offset"), strict=True):
+        whole = (data or b"")[: len(data or b"") // entry.itemsize * entry.itemsize]
+        found.append(np.unique(np.frombuffer(whole, entry)[column].astype(np.int64)))
+    return found[0], found[1] + base_offset
+
+
+def _among(named: Any, values: Any) -> Any:
+    """Which of the values are in a sorted array."""
+    if not len(named):
+        return np.zeros(len(values), np.bool_)
+    return named[np.minimum(np.searchsorted(named, values), len(named) - 1)] == values
 
 
 def _offsets_fit(data: bytes, watch: _Watch) -> bool:
