@@ -64,13 +64,14 @@ def consumed(bootstrap: str, topic: str) -> list[dict[str, Any]]:
 def place(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     directory = tmp_path_factory.mktemp("jobs")
     with embedded_broker(directory / "data", num_partitions="2") as bootstrap:
-        for topic in ("orders", "copy", "dead"):
+        for topic in ("orders", "copy", "growing", "retried", "dead"):
             made = run_kt("topics", "--bootstrap-server", bootstrap, "--create", "--topic", topic, "--partitions", "2")
             assert made.status == 0, made
         send(bootstrap, "orders", [f"{key}|v{number}" for number, key in enumerate(KEYS)])
-        send(bootstrap, "copy", [f"{key}|v{number}" for number, key in enumerate(KEYS) if number != 41])
+        for topic in ("copy", "growing"):
+            send(bootstrap, topic, [f"{key}|v{number}" for number, key in enumerate(KEYS) if number != 41])
         headers = ("--property", "parse.headers=true")
-        lines = [f"{ORIGIN}:copy\tk5|retry {number}" for number in range(3)]
+        lines = [f"{ORIGIN}:retried\tk5|retry {number}" for number in range(3)]
         send(bootstrap, "dead", [*lines, "why:unknown\tk6|lost"], *headers)
         run_kt("consumer-groups", "--bootstrap-server", bootstrap, "--group", "billing", "--topic", "orders",
                "--reset-offsets", "--to-earliest", "--execute", cwd=directory)  # fmt: skip
@@ -130,32 +131,31 @@ def test_check_ends_with_3_for_damage(place: Place, tmp_path: pathlib.Path) -> N
 
 
 def test_export_adds_what_came_since(place: Place) -> None:
-    words = ("export", "topic:copy", "--to", "csv:exported", "--partition-by", "topic")
+    words = ("export", "topic:growing", "--to", "csv:exported", "--partition-by", "topic")
     rows = place.rows(*words, server=True)
     assert rows["export"][0]["rows"] == len(KEYS) - 1
-    send(place.bootstrap, "copy", ["late|v99"])
+    send(place.bootstrap, "growing", ["late|v99"])
     assert "1 rows in 1 files added" in place.run(*words, server=True).err
     assert place.run(*words, server=True).err == "csv:exported: up to date\n"
-    texts = [path.read_text() for path in (place.directory / "exported" / "topic=copy").glob("*.csv")]
+    texts = [path.read_text() for path in (place.directory / "exported" / "topic=growing").glob("*.csv")]
     assert sum(text.count("\n") - 1 for text in texts) == len(KEYS) and any("late,,v99" in text for text in texts)
-    refused = place.run("export", "topic:copy", "--to", "delta:x", status=2, server=True)
+    refused = place.run("export", "topic:growing", "--to", "delta:x", status=2, server=True)
     assert "parquet:DIR" in refused.err
 
 
 def test_replay(place: Place) -> None:
-    before = len(consumed(place.bootstrap, "copy"))
     plan = place.rows("replay", "topic:dead", "--dry-run", server=True)["replay"]
     assert [(row["target"], row["decision"], row["records"]) for row in plan] == [
         (None, "no-origin", 1),
-        ("copy", "send", 3),
+        ("retried", "send", 3),
     ]
-    assert len(consumed(place.bootstrap, "copy")) == before
+    assert consumed(place.bootstrap, "retried") == []
     words = ("--where", "CAST(value AS STRING) <> 'retry 1'")
     told = place.run("replay", "topic:dead", *words, "--rate", "1000", server=True)
     assert told.err == "2 records sent\n"
-    came = [row for row in consumed(place.bootstrap, "copy") if str(row["value"]).startswith("retry")]
+    came = consumed(place.bootstrap, "retried")
     assert sorted(row["value"] for row in came) == ["retry 0", "retry 2"]
-    assert all(row["headers"] == [[ORIGIN, "copy"], ["kt-replays", "1"]] for row in came)
+    assert all(row["headers"] == [[ORIGIN, "retried"], ["kt-replays", "1"]] for row in came)
     loop = place.run("replay", "topic:dead", "--to", "topic:dead", status=1, server=True)
     assert "--allow-loop" in loop.err
 
