@@ -15,7 +15,7 @@ it ends each. Rules:
   uses it, and no writer can fence another one's prepared transaction. Even and odd epochs have ids of their own: those
   of the epoch before may still be getting their markers.
 - What nobody decided for (speculative attempts, earlier runs) is aborted behind a decision, when no other driver can
-  decide for it any more, by the identity it was found with.
+  decide for it any more, by the identity it was found with; what was begun later than the decision is left alone.
 
 Crashes: before the decision nothing is visible and the epoch is written again; behind it the replay ends what is left
 and writes nothing. Known limit: a prepared transaction lives for transaction.timeout.ms. If the driver is away for
@@ -131,7 +131,7 @@ class SinkTransactions:
             self._ensure_ongoing(admin, tasks)
             decision = self._decide(driver, admin, before, tasks)
             self._complete(admin, decision)
-            self._abort_others(admin, decision.transactions)
+            self._abort_others(admin, decision.transactions, self.names.driver)
             self._await_markers(admin, decision.transactions)
 
     def _repeat(self, admin: AdminClient, decision: Decision, epoch: int) -> None:
@@ -310,24 +310,31 @@ class SinkTransactions:
         for name, error in end_transactions(admin, decision.transactions, commit=True).items():
             _log.info("The transaction %s of another query ended before: %s", name, error)
 
-    def _abort_others(self, admin: AdminClient, decided: Sequence[PreparedTransaction]) -> None:
-        """Aborts what nobody decided for; what fails here is tried again behind the next decision."""
+    def _abort_others(
+        self, admin: AdminClient, decided: Sequence[PreparedTransaction], driver: str | None = None
+    ) -> None:
+        """Aborts what nobody decided for. With `driver` only what was begun before that one decided: later ones may be
+        a newer driver's, for the next epoch. What fails here is tried again behind the next decision."""
         from kafkatools.core.admin.transactions import TransactionDescription, describe_transactions, list_transactions
         from kafkatools.core.errors import KafkaError
 
         kept = {one.transactional_id for one in decided}
         try:
             listed = list_transactions(admin, states=(_ONGOING,)).transactions
-            names = [one.transactional_id for one in listed if self.names.is_task(one.transactional_id)]
-            found = describe_transactions(admin, [name for name in names if name not in kept])
+            names = {one.transactional_id for one in listed if self.names.is_task(one.transactional_id)} - kept
+            if not names:
+                return
+            described = describe_transactions(admin, names if driver is None else {*names, driver})
         except KafkaError as error:
             _log.warning("Open transactions of sink %s could not be listed: %s", self.names.sink_id, error)
             return
+        found = {name: one for name, one in described.items() if isinstance(one, TransactionDescription)}
+        decided_ms = None if driver is None or driver not in found else found[driver].start_ms
         version = decided[0].transaction_version
         left = [
             PreparedTransaction(name, one.producer_id, one.producer_epoch, version)
             for name, one in found.items()
-            if isinstance(one, TransactionDescription) and one.state == _ONGOING
+            if name in names and one.state == _ONGOING and _is_before(one.start_ms, decided_ms, driver is None)
         ]
         self._end(admin, left)
 
@@ -338,3 +345,8 @@ class SinkTransactions:
         for name, error in end_transactions(admin, transactions, commit=False).items():
             if error.name not in _LOST:
                 _log.warning("The transaction %s could not be aborted: %s", name, error)
+
+
+def _is_before(start_ms: int | None, decided_ms: int | None, is_always: bool) -> bool:
+    """Times are the brokers'."""
+    return is_always or (start_ms is not None and decided_ms is not None and start_ms <= decided_ms)

@@ -74,6 +74,26 @@ def test_a_driver_that_was_overtaken_while_it_decides_is_fenced(steps: Steps, mo
     assert query.ended() == (rows_of(0), 0)
 
 
+def test_what_a_newer_driver_has_begun_is_left_alone(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkatools.pipeline.sink_transactions import SinkTransactions
+
+    query = Query(steps)
+    messages = query.tasks(0)
+    newer: list[Any] = []
+    complete = SinkTransactions._complete
+
+    def slow(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        query.start()
+        newer.extend(query.tasks(1))
+        return complete(*arguments)
+
+    monkeypatch.setattr(SinkTransactions, "_complete", slow)
+    query.commit(0, messages)
+    query.commit(1, newer)
+    assert query.ended() == (rows_of(0, 1), 0)
+
+
 def test_of_several_attempts_at_a_task_one_counts(steps: Steps) -> None:
     query = Query(steps)
     first = query.task(0, 0, "a", attempt=0)
