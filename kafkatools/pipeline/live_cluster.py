@@ -119,7 +119,7 @@ class LiveCluster:
         return {
             part: topic_id
             for name, parts in found.items()
-            if pattern.fullmatch(name)
+            if pattern.search(name)  # anywhere in the name, as Spark does (SubscribePatternStrategy)
             for part, topic_id in parts.items()
         }
 

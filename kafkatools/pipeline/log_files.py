@@ -84,7 +84,8 @@ class LogFile:
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Which partitions are wanted: named topics, topics by a pattern, or named partitions; all of it None for every
-    partition. Of the three at most one is set."""
+    partition. Of the three at most one is set. A pattern may match anywhere in a name, as for Spark's Kafka source
+    (SubscribePatternStrategy): `^orders$` is one topic."""
 
     topics: frozenset[str] | None = None
     pattern: str | None = None
@@ -117,7 +118,7 @@ class Selection:
             return TopicPartition(topic, partition) in self.partitions
         if topic in HIDDEN_TOPICS and not is_named:
             return False
-        return self.pattern is None or _pattern(self.pattern).fullmatch(topic) is not None
+        return self.pattern is None or _pattern(self.pattern).search(topic) is not None
 
     def ensure_found(self, found: Iterable[TopicPartition], present: Iterable[TopicPartition], where: str) -> None:
         """Raise PipelineError for what was asked for and is not there."""

@@ -185,7 +185,7 @@ READS: dict[str, tuple[dict[str, str], str]] = {
     "committed": ({"subscribe": TOPICS, **COMMITTED}, "true"),
     "pattern": (
         {
-            "subscribePattern": r"(mixed|[at]\w+)(\..*)?",
+            "subscribePattern": r"ixe|^(a|txn)",
             "startingTimestamp": str(START_MS + 3),
             "minPartitions": "7",
         },

@@ -105,12 +105,13 @@ def test_what_is_put_aside_is_read_when_it_is_named(root: pathlib.Path) -> None:
 def test_internal_topics_are_read_by_name(root: pathlib.Path) -> None:
     assert found(str(root / "__cluster_metadata-0")) == [("__cluster_metadata", 0, 0)]
     assert found(str(root), subscribe="__consumer_offsets, trio") == [("__consumer_offsets", 3, 0), *TRIO]
-    assert found(str(root), subscribePattern="__.*|trio") == TRIO
+    assert found(str(root), subscribePattern="__.*|^trio$") == TRIO
 
 
 def test_selections(root: pathlib.Path) -> None:
     assert found(str(root), subscribe="trio") == TRIO
     assert found(str(root), subscribepattern="my.topic.*") == DASHES
+    assert found(str(root), subscribePattern="ri") == TRIO
     assert found(str(root), assign='{"trio": [2, 0], "my-topic.with-dashes": [12]}') == [*DASHES[2:], TRIO[0], TRIO[2]]
 
 
@@ -125,7 +126,7 @@ def test_selections(root: pathlib.Path) -> None:
         ({"assign": '{"trio": [true]}'}, "option assign must be JSON like"),
         ({"assign": "[]"}, "option assign must be JSON like"),
         ({"assign": "{}"}, "option assign names no partition"),
-        ({"subscribePattern": "tri"}, "no topic in .* matches tri; there is"),
+        ({"subscribePattern": "^tri$"}, "no topic in .* matches .tri.; there is"),
         ({"subscribePattern": "("}, r"option subscribePattern is no regular expression: .* in \("),
         ({"subscribe": "trio", "assign": "{}"}, "only one of the options subscribe, assign may be given"),
     ],
