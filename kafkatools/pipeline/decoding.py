@@ -25,6 +25,7 @@ SAMPLE_RECORDS = 1000
 _SAMPLE_VALUE_BYTES = 1 << 16
 _SAMPLE_BYTES = 1 << 22
 _CORRUPT = "__kt_corrupt"
+_JSON_BLANKS = " \t\r\n"
 
 Sample = Callable[[str], "list[bytes]"]
 """A bounded sample of `key` or `value`, without nulls."""
@@ -98,7 +99,8 @@ def _by_spark(table: DataFrame, plan: Plan) -> DataFrame:
         return _with(table, plan, F.when(is_text, text), bad)
     parsed = F.from_json(F.when(is_text, text), _with_corrupt(plan.type), {"columnNameOfCorruptRecord": _CORRUPT})
     table = table.withColumn("__kt_parsed", parsed)
-    is_sound = is_text & F.col(f"__kt_parsed.{_CORRUPT}").isNull()
+    is_blank = F.ltrim(text, F.lit(_JSON_BLANKS)) == ""  # of which Spark makes an object without fields
+    is_sound = is_text & ~is_blank & F.col(f"__kt_parsed.{_CORRUPT}").isNull()
     fields = [F.col("__kt_parsed").getField(name).alias(name) for name in plan.type.fieldNames()]  # type: ignore[attr-defined]
     bad = F.col(plan.part).isNotNull() & ~is_sound
     return _with(table, plan, F.when(is_sound, F.struct(*fields)), bad).drop("__kt_parsed")
@@ -152,7 +154,22 @@ def _inferred(spark: SparkSession, part: str, sample: Sample) -> DataType:
     assert isinstance(made, T.ArrayType)
     if not isinstance(made.elementType, T.StructType) or not made.elementType.fields:
         raise PipelineError(f"The JSON objects among the first {SAMPLE_RECORDS} {part}s have no fields")
+    _ensure_distinct(spark, part, made.elementType)
     return made.elementType
+
+
+def _ensure_distinct(spark: SparkSession, part: str, made: StructType) -> None:
+    """PipelineError for fields that Spark cannot tell apart, since it takes large letters for small ones."""
+    if spark.conf.get("spark.sql.caseSensitive") == "true":
+        return
+    first: dict[str, str] = {}
+    for name in made.fieldNames():
+        other = first.setdefault(name.lower(), name)
+        if other != name:
+            raise PipelineError(
+                f"JSON {part}s have the fields {other} and {name}: --conf spark.sql.caseSensitive=true tells them "
+                f"apart, --{part}-schema names one of them"
+            )
 
 
 def _objects(values: Sequence[bytes]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from kafkatools.pipeline.pipeline_spec import AVAILABLE_NOW, Decoding, Pipeline,
 from kafkatools.pipeline.pruning import Needs, pruned
 from kafkatools.pipeline.record_bounds import RecordBounds
 from kafkatools.pipeline.reports import SplitReport, read_reports
+from kafkatools.pipeline.schema import METADATA_COLUMNS, RECORD_COLUMNS
 from kafkatools.pipeline.session import is_connected, is_ours, plain_error
 from kafkatools.pipeline.sink_files import Directory, SinkFile
 from kafkatools.pipeline.storage import local_path
@@ -37,6 +38,8 @@ ROWS = "rows"
 _MASK = (1 << 64) - 1
 _RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
 """What goes from topic to topic without SQL."""
+_NOT_WRITTEN = {*RECORD_COLUMNS, *METADATA_COLUMNS} - {*_RECORD_COLUMNS, "partition"}
+"""Columns of a source that a record cannot take, or, `topic`, that the sink says itself."""
 
 
 @dataclass
@@ -402,7 +405,7 @@ def as_records(table: DataFrame) -> DataFrame:
         table = table.withColumn("value", F.to_json(F.struct(*rest)))
         names = [name for name in ("key", "value", "headers") if name in table.columns]
     else:
-        names = [name for name in (*_RECORD_COLUMNS, "partition") if name in table.columns]
+        names = [name for name in table.columns if name not in _NOT_WRITTEN]  # the sink refuses what has no place
     kinds = {field.name: field.dataType.typeName() for field in table.schema.fields}
     return table.select(*[_as_bytes(name, kinds[name]) if name in ("key", "value") else name for name in names])
 

@@ -182,6 +182,8 @@ def test_a_toml_file_with_two_sources_and_an_option_over_it(place: Place) -> Non
         (("--from", "kafka:x", "--to", "console:"), 2, "kafka: is no kind of source; there are topic:, log:, parquet:"),
         (("--from", "topic:orders", "--to", "console:", "--stream"), 2, "--stream needs --checkpoint DIR"),
         (("--from", "topic:orders", "--to", "topic:x", "--mode", "overwrite"), 1, "topic:x can only be appended to"),
+        (("--from", "topic:orders", "--to", "topic:x", "--sql", "SELECT *, 1 AS odd FROM input"), 1,
+         "kt sink: a record has no place for `odd`"),
         (("--from", "topic:nowhere", "--to", "console:"), 1, "Topic nowhere: This server does not host"),
         (("--from", "log:nowhere", "--to", "console:"), 1, ""),
         (("--from", "parquet:nowhere", "--to", "console:"), 1, "Path does not exist: file:"),
