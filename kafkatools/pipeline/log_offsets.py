@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.log.batch_headers import CONTROL_MASK
 from kafkatools.core.records.batch import batch_at
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import log_sections as table
@@ -117,7 +116,8 @@ def end_offset(segments: Sequence[LogFile]) -> int:
 
 
 def offset_for_time(segments: Sequence[LogFile], timestamp: int) -> int | None:
-    """The first offset of a record that is not older than a timestamp; None when all are."""
+    """The first offset of a record that is not older than a timestamp; None when all are. Markers of transactions
+    count, as for a broker (FileRecords.searchForTimestamp): they have the time at which the transaction ended."""
     for file in segments:
         bounds = RecordBounds(start_timestamp_ms=timestamp)
         split = narrow(file, bounds, read_index(file))
@@ -126,7 +126,6 @@ def offset_for_time(segments: Sequence[LogFile], timestamp: int) -> int | None:
         for section in _sections(file, split.start_position):
             headers = section.headers
             newest = (headers[:, table.MAX_TIMESTAMP] >= timestamp) | (headers[:, table.MAGIC] < 2)
-            newest &= headers[:, table.ATTRIBUTES] & CONTROL_MASK == 0
             for row in np.flatnonzero(newest).tolist():
                 offset = _first_in(section, row, timestamp)
                 if offset is not None:

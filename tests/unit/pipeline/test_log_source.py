@@ -288,3 +288,11 @@ print(rows, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10) - before)
     rows, grown = map(int, done.stdout.split())
     assert rows * 1000 > 250 << 20
     assert grown < 100
+
+
+def test_markers_have_timestamps_too() -> None:
+    """As for a broker: the first transaction that ended after a time is where to start, however old its records."""
+    path = log_directory("txn-java")
+    # markers from offset 15 on were written long after the times that the records were given
+    assert min(offsets(path, startingTimestamp="1700000000500")) == 17
+    assert max(offsets(path, endingTimestamp="1700000000500")) == 14
