@@ -30,7 +30,8 @@ _FURTHEST_MS = ((1 << 63) - 1) // _MICROS
 _SEQUENCES = 1 << 31
 _FIRST_ROWS = 16384
 _FIRST_BYTES = 4 << 20
-_SPARES = 6
+_SPARES = 12
+_LARGEST_SPARE = 8 << 20
 _HEADER_PLACES = 4096
 
 
@@ -89,7 +90,9 @@ class Spares:
         return self._make(least)
 
     def give(self, buffer: Any) -> None:
-        """What was handed out; only the last few are remembered."""
+        """What was handed out; only the last few are remembered, and none that is very large."""
+        if memoryview(buffer).nbytes > _LARGEST_SPARE:
+            return
         self._given.append(buffer)
         del self._given[:-_SPARES]
 
