@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.pipeline.errors import PipelineError
@@ -18,6 +19,10 @@ from kafkatools.pipeline.storage import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_LOOKS = 10
+_WAIT_S = 0.2
 
 
 class SinkFile(NamedTuple):
@@ -55,10 +60,21 @@ class Directory:
         root = f"{self.path}/{below}" if below else self.path
         found = [
             SinkFile(path, size, modified)
-            for path, size, modified in self._walk(root)
+            for path, size, modified in self._walked(root)
             if not any(part.startswith(("_", ".")) for part in path.split("/"))
         ]
         return sorted(found)
+
+    def _walked(self, root: str) -> list[tuple[str, int, int]]:
+        """What is there; looked at again while files go away meanwhile, as those of tasks that are being stopped do."""
+        for left in reversed(range(_LOOKS)):
+            try:
+                return list(self._walk(root))
+            except Exception as error:
+                if not left:
+                    raise PipelineError(f"{self.path}: {plain_error(error)}") from error
+                Event().wait(_WAIT_S)
+        return []
 
     def exists(self) -> bool:
         """Is there anything, a directory with data or a file?"""
