@@ -14,14 +14,13 @@ RECORDS = 4000
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 def test_every_record_comes_once_through_kills_of_the_driver(tmp_path: pathlib.Path) -> None:
     try:
         import pyspark  # noqa: F401
     except ImportError:
         require("PySpark is not installed: pip install 'kafkatools[spark]'")
-    with embedded_broker(tmp_path / "broker") as bootstrap:
-        query = KilledQuery(bootstrap, tmp_path, 7)
+    with embedded_broker(tmp_path / "broker") as bootstrap, KilledQuery(bootstrap, tmp_path, 7) as query:
         wanted = query.fill(RECORDS)
         for _ in range(KILLS):
             query.run_and_kill(records=200, longest_s=2)

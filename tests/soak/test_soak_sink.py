@@ -31,15 +31,15 @@ def survives(bootstrap: str, directory: pathlib.Path, kills: int) -> None:
     except ImportError:
         require("PySpark is not installed: pip install 'kafkatools[spark]'")
     print(f"KT_SOAK_SEED={SEED}: {kills} kills", flush=True)
-    query = KilledQuery(bootstrap, directory, SEED)
-    wanted = query.fill(RECORDS_A_KILL * kills)
-    for number in range(kills):
-        query.run_and_kill(records=200, longest_s=3)
-        print(f"kill {number + 1} after {query.epochs()} epochs", flush=True)
-    query.finish(records=10_000)
-    print(f"{query.epochs()} epochs", flush=True)
-    assert query.committed() == wanted
-    assert query.open_transactions() == []
+    with KilledQuery(bootstrap, directory, SEED) as query:
+        wanted = query.fill(RECORDS_A_KILL * kills)
+        for number in range(kills):
+            query.run_and_kill(records=200, longest_s=3)
+            print(f"kill {number + 1} after {query.epochs()} epochs", flush=True)
+        query.finish(records=10_000)
+        print(f"{query.epochs()} epochs", flush=True)
+        assert query.committed() == wanted
+        assert query.open_transactions() == []
 
 
 def test_a_stream_comes_through_kills_of_its_driver(tmp_path: pathlib.Path) -> None:

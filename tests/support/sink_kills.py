@@ -15,7 +15,7 @@ from support.kt import run_kt
 
 DRIVER = pathlib.Path(__file__).with_name("sink_driver.py")
 PARTITIONS = 3
-_PATIENCE_S = 180
+_PATIENCE_S = 600
 _BUSY_MACHINE = "Python worker failed to connect back"  # Spark gives a worker ten seconds to start
 _STARTS = 5
 
@@ -28,6 +28,7 @@ class KilledQuery:
         self._directory = directory
         self._random = random.Random(seed)
         self._starts = 0
+        self._running: subprocess.Popen[bytes] | None = None
         self.source, self.sink = f"source{seed}", f"sink{seed}"
         for topic in (self.source, self.sink):
             self._kt("topics", "--create", "--topic", topic, "--partitions", str(PARTITIONS))
@@ -51,13 +52,23 @@ class KilledQuery:
         told = self._directory / f"driver{self._starts}.txt"
         arguments = (self.bootstrap, self.source, self.sink, checkpoint, str(records), how)
         with told.open("wb") as errors:
-            return subprocess.Popen(
+            self._running = subprocess.Popen(
                 [sys.executable, str(DRIVER), *arguments],
                 env={**os.environ, "PYSPARK_PYTHON": sys.executable},
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 start_new_session=True,
             )
+        return self._running
+
+    def __enter__(self) -> KilledQuery:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """No driver outlives the test."""
+        if self._running is not None and self._running.poll() is None:
+            os.killpg(self._running.pid, signal.SIGKILL)
+            self._running.wait()
 
     def said(self) -> str:
         """What the last driver said on stderr."""
@@ -99,12 +110,7 @@ class KilledQuery:
         """Runs it to the end of the source."""
         for _ in range(_STARTS):
             driver = self.start(records, "once")
-            try:
-                driver.wait(_PATIENCE_S)
-            finally:
-                if driver.poll() is None:
-                    os.killpg(driver.pid, signal.SIGKILL)
-                    driver.wait()
+            driver.wait(_PATIENCE_S)
             if driver.returncode == 0 or _BUSY_MACHINE not in self.said():
                 break
         assert driver.returncode == 0, self.said()
