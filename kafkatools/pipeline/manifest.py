@@ -3,7 +3,7 @@ with its size and rows), by which pipeline. A run can be resumed by it, and veri
 
 Rules: a manifest appears at the end of a run, whole, by a rename; a run that did not end has none. Before files are
 moved into a sink the manifest-to-be stands in a journal beside it (`FILE.journal`) with the list of moves: who finds
-one finishes that run. What may be a secret (`kafka.*` options) is in neither.
+one finishes that run. What may be a secret (`kafka.*` options but the isolation level) is in neither.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.pipeline_spec import Decoding, Pipeline, Sink, Source
+from kafkatools.pipeline.pipeline_spec import ISOLATION_OPTIONS, Decoding, Pipeline, Sink, Source
 from kafkatools.pipeline.uris import Cluster, parse_sink, parse_source
 
 VERSION = 1
@@ -153,7 +153,11 @@ def pipeline_of(content: Mapping[str, Any], clusters: Mapping[str, Cluster | Non
 
 
 def _public(options: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in sorted(options.items()) if not name.lower().startswith("kafka.")}
+    return {
+        name: value
+        for name, value in sorted(options.items())
+        if name.lower() in ISOLATION_OPTIONS or not name.lower().startswith("kafka.")
+    }
 
 
 def _decoding(decoding: Decoding | None) -> dict[str, Any] | None:

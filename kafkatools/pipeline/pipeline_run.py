@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.pipeline import decoding, uris
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.pipeline_spec import AVAILABLE_NOW, Decoding, Pipeline, Sink, Source
+from kafkatools.pipeline.pipeline_spec import AVAILABLE_NOW, ISOLATION_OPTIONS, Decoding, Pipeline, Sink, Source
 from kafkatools.pipeline.pruning import Needs, pruned
 from kafkatools.pipeline.record_bounds import RecordBounds
 from kafkatools.pipeline.reports import SplitReport, read_reports
@@ -261,7 +261,7 @@ def columns_schema(columns: frozenset[str]) -> StructType:
     return StructType([field for field in fields if field.name in wanted])
 
 
-_ONLY_WHERE = ("subscribe", "subscribepattern", "assign", "isolationlevel")
+_ONLY_WHERE = ("subscribe", "subscribepattern", "assign", *ISOLATION_OPTIONS)
 
 
 def _decoded(opening: Opening, source: Source, table: DataFrame) -> Table:

@@ -22,6 +22,8 @@ from kafkatools.pipeline.uris import LOG, MODES, TOPIC, Cluster, Uri, parse_sink
 INPUT = "input"
 AVAILABLE_NOW = "available-now"
 FORMATS = ("binary", "string", "json", "avro", "protobuf")
+ISOLATION_OPTIONS = ("isolationlevel", "kafka.isolation.level")
+"""Options of a Kafka source, in small letters, that say whether aborted records are read."""
 
 _SOURCE_TEXTS = (
     "from", "key", "value", "key-schema", "value-schema", "key-message", "value-message", "schema-registry",

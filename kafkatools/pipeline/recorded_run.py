@@ -30,7 +30,7 @@ from kafkatools.pipeline.pipeline_run import (
     run_once,
     sink_mode,
 )
-from kafkatools.pipeline.pipeline_spec import Pipeline, Source
+from kafkatools.pipeline.pipeline_spec import ISOLATION_OPTIONS, Pipeline, Source
 from kafkatools.pipeline.reports import read_reports
 from kafkatools.pipeline.sink_files import Directory, SinkFile
 
@@ -326,7 +326,7 @@ def _verify_records(spark: SparkSession, one: Mapping[str, Any], source: Source,
     if not any(row["first_offset"] is not None for row in one["partitions"]):
         return []
     target = f"{reports}/{source.name}"
-    kept = {key: value for key, value in source.options.items() if key.lower() in ("isolationlevel",)}
+    kept = {key: value for key, value in source.options.items() if key.lower() in ISOLATION_OPTIONS}
     options = {**kept, **records.range_options(one), "reportPath": target}
     uri = source.uri if source.uri.kind == uris.LOG else source.uri._replace(target="")
     table = uris.read_source(spark, uri, options, source.cluster, "offset bigint")

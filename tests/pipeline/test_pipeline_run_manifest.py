@@ -125,7 +125,15 @@ def test_markers_behind_the_last_record_count_once(place: Place) -> None:
             (partition,) = place.manifest("marked.json")["sources"][0]["partitions"]
             assert (partition["records"], partition["batches"]) == (count, 2 * count // 3)
             assert partition["end_offset"] == partition["last_offset"] + 2
+        producer.begin_transaction()
+        producer.send(topic, b"aborted", partition=0)
+        producer.flush()
+        producer.abort_transaction()
     assert place.kt("pipeline", "verify", "marked.json").out.startswith("Everything is as the manifest says: 6 records")
+    committed = ("--from-option", "kafka.isolation.level=read_committed", "--manifest", "committed.json")
+    place.kt("pipeline", "run", "--from", f"topic:{topic}", "--to", "json:committed", *committed)
+    said = place.kt("pipeline", "verify", "committed.json").out
+    assert said.startswith("Everything is as the manifest says: 6 records")
 
 
 def test_the_manifest_of_files_with_damage(place: Place) -> None:

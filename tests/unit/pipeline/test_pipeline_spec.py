@@ -164,6 +164,12 @@ def test_secrets_are_in_no_manifest() -> None:
     assert "secret" not in text and "startingOffsets" in text
 
 
+def test_a_manifest_tells_the_isolation_level_by_either_name() -> None:
+    for option in ("isolationLevel", "kafka.isolation.level"):
+        pipeline = made(from_option={option: "read_committed"})
+        assert manifest.identity(pipeline)["sources"][0]["options"] == {option: "read_committed"}
+
+
 def test_what_is_no_manifest(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "m.json"
     assert manifest.read_manifest(str(path)) is None
