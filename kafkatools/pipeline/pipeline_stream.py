@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
@@ -28,7 +29,7 @@ from kafkatools.pipeline.pipeline_run import (
 )
 from kafkatools.pipeline.pipeline_spec import AVAILABLE_NOW, Pipeline, Source
 from kafkatools.pipeline.session import is_connected
-from kafkatools.pipeline.sink_files import Directory
+from kafkatools.pipeline.sink_files import Directory, SinkFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,11 +71,25 @@ def run_stream(
             sources = [_source_result(pipeline, source, reports, counts) for source in pipeline.sources]
             files = None
             if directory is not None and directory.is_visible:
-                files = [file for file in directory.files() if file not in before]
+                files = [file for file in _committed(spark, directory) if file not in before]
             result = RunResult(sources, str(pipeline.sink.uri), counts.rows, files)
         if stop is not None:
             raise Stopped(result) from stop
         return result
+
+
+def _committed(spark: SparkSession, directory: Directory) -> list[SinkFile]:
+    """The files that belong to rounds that were committed, as the log of Spark's file sink says; those of a round that
+    was stopped may lie there still."""
+    log = "_spark_metadata"
+    if not Directory(spark, f"{directory.path}/{log}").files():
+        return []
+    base = (urlsplit(directory.path).path if "://" in directory.path else directory.path).rstrip("/")
+    known = {
+        unquote(urlsplit(url).path)[len(base) + 1 :]
+        for url in spark.read.format("text").load(directory.path).inputFiles()
+    }
+    return [file for file in directory.files() if file.path in known]
 
 
 class Stopped(KeyboardInterrupt):
