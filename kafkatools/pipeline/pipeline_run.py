@@ -23,7 +23,7 @@ from kafkatools.pipeline.pruning import Needs, pruned
 from kafkatools.pipeline.record_bounds import RecordBounds
 from kafkatools.pipeline.reports import SplitReport, read_reports
 from kafkatools.pipeline.schema import METADATA_COLUMNS, RECORD_COLUMNS
-from kafkatools.pipeline.session import is_connected, is_ours, plain_error
+from kafkatools.pipeline.session import is_connected, is_ours, plain_error, was_interrupted
 from kafkatools.pipeline.sink_files import Directory, SinkFile
 from kafkatools.pipeline.storage import local_path
 
@@ -183,6 +183,8 @@ def plain_errors() -> Iterator[None]:
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:
+        if was_interrupted(error):
+            raise KeyboardInterrupt from error
         raise PipelineError(plain_error(error)) from error
 
 

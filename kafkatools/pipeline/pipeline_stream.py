@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from kafkatools.pipeline import uris
+from kafkatools.pipeline import live_offsets, uris
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.pipeline_run import (
     ROWS,
@@ -28,7 +28,7 @@ from kafkatools.pipeline.pipeline_run import (
     reports_directory,
 )
 from kafkatools.pipeline.pipeline_spec import AVAILABLE_NOW, Pipeline, Source
-from kafkatools.pipeline.session import is_connected
+from kafkatools.pipeline.session import is_connected, was_interrupted
 from kafkatools.pipeline.sink_files import Directory, SinkFile
 
 if TYPE_CHECKING:
@@ -169,9 +169,11 @@ def _follow(
     while not ended:
         try:
             ended = bool(running.awaitTermination(_POLL_S))  # type: ignore[arg-type]
-        except Exception:
+        except Exception as error:
             if unread:
                 raise BrokenPipeError from unread[0]
+            if was_interrupted(error):
+                raise KeyboardInterrupt from error
             raise
         counts.take(running)
         if told is not None:
@@ -228,8 +230,10 @@ def _offsets(value: Any) -> dict[str, dict[str, int]]:
             value = json.loads(value)
         except ValueError:
             return {}
-    is_offsets = isinstance(value, dict) and all(isinstance(one, dict) for one in value.values())
-    return value if is_offsets else {}
+    try:
+        return live_offsets.to_json(live_offsets.from_json(value))  # without what a first batch tells besides
+    except PipelineError:
+        return {}
 
 
 def _source_result(pipeline: Pipeline, source: Source, reports: str, counts: _Counts) -> SourceResult:

@@ -275,6 +275,14 @@ def is_ours(exception: BaseException) -> bool:
     return isinstance(exception, PipelineError) or _OURS.search(_message(exception)) is not None
 
 
+def was_interrupted(exception: BaseException) -> bool:
+    """Is it what became of a Ctrl-C? py4j, interrupted in a call, may fail at closing its connection, and says that."""
+    found: BaseException | None = exception
+    while found is not None and not isinstance(found, KeyboardInterrupt):
+        found = found.__cause__ or found.__context__
+    return found is not None
+
+
 def _message(exception: BaseException) -> str:
     """All that an exception says; Spark's own keep their message beside what str() makes of it."""
     described = getattr(exception, "_desc", None)

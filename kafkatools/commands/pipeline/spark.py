@@ -44,13 +44,15 @@ def usage() -> Iterator[None]:
 def failures() -> Iterator[None]:
     """What goes wrong in Spark or in the pipeline is one line."""
     from kafkatools.pipeline.errors import PipelineError
-    from kafkatools.pipeline.session import plain_error
+    from kafkatools.pipeline.session import plain_error, was_interrupted
 
     try:
         yield
-    except PipelineError as error:
-        raise CommandError(str(error)) from error
     except Exception as error:
+        if was_interrupted(error):
+            raise KeyboardInterrupt from error
+        if isinstance(error, PipelineError):
+            raise CommandError(str(error)) from error
         if type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise CommandError(plain_error(error)) from error
         raise

@@ -9,8 +9,10 @@ import zipfile
 import pytest
 from support.kt import run_kt
 
+from kafkatools.commands.pipeline.spark import failures
 from kafkatools.pipeline import session
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.pipeline_run import plain_errors
 
 
 def java(directory: pathlib.Path, says: str) -> pathlib.Path:
@@ -103,6 +105,17 @@ Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent c
 )
 def test_what_spark_says_in_one_line(text: str, line: str) -> None:
     assert session.plain_error(RuntimeError(text)) == line
+
+
+def test_an_interrupted_call_that_fails_otherwise_is_an_interrupt() -> None:
+    for guard in (plain_errors, failures):
+        with pytest.raises(KeyboardInterrupt), guard():
+            try:
+                raise KeyboardInterrupt
+            finally:
+                raise RuntimeError("Gateway must be connected to send cancel cmd.")
+    with pytest.raises(PipelineError, match="out of space"), plain_errors():
+        raise RuntimeError("out of space")
 
 
 def test_the_zip_for_executors_holds_the_package(tmp_path: pathlib.Path) -> None:
