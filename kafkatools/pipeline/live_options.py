@@ -129,12 +129,12 @@ class SourceOptions:
 
 def is_set(options: Mapping[str, str], name: str) -> bool:
     """A boolean option on its own, for what is asked before everything is checked; False when it is not given."""
-    return _Given(options).boolean(name, False)
+    return GivenOptions(options).boolean(name, False)
 
 
 def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
     """Checks the options. Raises PipelineError, one line that names the option."""
-    given = _Given(options)
+    given = GivenOptions(options)
     given.refuse_unknown()
     if is_streaming:
         given.refuse(_ONLY_BATCH, "is for batch queries: a stream has no end")
@@ -197,7 +197,7 @@ def _check_order(start_option: str, starts: Offsets | None, end_option: str, end
             raise PipelineError(f"{start_option} for {part} ({start}) lies behind {end_option} ({ends[part]})")
 
 
-class _Given:
+class GivenOptions:
     """The options by the names they have here."""
 
     def __init__(self, options: Mapping[str, str]) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.live_options import EARLIEST, LATEST, Limit
-from kafkatools.pipeline.live_options import _Given as Given
+from kafkatools.pipeline.live_options import EARLIEST, LATEST, GivenOptions, Limit
 from kafkatools.pipeline.log_files import Selection, given_paths
 from kafkatools.pipeline.log_reader import TABLES, ReadOptions
 from kafkatools.pipeline.log_splits import SPLIT_BYTES
@@ -70,7 +69,7 @@ class LogOptions:
 
 def read_options(options: Mapping[str, str]) -> LogOptions:
     """The options of a read; raises PipelineError."""
-    given = Given(options)
+    given = GivenOptions(options)
     _refuse_unknown(options)
     starting, ending = given.limit("starting", EARLIEST), given.limit("ending", LATEST)
     if starting.everywhere == LATEST or LATEST in (starting.offsets or {}).values():
