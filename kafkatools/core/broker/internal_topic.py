@@ -54,11 +54,12 @@ class InternalTopic:
 
     def ensure_exists(self) -> TopicState:
         """The topic, made now when it is not there; raises CoordinatorNotAvailable. One node can hold one replica."""
-        controller = self._node.controller
-        topic: TopicState | None = controller.image.topics.get(self.name)
+        topic: TopicState | None = self._node.image.topics.get(self.name)
         if topic is not None:
             return topic
-        result: TopicState | KafkaError = controller.create_topics([self._wanted()])[self.name]
+        result: TopicState | KafkaError | None = self._node.create_topic(self._wanted())
+        if result is None:
+            raise CoordinatorNotAvailable()
         if isinstance(result, KafkaError):
             self._node.note_failure(result)
             raise CoordinatorNotAvailable(str(result))

@@ -16,9 +16,11 @@ from kafkatools.core import config as tables
 from kafkatools.core.broker.authorizer import ANONYMOUS, StandardAuthorizer, open_authorizer, operations_field
 from kafkatools.core.broker.authorizer import SUPPORTED_OPERATIONS as OPERATIONS
 from kafkatools.core.broker.controller import acls
+from kafkatools.core.broker.controller.broker_settings import BrokerSettings
 from kafkatools.core.broker.controller.controller import Controller
-from kafkatools.core.broker.controller.metadata_image import MetadataDelta
+from kafkatools.core.broker.controller.metadata_image import MetadataDelta, MetadataImage, TopicState
 from kafkatools.core.broker.controller.metadata_log import MetadataLog, SnapshotRules, data_records
+from kafkatools.core.broker.controller.topics import NewTopic
 from kafkatools.core.broker.dispatch import Dispatcher
 from kafkatools.core.broker.failure_reports import FailureReports
 from kafkatools.core.broker.fetch_session import FetchSessionCache
@@ -83,7 +85,10 @@ AUTHORIZATION_ERRORS: dict[int, type[KafkaError]] = {
 
 
 class Node:
-    """A single-node cluster on one log directory."""
+    """A single-node cluster on one log directory.
+
+    `image` and `broker_settings` are what the broker acts on, `controller` is who changes them.
+    """
 
     def __init__(
         self, config: Config, clock: Clock, files: FileSystem | None = None, report: Callable[[str], None] | None = None
@@ -108,6 +113,8 @@ class Node:
         self.logs = LogManager(self.files, self.log_directory)
         self.authorizer: StandardAuthorizer | None = None
         self.controller: Controller
+        self.image: MetadataImage
+        self.broker_settings: BrokerSettings
         self.quotas: Quotas
         self.replicas: ReplicaManager
         self.groups: GroupCoordinator
@@ -203,11 +210,12 @@ class Node:
             metadata_log.sync_every_append()
         bootstrap = self._bootstrap_records() if is_new else None
         self.controller = Controller(metadata_log, self.config, self.node_id, directory_id, self.clock)
-        self.authorizer = open_authorizer(self.config, self.controller.image.acls)
-        self.quotas = Quotas(self.controller.image.client_quotas, self.config, self.clock)
+        self.image, self.broker_settings = self.controller.image, self.controller.settings
+        self.authorizer = open_authorizer(self.config, self.image.acls)
+        self.quotas = Quotas(self.image.client_quotas, self.config, self.clock)
         self.listener.schedule = lambda delay_ms, run: self.timer.schedule(delay_ms, run, self.clock.now_ms())
-        self.replicas = ReplicaManager(self.logs, self.controller.image, self.node_id, self.clock, self.fetch_purgatory)
-        self.replicas.broker_config = self.controller.settings.effective
+        self.replicas = ReplicaManager(self.logs, self.image, self.node_id, self.clock, self.fetch_purgatory)
+        self.replicas.broker_config = self.broker_settings.effective
         if is_durable:
             self.replicas.commits = GroupCommit(self.clock, self.listener.wakeup, self._note_commit, self.note_failure)
         if self.config.log_cleaner_enable and self.config.log_cleaner_threads > 0:
@@ -219,7 +227,7 @@ class Node:
             self._adopt_partitions()
         self.groups = open_groups(self)
         self.producer_ids = ProducerIds(self.controller.take_producer_ids)
-        if TRANSACTION_TOPIC in self.controller.image.topics:
+        if TRANSACTION_TOPIC in self.image.topics:
             self._open_transactions()
         self.controller.apply_delta = self._apply_delta
         self.replicas.note_failure = self.note_failure
@@ -229,12 +237,21 @@ class Node:
         note_topics(self, delta)
         if delta.removed_topics:
             note_deleted_topics(self, delta)
-            if self._share_partitions is not None or SHARE_STATE_TOPIC in self.controller.image.topics:
+            if self._share_partitions is not None or SHARE_STATE_TOPIC in self.image.topics:
                 self.share_partitions.note_deleted_topics(delta)
             if self._transactions is not None and any(
                 t.name == TRANSACTION_TOPIC for t in delta.removed_topics.values()
             ):
                 self._transactions.unload()
+
+    def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
+        """Make a topic that this broker itself needs; None while that is under way (never on a node of its own)."""
+        return self.controller.create_topics([topic])[topic.name]
+
+    @property
+    def metadata_offset(self) -> int:
+        """Offset behind the last metadata record that `image` holds."""
+        return self.controller.quorum_position[1]
 
     @property
     def transactions(self) -> TransactionCoordinator:

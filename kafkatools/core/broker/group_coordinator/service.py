@@ -42,7 +42,7 @@ def open_groups(node: Node) -> GroupCoordinator:
         node.clock,
         consumer_settings=consumer_settings(node),
         share_settings=share_settings(node),
-        image=lambda: node.controller.image,
+        image=lambda: node.image,
     )
     groups.share.states = lambda: node.share_partitions.states
     groups.share.member_left = lambda group_id, member_id: node.share_partitions.note_member_left(group_id, member_id)
@@ -83,7 +83,7 @@ def consumer_settings(node: Node) -> ConsumerGroupSettings:
         tuple(config.group_consumer_assignors),
         MigrationPolicy(config.group_consumer_migration_policy.lower()),
         config.group_consumer_regex_refresh_interval_ms,
-        lambda group_id: node.controller.image.configs.get((GROUP_RESOURCE, group_id), {}),
+        lambda group_id: node.image.configs.get((GROUP_RESOURCE, group_id), {}),
     )
 
 
@@ -107,7 +107,7 @@ def share_settings(node: Node) -> ShareGroupSettings:
         interval("share.delivery.count.limit"),
         interval("share.partition.max.record.locks"),
         config.group_share_max_size,
-        lambda group_id: node.controller.image.configs.get((GROUP_RESOURCE, group_id), {}),
+        lambda group_id: node.image.configs.get((GROUP_RESOURCE, group_id), {}),
     )
 
 

@@ -38,7 +38,7 @@ def _wanted(
     offsets: dict[str, dict[int, int]] = {}
     refused: dict[tuple[str, int], KafkaError] = {}
     for topic in entity.topics:
-        known = node.controller.image.topics.get(topic.topic_name)
+        known = node.image.topics.get(topic.topic_name)
         is_allowed = node.authorize(request, READ, TOPIC, topic.topic_name)
         for partition in topic.partitions:
             place = (topic.topic_name, partition.partition_index)
@@ -52,7 +52,7 @@ def _wanted(
 
 
 def _topic(node: Node, topic: Any, refused: dict[tuple[str, int], KafkaError]) -> dict[str, Any]:
-    known = node.controller.image.topics.get(topic.topic_name)
+    known = node.image.topics.get(topic.topic_name)
     partitions = []
     for partition in topic.partitions:
         error = refused.get((topic.topic_name, partition.partition_index))

@@ -52,10 +52,10 @@ def handle(node: Node, request: Request) -> Response:
         ]
         fields["finalized_features"] = [
             {"name": name, "max_version_level": level, "min_version_level": level}
-            for name, level in node.controller.image.features.items()
+            for name, level in node.image.features.items()
             if level > 0
         ]
-        fields["finalized_features_epoch"] = node.controller.quorum_position[1] - 1
+        fields["finalized_features_epoch"] = node.metadata_offset - 1
     return _respond(request, fields)
 
 

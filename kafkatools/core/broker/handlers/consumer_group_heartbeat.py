@@ -62,7 +62,7 @@ def handle(node: Node, request: Request) -> Response:
 def ensure_enabled(node: Node) -> None:
     """UnsupportedVersion when the cluster's feature level or the broker's settings leave this protocol out."""
     is_offered = CONSUMER in node.config.group_coordinator_rebalance_protocols
-    if not is_offered or node.controller.image.features.get(FEATURE, 0) < 1:
+    if not is_offered or node.image.features.get(FEATURE, 0) < 1:
         raise UnsupportedVersion()
 
 

@@ -28,9 +28,7 @@ def handle(node: Node, request: Request) -> Response:
             name: TopicAuthorizationFailed() for name in names if not node.authorize(request, READ, TOPIC, name)
         }
         refused |= {
-            name: UnknownTopicOrPartition()
-            for name in names
-            if name not in refused and name not in node.controller.image.topics
+            name: UnknownTopicOrPartition() for name in names if name not in refused and name not in node.image.topics
         }
         without = node.groups.share_offsets.delete(entity.group_id, [name for name in names if name not in refused])
         refused |= {name: UnknownTopicOrPartition(NOTHING_KEPT) for name in without}
@@ -42,7 +40,7 @@ def handle(node: Node, request: Request) -> Response:
 
 
 def _topic(node: Node, name: str, error: KafkaError | None) -> dict[str, Any]:
-    known = node.controller.image.topics.get(name)
+    known = node.image.topics.get(name)
     return {
         "topic_name": name,
         "topic_id": None if known is None or error is not None else known.topic_id,

@@ -37,7 +37,7 @@ def handle(node: Node, request: Request) -> Response:
         ensure_enabled(node.authorizer is not None, "No Authorizer is configured on the broker")
     except KafkaError as error:
         return request.respond({**error_fields(error), "resources": []})
-    found = node.controller.image.acls.matching(wanted)
+    found = node.image.acls.matching(wanted)
     return request.respond({"error_code": 0, "error_message": "", "resources": _by_resource(found)})
 
 

@@ -26,7 +26,7 @@ def handle(node: Node, request: Request) -> Response:
     if not node.authorize(request, DESCRIBE_CONFIGS, CLUSTER, CLUSTER_NAME):
         return request.respond({"error_code": ClusterAuthorizationFailed.code, "error_message": None, "entries": None})
     try:
-        found = describe(node.controller.image.client_quotas, components, strict=entity.strict)
+        found = describe(node.image.client_quotas, components, strict=entity.strict)
     except KafkaError as error:
         return request.respond({**error_fields(error), "entries": None})
     entries = [

@@ -77,11 +77,11 @@ def _describe(node: Node, request: Request, resource: Any, wanted: _Wanted) -> d
 def _topic_entries(node: Node, name: str, keys: entries.Keys, wanted: _Wanted) -> Shared:
     """Topics with the same settings of their own have the same entries, made and written once a request."""
     validate_name(name)
-    controller = node.controller
-    overrides = controller.image.topic_configs(name)
+    image = node.image
+    overrides = image.topic_configs(name)
     key = (frozenset(overrides.items()), None if keys is None else tuple(keys))
-    if name not in controller.image.topics or key not in wanted.alike:
-        wanted.alike[key] = wanted.only(entries.describe_topic(controller.image, controller.settings, name, keys))
+    if name not in image.topics or key not in wanted.alike:
+        wanted.alike[key] = wanted.only(entries.describe_topic(image, node.broker_settings, name, keys))
     return wanted.alike[key]
 
 
@@ -98,14 +98,13 @@ def authorize_resource(node: Node, request: Request, operation: int, resource: t
 
 def _entries(node: Node, resource: tuple[int, str], keys: entries.Keys) -> entries.Entries:
     kind, name = resource
-    controller = node.controller
     if kind == BROKER_RESOURCE:
-        return entries.describe_broker(controller.settings, name, keys)
+        return entries.describe_broker(node.broker_settings, name, keys)
     if kind == GROUP_RESOURCE:
-        return entries.describe_group(controller.image, controller.settings, name, keys)
+        return entries.describe_group(node.image, node.broker_settings, name, keys)
     if kind == CLIENT_METRICS_RESOURCE:
-        return entries.describe_client_metrics(controller.image, name, keys)
+        return entries.describe_client_metrics(node.image, name, keys)
     if not name:
         raise InvalidRequest("Broker id must not be empty")
-    entries.check_broker_id(controller.settings, name, " but")
+    entries.check_broker_id(node.broker_settings, name, " but")
     return entries.describe_loggers(loggers.levels(), keys)

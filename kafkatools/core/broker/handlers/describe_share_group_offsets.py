@@ -42,7 +42,7 @@ def _group(node: Node, request: Request, asked: Any) -> dict[str, Any]:
 def _all(node: Node, request: Request, group: ShareGroup) -> list[dict[str, Any]]:
     found = []
     for topic_id, (name, partitions) in group.states.initialized.items():
-        topic = node.controller.image.topics_by_id.get(topic_id)
+        topic = node.image.topics_by_id.get(topic_id)
         if topic is not None and node.authorize(request, DESCRIBE, TOPIC, name):
             found.append(_topic(node, group.group_id, topic, sorted(partitions)))
     return found
@@ -51,7 +51,7 @@ def _all(node: Node, request: Request, group: ShareGroup) -> list[dict[str, Any]
 def _named(node: Node, request: Request, asked: Any) -> list[dict[str, Any]]:
     found = []
     for wanted in asked.topics:
-        topic = node.controller.image.topics.get(wanted.topic_name)
+        topic = node.image.topics.get(wanted.topic_name)
         if not node.authorize(request, DESCRIBE, TOPIC, wanted.topic_name):
             found.append(_refused(wanted, TopicAuthorizationFailed()))
         elif topic is None:

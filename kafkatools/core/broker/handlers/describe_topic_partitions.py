@@ -23,7 +23,7 @@ VERSIONS = (0, 0)
 def handle(node: Node, request: Request) -> Response:
     """One page, and where the next one begins; topics that the client may not describe come last."""
     entity = request.decode()
-    image = node.controller.image
+    image = node.image
     wanted = {topic.name for topic in entity.topics}
     names = sorted(wanted or image.topics)
     cursor = entity.cursor
@@ -60,7 +60,7 @@ def _page(node: Node, names: list[str], first: int, limit: int) -> tuple[list[di
 
 
 def _topic(node: Node, name: str, first: int, limit: int) -> tuple[dict[str, Any], int | None]:
-    topic = node.controller.image.topics.get(name)
+    topic = node.image.topics.get(name)
     if topic is None:
         return _missing(name), None
     indexes = sorted(topic.partitions)

@@ -27,5 +27,5 @@ def handle(node: Node, request: Request) -> Response:
     except KafkaError as error:
         return request.respond({**error_fields(error), "results": []})
     users = None if entity.users is None else [each.name for each in entity.users]
-    results = describe(node.controller.image.scram, users)
+    results = describe(node.image.scram, users)
     return request.respond({"error_code": 0, "error_message": "", "results": results})

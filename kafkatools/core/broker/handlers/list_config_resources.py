@@ -47,7 +47,7 @@ def handle(node: Node, request: Request) -> Response:
 
 
 def _names(node: Node, kind: int) -> list[str]:
-    image = node.controller.image
+    image = node.image
     if kind == TOPIC_RESOURCE:
         return list(image.topics)
     if kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):

@@ -43,7 +43,7 @@ def handle(node: Node, request: Request) -> Response:
     version = request.version
     wanted = entity.topics
     if wanted is None or (version == 0 and not wanted):
-        image = node.controller.image
+        image = node.image
         found = [
             topic_fields(topic, NONE)
             for topic in image.topics.values()
@@ -106,7 +106,7 @@ def _named(node: Node, request: Request, wanted: Sequence[Any], *, allow_creatio
 
 
 def _by_id(node: Node, request: Request, topic_id: uuid.UUID) -> dict[str, Any]:
-    topic = node.controller.image.topics_by_id.get(topic_id)
+    topic = node.image.topics_by_id.get(topic_id)
     if topic is None:
         return {**_missing(None, UnknownTopicId.code), "topic_id": topic_id}
     if not node.authorize(request, DESCRIBE, TOPIC, topic.name):
@@ -117,10 +117,10 @@ def _by_id(node: Node, request: Request, topic_id: uuid.UUID) -> dict[str, Any]:
 def _by_name(node: Node, request: Request, name: str, *, allow_creation: bool) -> dict[str, Any]:
     if not node.authorize(request, DESCRIBE, TOPIC, name):
         return {**_missing(name, TopicAuthorizationFailed.code), "is_internal": False}
-    topic = node.controller.image.topics.get(name)
+    topic = node.image.topics.get(name)
     if topic is not None:
         return topic_fields(topic, NONE)
-    if allow_creation and node.controller.effective_config.auto_create_topics_enable:
+    if allow_creation and node.broker_settings.effective().auto_create_topics_enable:
         may_create = node.authorize(request, CREATE, CLUSTER, CLUSTER_NAME)
         if not may_create and not node.authorize(request, CREATE, TOPIC, name):
             return {**_missing(name, TopicAuthorizationFailed.code), "is_internal": False}
@@ -136,7 +136,7 @@ def auto_create(node: Node, name: str) -> int:
     """Create a topic a client asked for; the error code to answer now."""
     if name in INTERNAL_TOPICS or name == topics.METADATA_TOPIC:
         return UnknownTopicOrPartition.code
-    result = node.controller.create_topics([topics.NewTopic(name)])[name]
+    result = node.create_topic(topics.NewTopic(name))
     if isinstance(result, KafkaError) and not isinstance(result, TopicAlreadyExists):
         return result.code
     return UnknownTopicOrPartition.code

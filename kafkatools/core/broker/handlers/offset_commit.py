@@ -81,7 +81,7 @@ def _respond(request: Request, answers: Answers) -> Response:
 
 
 def _topic(node: Node, version: int, topic: Any) -> tuple[TopicState | None, int]:
-    image = node.controller.image
+    image = node.image
     if version >= FIRST_VERSION_OF_IDS:
         found = image.topics_by_id.get(topic.topic_id) if topic.topic_id is not None else None
         return found, UnknownTopicId.code

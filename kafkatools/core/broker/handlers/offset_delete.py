@@ -34,13 +34,13 @@ def handle(node: Node, request: Request) -> Response:
 def _refusal(node: Node, request: Request, group: AnyGroup, topic: str) -> int:
     if not node.authorize(request, READ, TOPIC, topic):
         return TopicAuthorizationFailed.code
-    if topic not in node.controller.image.topics:
+    if topic not in node.image.topics:
         return UnknownTopicOrPartition.code
     return GroupSubscribedToTopic.code if group.is_subscribed_to(topic) else 0
 
 
 def _answer(node: Node, topic: Any, code: int) -> dict[str, Any]:
-    image = node.controller.image.topics.get(topic.name)
+    image = node.image.topics.get(topic.name)
     known = image.partitions if image is not None else {}
     partitions = [
         {

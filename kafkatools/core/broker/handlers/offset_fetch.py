@@ -115,7 +115,7 @@ class _Fetch:
             found.setdefault(name, []).append(row)
         if self._unstable is not None:
             found = {name: [self._row(name, row.partition) for row in rows] for name, rows in found.items()}
-        image = self._node.controller.image
+        image = self._node.image
         topics = []
         for name, rows in found.items():
             topic = image.topics.get(name)

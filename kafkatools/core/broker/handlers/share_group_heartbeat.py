@@ -50,5 +50,5 @@ def handle(node: Node, request: Request) -> Response:
 
 def ensure_enabled(node: Node) -> None:
     """UnsupportedVersion when the cluster's feature level leaves share groups out."""
-    if node.controller.image.features.get(FEATURE, 0) < 1:
+    if node.image.features.get(FEATURE, 0) < 1:
         raise UnsupportedVersion()

@@ -105,7 +105,7 @@ def _collect(node: Node, request: Request, entity: Any, codes: Codes) -> Offsets
     """The offsets that may be committed; `codes` gets an entry for every partition."""
     offsets: Offsets = []
     for topic in entity.topics:
-        found = node.controller.image.topics.get(topic.name)
+        found = node.image.topics.get(topic.name)
         is_allowed = node.authorize(request, READ, TOPIC, topic.name)
         for each in topic.partitions:
             place = (topic.name, each.partition_index)

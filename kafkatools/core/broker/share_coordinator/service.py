@@ -16,7 +16,7 @@ def open_share_coordinator(node: Node) -> ShareCoordinator:
     """The coordinator with every state of before."""
 
     def has_partition(key: ShareKey) -> bool:
-        topic = node.controller.image.topics_by_id.get(key.topic_id)
+        topic = node.image.topics_by_id.get(key.topic_id)
         return topic is not None and key.partition in topic.partitions
 
     topic = ShareStateTopic(node)

@@ -32,7 +32,7 @@ def open_transactions(node: Node) -> TransactionCoordinator:
         node.timer,
         node.clock,
         node.producer_ids.next_id,
-        lambda: node.controller.image.features.get(TRANSACTION_VERSION, 0),
+        lambda: node.image.features.get(TRANSACTION_VERSION, 0),
     )
     settings = TransactionSettings(
         config.transaction_max_timeout_ms,

@@ -40,7 +40,7 @@ class TransactionLog(InternalTopic):
 
     def partition_of(self, transactional_id: str) -> Partition:
         """Where an id lives; NotCoordinator when that was not made yet."""
-        topic = self._node.controller.image.topics.get(TOPIC)
+        topic = self._node.image.topics.get(TOPIC)
         if topic is None:
             raise NotCoordinator()
         index = partition_for(transactional_id, len(topic.partitions))

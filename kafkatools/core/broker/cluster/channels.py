@@ -1,0 +1,61 @@
+"""How the parts of a node talk to other nodes: what they are given, whatever carries it.
+
+Rules: nothing here waits. `on_answer` runs later on the node's thread, exactly once, also when nothing comes: then
+with None. In tests a channel is a list of requests and a deterministic network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+OnAnswer = Callable[[Any | None], None]
+"""Gets the response's entity, or None: the connection was refused or lost, the time is over, or the node does not know
+the API."""
+
+
+class PeerChannel(Protocol):
+    """Requests to nodes by id, each kind of work over connections of its own (raft, replica fetches, markers)."""
+
+    def send(
+        self,
+        node_id: int,
+        api_key: int,
+        fields: Mapping[str, Any],
+        on_answer: OnAnswer,
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Send a request when the connection stands. `fields` are those of the newest version, as for
+        `messages.build`; durations in ms. Without `timeout_ms` request.timeout.ms holds."""
+        ...
+
+
+class ControllerChannel(Protocol):
+    """Requests to the active controller, wherever it is; NOT_CONTROLLER and a lost connection are tried again at the
+    next one until the time is over."""
+
+    def send(
+        self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, *, timeout_ms: int | None = None
+    ) -> None:
+        """Send a request; `on_answer` as for a `PeerChannel`."""
+        ...
+
+
+class RecordWriter(Protocol):
+    """Where the active controller writes: the log of a quorum of one, or the quorum's."""
+
+    @property
+    def epoch(self) -> int:
+        """The leader epoch in which it writes."""
+        ...
+
+    @property
+    def end_offset(self) -> int:
+        """Offset of the next record."""
+        ...
+
+    def append(self, records: list[Any], wall_ms: int) -> int:
+        """Write records as one batch, committed or not; gives the offset of the first. Raises NotController when this
+        node does not lead the quorum any more."""
+        ...

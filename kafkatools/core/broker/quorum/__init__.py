@@ -1,0 +1,1 @@
+"""The quorum of controllers: elections and the replicated metadata log (KRaft)."""

@@ -1,0 +1,1 @@
+"""Following a leader: replica fetchers, in-sync replicas, throttles."""
