@@ -25,7 +25,14 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, Protocol
 
-from kafkatools.core.broker.requests import DELAYED, CloseConnection, FileRegion, Request, Response
+from kafkatools.core.broker.requests import (
+    DELAYED,
+    CloseConnection,
+    FileRegion,
+    HasDescriptor,
+    Request,
+    Response,
+)
 
 _INT32 = Struct(">i")
 _HEADER = Struct(">hhi")
@@ -58,8 +65,9 @@ class Connection:
     """One client. State: receive buffer with `start..end` unread bytes, output queue, muted while a request is
     delayed."""
 
-    def __init__(self, listener: Listener, sock: socket.socket, now_ms: int) -> None:
+    def __init__(self, listener: Listener, acceptor: Acceptor, sock: socket.socket, now_ms: int) -> None:
         self.listener = listener
+        self.acceptor = acceptor
         self.socket = sock
         self.last_active_ms = now_ms
         self.is_muted = False
@@ -151,7 +159,7 @@ class Connection:
                 self._queued_bytes += len(answer)
                 return
         request = Request(self, frame, _HEADER.unpack_from(frame))
-        response = self.listener.dispatch(request)
+        response = self.acceptor.dispatch(request)
         if response is DELAYED:
             if not self.is_closed:
                 self.is_muted = True
@@ -332,6 +340,26 @@ def release_region(region: FileRegion) -> None:
         os.close(region.file.fd)
 
 
+class Acceptor:
+    """One listener in Kafka's sense: a name, an address, and who answers what comes in there."""
+
+    def __init__(self, name: str, address: tuple[str, int], dispatch: Dispatch) -> None:
+        """The address is taken; connections are refused until `open`."""
+        self.name = name
+        self.dispatch = dispatch
+        self.socket = bind_acceptor(address)
+        self.host, self.port = self.socket.getsockname()[:2]
+        self.is_open = False
+
+    def open(self) -> None:
+        """Take connections from now on."""
+        try:
+            self.socket.listen(BACKLOG)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, f"{self.host}:{self.port}") from error
+        self.is_open = True
+
+
 class Listener:
     """Accepts connections and runs their input and output; `poll` is one turn."""
 
@@ -340,11 +368,12 @@ class Listener:
         address: tuple[str, int],
         dispatch: Dispatch,
         *,
+        name: str = "PLAINTEXT",
+        is_open: bool = True,
         max_request_bytes: int = MAX_REQUEST_BYTES,
         max_buffered_bytes: int = MAX_BUFFERED_BYTES,
         max_idle_ms: int = 600_000,
     ) -> None:
-        self.dispatch = dispatch
         self.max_request_bytes = max_request_bytes
         self.max_buffered_bytes = max_buffered_bytes
         self.max_idle_ms = max_idle_ms
@@ -355,14 +384,54 @@ class Listener:
         self._now_ms = 0
         self._next_idle_check_ms = 0
         self._accept_again_ms: int | None = None
+        self.acceptors: list[Acceptor] = []
+        first = Acceptor(name, address, dispatch)
+        self.host, self.port = first.host, first.port
         self._selector = selectors.DefaultSelector()
-        self._acceptor = open_acceptor(address)
-        self.host, self.port = self._acceptor.getsockname()[:2]
-        self._selector.register(self._acceptor, READ, self)
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._wake_receiver.setblocking(False)
         self._wake_sender.setblocking(False)
         self._selector.register(self._wake_receiver, READ, None)
+        self._add(first, is_open)
+
+    @property
+    def dispatch(self) -> Dispatch:
+        """Who answers on the first address."""
+        return self.acceptors[0].dispatch
+
+    def add_acceptor(self, name: str, address: tuple[str, int], dispatch: Dispatch, *, is_open: bool = True) -> int:
+        """Take connections on another address too; gives its port. Raises OSError."""
+        acceptor = Acceptor(name, address, dispatch)
+        self._add(acceptor, is_open)
+        return int(acceptor.port)
+
+    def _add(self, acceptor: Acceptor, is_open: bool) -> None:
+        self.acceptors.append(acceptor)
+        if is_open:
+            try:
+                self._open(acceptor)
+            except OSError:
+                self.close()
+                raise
+
+    def _open(self, acceptor: Acceptor) -> None:
+        acceptor.open()
+        self._selector.register(acceptor.socket, READ, acceptor)
+
+    def open_acceptors(self) -> None:
+        """Take connections on every address: until then some were refused. Raises OSError."""
+        for acceptor in self.acceptors:
+            if not acceptor.is_open:
+                self._open(acceptor)
+
+    def watch(self, descriptor: HasDescriptor, run: Callable[[], None]) -> None:
+        """Wait for something else too, with the sockets; `run` is called in the turn in which it can be read."""
+        self._selector.register(descriptor, READ, run)
+
+    def unwatch(self, descriptor: HasDescriptor) -> None:
+        """Wait for it no longer."""
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(descriptor)
 
     def poll(self, timeout_ms: int | None, now_ms: int) -> int:
         """Wait for events at most `timeout_ms` (None: for ever) and handle them; gives how many there were."""
@@ -374,10 +443,12 @@ class Listener:
             owner = key.data
             if isinstance(owner, Connection):
                 self._run_connection(owner, mask)
-            elif owner is self:
-                self._accept()
-            else:
+            elif isinstance(owner, Acceptor):
+                self._accept(owner)
+            elif owner is None:
                 self._drain_wakeups()
+            else:
+                owner()
         return len(events)
 
     def maintain(self, now_ms: int) -> None:
@@ -385,7 +456,8 @@ class Listener:
         self._now_ms = now_ms
         if self._accept_again_ms is not None and now_ms >= self._accept_again_ms:
             self._accept_again_ms = None
-            self._selector.register(self._acceptor, READ, self)
+            for acceptor in self._open_acceptors():
+                self._selector.register(acceptor.socket, READ, acceptor)
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + IDLE_CHECK_MS
             oldest = now_ms - self.max_idle_ms
@@ -402,20 +474,26 @@ class Listener:
         if mask & READ and not connection.is_closed:
             connection.handle_readable()
 
-    def _accept(self) -> None:
+    def _open_acceptors(self) -> list[Acceptor]:
+        return [acceptor for acceptor in self.acceptors if acceptor.is_open]
+
+    def _accept(self, acceptor: Acceptor) -> None:
+        if self._accept_again_ms is not None:
+            return
         try:
-            sock, _ = self._acceptor.accept()
+            sock, _ = acceptor.socket.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                 raise
-            self._selector.unregister(self._acceptor)
+            for each in self._open_acceptors():
+                self._selector.unregister(each.socket)
             self._accept_again_ms = self._now_ms + ACCEPT_PAUSE_MS
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = Connection(self, sock, self._now_ms)
+        connection = Connection(self, acceptor, sock, self._now_ms)
         self.connections.add(connection)
         self._selector.register(sock, READ, connection)
 
@@ -448,22 +526,22 @@ class Listener:
         """Close all sockets."""
         for connection in list(self.connections):
             connection.close()
-        if self._accept_again_ms is None:
-            self._selector.unregister(self._acceptor)
-        self._acceptor.close()
+        for acceptor in self.acceptors:
+            if acceptor.is_open and self._accept_again_ms is None:
+                self.unwatch(acceptor.socket)
+            acceptor.socket.close()
         self._wake_receiver.close()
         self._wake_sender.close()
         self._selector.close()
 
 
-def open_acceptor(address: tuple[str, int]) -> socket.socket:
-    """A listening socket; port 0 takes a free one."""
+def bind_acceptor(address: tuple[str, int]) -> socket.socket:
+    """A socket with an address, that does not listen yet; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     acceptor = socket.socket(family, socket.SOCK_STREAM)
     try:
         acceptor.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         acceptor.bind(address)
-        acceptor.listen(BACKLOG)
     except OSError as error:
         acceptor.close()
         raise OSError(error.errno, error.strerror, f"{address[0]}:{address[1]}") from error

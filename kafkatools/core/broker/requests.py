@@ -78,6 +78,11 @@ class Request:
         self.started_ns = 0
         self.throttle_ms = 0
 
+    @property
+    def listener_name(self) -> str:
+        """The listener that the client is connected to."""
+        return self.connection.acceptor.name
+
     def decode(self) -> Any:
         """The body as kio's entity; raises CloseConnection when it cannot be read."""
         from kafkatools.core.protocol import messages

@@ -4,6 +4,7 @@ of the broker."""
 import pathlib
 import struct
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ class Sink:
     """Takes what a delayed request answers."""
 
     client_host = "127.0.0.1"
+    acceptor = SimpleNamespace(name="PLAINTEXT")
 
     def complete(self, response: Any) -> None:
         assert response
