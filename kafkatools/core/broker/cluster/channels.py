@@ -12,6 +12,8 @@ from typing import Any, Protocol
 OnAnswer = Callable[[Any | None], None]
 """Gets the response's entity, or None: the connection was refused or lost, the time is over, or the node does not know
 the API."""
+OnRawAnswer = Callable[[memoryview | None], None]
+"""Gets the body of a response, unread (behind the response's header), valid until it returns; or None."""
 
 
 class PeerChannel(Protocol):
@@ -28,6 +30,19 @@ class PeerChannel(Protocol):
     ) -> None:
         """Send a request when the connection stands. `fields` are those of the newest version, as for
         `messages.build`; durations in ms. Without `timeout_ms` request.timeout.ms holds."""
+        ...
+
+    def send_raw(
+        self,
+        node_id: int,
+        api_key: int,
+        version: int,
+        body: bytes,
+        on_answer: OnRawAnswer,
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Send a request whose body is framed already, in this very version: what followers fetch by."""
         ...
 
 
