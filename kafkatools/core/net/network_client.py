@@ -292,10 +292,8 @@ class NetworkClient:
         if self._authenticator is not None:
             self._authenticator.step(now)
         metadata_wait_ms = self._updater.maybe_update(now)
-        waits = [timeout_ms, metadata_wait_ms, self._next_timeout_ms(now)]
-        if self._responses or self._broken or self._completed_sends:
-            waits.append(0)
-        ready = self._selector.poll(min(waits))
+        next_ms = self.next_timeout_ms(now)
+        ready = self._selector.poll(min(timeout_ms, metadata_wait_ms, timeout_ms if next_ms is None else next_ms))
         now = self._clock.now_ms()
         self.handle_io(ready, now)
         self.handle_completed_sends(now)
@@ -306,9 +304,12 @@ class NetworkClient:
         self.handle_idle_connections(now)
         return self._complete_responses()
 
-    def _next_timeout_ms(self, now_ms: int) -> int:
+    def next_timeout_ms(self, now_ms: int) -> int | None:
+        """How long until `poll` has something to do though no socket is ready; None when nothing is on its way."""
+        if self._responses or self._broken or self._completed_sends:
+            return 0
         waits = (self._in_flight.next_timeout_ms(now_ms), self.connection_states.next_setup_timeout_ms(now_ms))
-        return min((wait for wait in waits if wait is not None), default=self._request_timeout_ms)
+        return min((wait for wait in waits if wait is not None), default=None)
 
     def handle_io(self, ready: list[Ready], now_ms: int) -> None:
         """Sockets that can be read or written."""
@@ -449,14 +450,9 @@ class NetworkClient:
         """Ask new connections which versions they take (KIP-35), in an older version when they refused (KIP-511)."""
         for node, version in list(self._versions_to_request.items()):
             del self._versions_to_request[node]
-            request = ClientRequest(
-                node,
-                ApiKey.API_VERSIONS,
-                api_version_check.build,
-                lambda response: self._handle_api_versions(response),
-                decode=False,
-            )
-            self._send(request, version, api_version_check.build(version), now_ms, internal=True)
+            build, answered = api_version_check.build, self._handle_api_versions
+            request = ClientRequest(node, ApiKey.API_VERSIONS, build, answered, decode=False)
+            self._send(request, version, build(version), now_ms, internal=True)
 
     def _handle_api_versions(self, response: ClientResponse) -> None:
         node = response.request.node
@@ -583,6 +579,10 @@ class NetworkClient:
         if node in self._channels:
             now = self._clock.now_ms() if now_ms is None else now_ms
             self._disconnect(node, Disconnected(f"Connection to {self.name_of(node)} closed on request"), now)
+
+    def fileno(self) -> int:
+        """Can be read when a socket is ready: one selector may wait for another."""
+        return self._selector.fileno()
 
     def wakeup(self) -> None:
         """End the present or the next poll; from any thread."""

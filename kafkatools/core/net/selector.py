@@ -28,6 +28,10 @@ class Selector:
         self._wakeup_sender.setblocking(False)
         self._selector.register(self._wakeup_receiver, READ, None)
 
+    def fileno(self) -> int:
+        """Readable while a registered socket is ready: one selector can wait for another."""
+        return self._selector.fileno()
+
     def register(self, sock: socket.socket, events: int, data: Any) -> None:
         """Watch a socket; `data` comes back from `poll`."""
         self._selector.register(sock, events, data)
