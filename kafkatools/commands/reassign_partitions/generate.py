@@ -1,7 +1,7 @@
 """--generate: new replicas for all partitions of topics, placed as for a new topic (generateAssignment).
 
 What is there now is not looked at: every partition may move. Replicas are spread over racks and brokers by lot
-(`core/admin/replica_placement`). Nothing is changed.
+(`core/replica_placement`). Nothing is changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkatools.options.patterns import java_map_order, partition_hash
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.reassignments import TopicPartition
-    from kafkatools.core.admin.replica_placement import UsableBroker
+    from kafkatools.core.replica_placement import UsableBroker
 
 _NO_RACK = (
     "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica assignment "
@@ -62,7 +62,7 @@ def _broker_list(text: str) -> list[int]:
 def _brokers(opened: Session, wanted: Sequence[int]) -> list[UsableBroker]:
     """The brokers that may get replicas, with their racks unless those do not matter."""
     from kafkatools.core.admin.cluster import describe_cluster
-    from kafkatools.core.admin.replica_placement import UsableBroker
+    from kafkatools.core.replica_placement import UsableBroker
 
     nodes = {node.id: node for node in describe_cluster(opened.admin).nodes}
     unknown = sorted(set(wanted) - set(nodes))
@@ -83,7 +83,7 @@ def _propose(
     opened: Session, current: Mapping[TopicPartition, Sequence[int]], brokers: Sequence[UsableBroker]
 ) -> dict[TopicPartition, list[int]]:
     """Replicas for each topic, as many as its first partition in Kafka's order has (calculateAssignment)."""
-    from kafkatools.core.admin.replica_placement import JavaRandom, place
+    from kafkatools.core.replica_placement import JavaRandom, place
 
     by_topic: dict[str, list[Sequence[int]]] = {}
     for topic, partition in java_map_order(current, 16, partition_hash):

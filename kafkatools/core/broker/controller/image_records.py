@@ -30,7 +30,14 @@ def image_records(image: MetadataImage) -> Iterator[Any]:
 def _cluster_records(image: MetadataImage) -> Iterator[Any]:
     """Brokers as they are registered now, then controllers."""
     for broker_id, registration in image.registrations.items():
-        yield replace(registration, fenced=image.brokers[broker_id].is_fenced)
+        broker = image.brokers[broker_id]
+        now = {
+            "fenced": broker.is_fenced,
+            "in_controlled_shutdown": broker.in_controlled_shutdown,
+            "log_dirs": broker.log_dirs,
+            "cordoned_log_dirs": broker.cordoned_log_dirs or None,
+        }
+        yield replace(registration, **{name: value for name, value in now.items() if hasattr(registration, name)})
     yield from image.controllers.values()
 
 

@@ -1,7 +1,8 @@
 """The cluster's state as replayed from `__cluster_metadata` (Kafka's MetadataImage and its deltas).
 
 Rules: the image changes only by `replay` of a record, in log order; what else wants to know gets a `MetadataDelta`
-with the topics that changed. Delegation tokens are kept as their records, so that a snapshot does not lose them.
+with the topics, settings and brokers that changed. Records between BeginTransaction and EndTransaction take effect
+together at the end (KIP-868). Delegation tokens are kept as their records, so that a snapshot does not lose them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ REPLICA_LISTS = (
     "eligible_leader_replicas",
     "last_known_elr",
 )
+TRANSACTION_RECORDS = frozenset(("BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"))
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 
 
@@ -50,6 +52,20 @@ class PartitionState:
     leader_recovery_state: int = 0
     eligible_leader_replicas: tuple[int, ...] | None = None
     last_known_elr: tuple[int, ...] | None = None
+
+    @property
+    def elr(self) -> tuple[int, ...]:
+        """Eligible leader replicas (KIP-966)."""
+        return self.eligible_leader_replicas or ()
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    def directory(self, broker_id: int) -> uuid.UUID | None:
+        """Where a broker has its replica; None when nobody knows (DirectoryId.MIGRATING)."""
+        index = self.replicas.index(broker_id)
+        return self.directories[index] if index < len(self.directories) else None
 
 
 @dataclass(slots=True)
@@ -75,6 +91,14 @@ class BrokerState:
     endpoints: tuple[tuple[str, str, int], ...]
     rack: str | None
     is_fenced: bool
+    in_controlled_shutdown: bool = False
+    log_dirs: tuple[uuid.UUID, ...] = ()
+    cordoned_log_dirs: tuple[uuid.UUID, ...] = ()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may lead and be in an ISR."""
+        return not (self.is_fenced or self.in_controlled_shutdown)
 
 
 @dataclass(slots=True)
@@ -84,6 +108,7 @@ class MetadataDelta:
     changed_topics: dict[uuid.UUID, TopicState] = field(default_factory=dict)
     removed_topics: dict[uuid.UUID, TopicState] = field(default_factory=dict)
     changed_configs: set[tuple[int, str]] = field(default_factory=set)
+    changed_brokers: set[int] = field(default_factory=set)
 
 
 class MetadataImage:
@@ -105,6 +130,7 @@ class MetadataImage:
         self.version = 0
         self.skipped: dict[str, int] = {}
         self.delta = MetadataDelta()
+        self._transaction: list[Any] | None = None
         self._replay: dict[str, Callable[[Any], None]] = {
             "RegisterBrokerRecord": self._register_broker,
             "RegisterControllerRecord": lambda r: self.controllers.__setitem__(r.controller_id, r),
@@ -126,12 +152,44 @@ class MetadataImage:
             "RemoveUserScramCredentialRecord": self.scram.remove,
             "AccessControlEntryRecord": self.acls.add,
             "RemoveAccessControlEntryRecord": self.acls.remove,
+            "ClearElrRecord": self._clear_elr,
+            "NoOpRecord": lambda r: None,
         }
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether records wait for the end of their transaction."""
+        return self._transaction is not None
+
+    def copy(self) -> MetadataImage:
+        """An image of its own with the same state; a transaction that is open is open there too."""
+        made = MetadataImage()
+        for record in self.records():
+            made.replay(record)
+        made._transaction = None if self._transaction is None else list(self._transaction)
+        made.take_delta()
+        return made
 
     def replay(self, record: Any) -> None:
         """Apply one record."""
         self.version += 1
         name = type(record).__schema__.name
+        if self._transaction is not None or name in TRANSACTION_RECORDS:
+            self._replay_in_transaction(name, record)
+        else:
+            self._apply(name, record)
+
+    def _replay_in_transaction(self, name: str, record: Any) -> None:
+        if name not in TRANSACTION_RECORDS:
+            assert self._transaction is not None
+            self._transaction.append(record)
+            return
+        held, self._transaction = self._transaction, [] if name == "BeginTransactionRecord" else None
+        if name == "EndTransactionRecord":
+            for each in held or ():
+                self._apply(type(each).__schema__.name, each)
+
+    def _apply(self, name: str, record: Any) -> None:
         apply = self._replay.get(name)
         if apply is None:
             self.skipped[name] = self.skipped.get(name, 0) + 1
@@ -157,20 +215,42 @@ class MetadataImage:
         self.registrations[record.broker_id] = record
         endpoints = tuple((point.name, point.host, point.port) for point in record.end_points)
         self.brokers[record.broker_id] = BrokerState(
-            record.broker_id, record.broker_epoch, record.incarnation_id, endpoints, record.rack, record.fenced
+            record.broker_id,
+            record.broker_epoch,
+            record.incarnation_id,
+            endpoints,
+            record.rack,
+            record.fenced,
+            getattr(record, "in_controlled_shutdown", False),
+            tuple(getattr(record, "log_dirs", ())),
+            tuple(getattr(record, "cordoned_log_dirs", None) or ()),
         )
+        self.delta.changed_brokers.add(record.broker_id)
 
     def _forget_broker(self, broker_id: int) -> None:
         self.brokers.pop(broker_id, None)
         self.registrations.pop(broker_id, None)
+        self.delta.changed_brokers.add(broker_id)
 
     def _change_registration(self, record: Any) -> None:
+        broker = self.brokers.get(record.broker_id)
+        if broker is None:
+            return
         if record.fenced:
-            self._fence(record.broker_id, record.fenced > 0)
+            broker.is_fenced = record.fenced > 0
+        if getattr(record, "in_controlled_shutdown", 0) > 0:
+            broker.in_controlled_shutdown = True
+        if getattr(record, "log_dirs", ()):
+            broker.log_dirs = tuple(record.log_dirs)
+        cordoned = getattr(record, "cordoned_log_dirs", None)
+        if cordoned is not None:
+            broker.cordoned_log_dirs = tuple(cordoned)
+        self.delta.changed_brokers.add(record.broker_id)
 
     def _fence(self, broker_id: int, is_fenced: bool) -> None:
         if broker_id in self.brokers:
             self.brokers[broker_id].is_fenced = is_fenced
+            self.delta.changed_brokers.add(broker_id)
 
     def _add_topic(self, record: Any) -> None:
         topic = TopicState(record.name, record.topic_id)
@@ -224,6 +304,16 @@ class MetadataImage:
             partition.leader_epoch += 1
         partition.partition_epoch += 1
         self.delta.changed_topics[topic.topic_id] = topic
+
+    def _clear_elr(self, record: Any) -> None:
+        """min.insync.replicas changed: what was eligible under the old value no longer counts; of one topic, or of all
+        where the record names none."""
+        topics = [self.topics[record.topic_name]] if record.topic_name in self.topics else []
+        for topic in topics if record.topic_name else self.topics.values():
+            for partition in topic.partitions.values():
+                if partition.eligible_leader_replicas or partition.last_known_elr:
+                    partition.eligible_leader_replicas = partition.last_known_elr = ()
+                    self.delta.changed_topics[topic.topic_id] = topic
 
     def _set_config(self, record: Any) -> None:
         key = (record.resource_type, record.resource_name)

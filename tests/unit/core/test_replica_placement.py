@@ -10,10 +10,10 @@ import pathlib
 
 import pytest
 
-from kafkatools.core.admin.replica_placement import JavaRandom, UsableBroker, place
+from kafkatools.core.replica_placement import JavaRandom, UsableBroker, place
 from kafkatools.core.errors import InvalidReplicationFactor
 
-_RECORDED = pathlib.Path(__file__).parents[3] / "golden" / "replica-placement" / "placements.jsonl"
+_RECORDED = pathlib.Path(__file__).parents[2] / "golden" / "replica-placement" / "placements.jsonl"
 _CASES = [json.loads(line) for line in _RECORDED.read_text(encoding="utf-8").splitlines()]
 
 
