@@ -2,9 +2,8 @@
 cimport cython
 from cpython cimport array
 from libc.string cimport memcpy, strlen
+from kafkatools.core.records._kernel cimport _int_items, _long_items
 
-cdef long long* _table(array.array column) except? NULL
-cdef int* _ints(array.array column) except? NULL
 cdef unsigned char* _target(unsigned char[::1] data) noexcept
 cdef const unsigned char* _source(const unsigned char[::1] data) noexcept
 

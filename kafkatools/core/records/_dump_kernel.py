@@ -22,6 +22,8 @@ except ImportError:
     cython = _Uncompiled()
 
 if not cython.compiled:
+    from kafkatools.core.records._kernel import _int_items, _long_items
+
     # what the .pxd brings from C; only compiled branches use it
     memcpy: Any = None
     strlen: Any = None
@@ -53,22 +55,6 @@ NUMBERS_SIZE = 8
 # More than the labels and numbers of one line take.
 BATCH_LINE_BYTES = 640
 RECORD_LINE_BYTES = 320
-
-
-def _table(column: Any) -> Any:
-    if column is None or column.itemsize != 8:
-        raise TypeError("expected an array of 64-bit integers")
-    if cython.compiled:
-        return column.data.as_longlongs
-    return column
-
-
-def _ints(column: Any) -> Any:
-    if column is None or column.itemsize != 4:
-        raise TypeError("expected an array of 32-bit integers")
-    if cython.compiled:
-        return column.data.as_ints
-    return column
 
 
 def _target(data: bytearray) -> Any:
@@ -191,9 +177,9 @@ def first_irregular(table: array[int], first: int, stop: int, valid: bytearray, 
 
     `valid` has a byte per row, 1 where the checksum is right. `state` = the next offset due, the leader epoch reached.
     """
-    items = _table(table)
+    items = _long_items(table)
     flags = _source(valid)
-    due = _table(state)
+    due = _long_items(state)
     width = WIDTH
     stop = min(stop, len(table) // width, len(valid))
     row = max(first, 0)
@@ -214,7 +200,7 @@ def format_batches(target: bytearray, table: array[int], first: int, stop: int, 
 
     `file_position` is added to the positions of the table.
     """
-    items = _table(table)
+    items = _long_items(table)
     width, room = WIDTH, BATCH_LINE_BYTES
     stop = min(stop, len(table) // width)
     if first < 0 or stop <= first:
@@ -303,14 +289,14 @@ def format_records(
     Keys and values are shown as text. `numbers` says what to show and holds the last offset; where an offset is not
     the successor of the one before, both are added to `gaps`. The header counts that were read are set back to zero.
     """
-    keeper = _table(numbers)
+    keeper = _long_items(numbers)
     rows = keeper[0]
     if not _has_room(rows, (*longs, *ints), len(data), len(target)):
         return -1
-    offsets, timestamps = _table(longs[0]), _table(longs[1])
-    key_positions, key_lengths = _ints(ints[0]), _ints(ints[1])
-    value_positions, value_lengths = _ints(ints[2]), _ints(ints[3])
-    header_positions, header_counts = _ints(ints[4]), _ints(ints[5])
+    offsets, timestamps = _long_items(longs[0]), _long_items(longs[1])
+    key_positions, key_lengths = _int_items(ints[0]), _int_items(ints[1])
+    value_positions, value_lengths = _int_items(ints[2]), _int_items(ints[3])
+    header_positions, header_counts = _int_items(ints[4]), _int_items(ints[5])
     source = _source(data)
     out = _target(target)
     position = 0
@@ -331,7 +317,7 @@ def format_records(
         position = _end_line(out, position)
         row += 1
     _clear(header_counts, rows)
-    if position >= 0 and not _note_gaps(offsets, base_offset, keeper, _table(gaps), len(gaps) // 2):
+    if position >= 0 and not _note_gaps(offsets, base_offset, keeper, _long_items(gaps), len(gaps) // 2):
         position = -1
     return position
 

@@ -1,23 +1,14 @@
 # The C types of _gather_kernel.py. Pointers carry no length: whoever takes one is told the end as well.
 cimport cython
 from cpython cimport array
-from libc.string cimport memcpy
-from kafkatools.core.records._kernel cimport _as_unsigned_int, _as_unsigned_long, _items, _slots
+from kafkatools.core.records._kernel cimport _copy, _int_items, _items, _long_items, _long_varint, _long_varlong, _skip_headers, _slots
 
-cdef long long* _longs(array.array column) except? NULL
-cdef int* _ints(array.array column) except? NULL
-cdef long long _as_long(unsigned long long value) noexcept nogil
-@cython.locals(shift=int, raw="unsigned long long", byte="unsigned long long")
-cdef (long long, Py_ssize_t) _long_number(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
-@cython.locals(shift=int, raw="unsigned long long", byte="unsigned long long")
-cdef (long long, Py_ssize_t) _short_number(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
 @cython.locals(byte=int)
 cdef (long long, Py_ssize_t) _number(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
 @cython.locals(byte=int)
 cdef (long long, Py_ssize_t) _wide_number(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+cdef long long _wrapped(unsigned long long value) noexcept nogil
 cdef Py_ssize_t _after(Py_ssize_t position, long long size, Py_ssize_t end) noexcept nogil
-@cython.locals(size="long long")
-cdef Py_ssize_t _after_headers(const unsigned char* data, Py_ssize_t position, long long count, Py_ssize_t end) noexcept nogil
 @cython.locals(
     base_offset="long long", base_timestamp="long long", append_time="long long", has_append_time=bint, slot=Py_ssize_t,
     size="long long", position=Py_ssize_t, limit=Py_ssize_t, timestamp="long long", delta="long long",
@@ -33,7 +24,6 @@ cdef (Py_ssize_t, Py_ssize_t) _decode_batch(
 cpdef Py_ssize_t decode_batches(
     const unsigned char[::1] data, array.array batches, Py_ssize_t stop, array.array places, array.array counts, array.array run
 ) except? -1
-cdef void _copy_cell(unsigned char* target, Py_ssize_t position, const unsigned char* data, Py_ssize_t start, Py_ssize_t size) noexcept nogil
 @cython.locals(
     source="const unsigned char*", end=Py_ssize_t, cells="long long*", ends="int*", out="unsigned char*", bits="unsigned char*", numbers="long long*",
     row=Py_ssize_t, rows=Py_ssize_t, size=Py_ssize_t, nulls="long long", room=Py_ssize_t, width=Py_ssize_t, slot=Py_ssize_t, length="long long", start="long long",

@@ -27,9 +27,16 @@ except ImportError:
     cython = _Uncompiled()
 
 if not cython.compiled:
-    from kafkatools.core.records._kernel import _as_unsigned_int, _as_unsigned_long, _items, _slots
-
-    memcpy: Any = None
+    from kafkatools.core.records._kernel import (
+        _copy,
+        _int_items,
+        _items,
+        _long_items,
+        _long_varint,
+        _long_varlong,
+        _skip_headers,
+        _slots,
+    )
 
 Buffer = bytes | bytearray | memoryview
 
@@ -70,60 +77,9 @@ BATCH_WIDTH = 14
 BATCH_HEADER = 61
 
 
-def _longs(column: Any) -> Any:
-    if column is None or column.itemsize != 8:
-        raise TypeError("expected an array of 64-bit integers")
-    if cython.compiled:
-        return column.data.as_longlongs
-    return column
-
-
-def _ints(column: Any) -> Any:
-    if column is None or column.itemsize != 4:
-        raise TypeError("expected an array of 32-bit integers")
-    if cython.compiled:
-        return column.data.as_ints
-    return column
-
-
-def _as_long(value: int) -> int:
-    """The low 64 bits as a signed integer, as Java's long arithmetic leaves them."""
-    if cython.compiled:
-        return value
-    value &= 0xFFFFFFFFFFFFFFFF
-    return value - (1 << 64) if value >> 63 else value
-
-
-def _long_number(data: Any, position: int, end: int) -> tuple[int, int]:
-    shift = 0
-    raw = 0
-    while position < end and shift < 70:
-        byte = data[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            raw = _as_unsigned_long(raw)
-            return _as_long((raw >> 1) ^ -(raw & 1)), position
-        shift += 7
-    return 0, -1
-
-
-def _short_number(data: Any, position: int, end: int) -> tuple[int, int]:
-    shift = 0
-    raw = 0
-    while position < end and shift < 35:
-        byte = data[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            raw = _as_unsigned_int(raw)
-            return _as_long((raw >> 1) ^ -(raw & 1)), position
-        shift += 7
-    return 0, -1
-
-
 def _number(data: Any, position: int, end: int) -> tuple[int, int]:
-    """A zig-zag 32-bit integer and the position after it; -1 when it is malformed or cut off."""
+    """`_varint` of `_kernel`, here because a function of another module cannot be inlined: these loops would take a
+    third longer."""
     if position < 0 or position >= end:
         return 0, -1
     byte = data[position]
@@ -132,21 +88,21 @@ def _number(data: Any, position: int, end: int) -> tuple[int, int]:
     if position + 1 < end and data[position + 1] < 0x80:
         byte = (byte & 0x7F) | (data[position + 1] << 7)
         return (byte >> 1) ^ -(byte & 1), position + 2
-    return _short_number(data, position, end)
+    return _long_varint(data, position, end)
 
 
 def _wide_number(data: Any, position: int, end: int) -> tuple[int, int]:
-    """The same with 64 bits."""
+    """`_varlong`, likewise."""
     if position < 0 or position >= end:
         return 0, -1
     byte = data[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
-    return _long_number(data, position, end)
+    return _long_varlong(data, position, end)
 
 
 def _after(position: int, size: int, end: int) -> int:
-    """The position after `size` bytes; a negative size is a null and takes none."""
+    """`_skip`, likewise."""
     if position < 0 or size > end - position:
         return -1
     if size > 0:
@@ -154,21 +110,12 @@ def _after(position: int, size: int, end: int) -> int:
     return position
 
 
-def _after_headers(data: Any, position: int, count: int, end: int) -> int:
-    """The position after `count` headers, -1 when they are malformed."""
-    if position < 0 or count < 0 or count > end - position:
-        return -1
-    while count > 0:
-        size, position = _number(data, position, end)
-        if size < 0:
-            return -1
-        position = _after(position, size, end)
-        size, position = _number(data, position, end)
-        position = _after(position, size, end)
-        if position < 0:
-            return -1
-        count -= 1
-    return position
+def _wrapped(value: int) -> int:
+    """`_as_long`, likewise."""
+    if cython.compiled:
+        return value
+    value &= 0xFFFFFFFFFFFFFFFF
+    return value - (1 << 64) if value >> 63 else value
 
 
 def _decode_batch(
@@ -189,8 +136,8 @@ def _decode_batch(
         limit = position + size
         timestamp, position = _wide_number(data, position + 1, limit)
         delta, position = _number(data, position, limit)
-        places[slot] = _as_long(base_offset + delta)
-        places[slot + 1] = append_time if has_append_time else _as_long(base_timestamp + timestamp)
+        places[slot] = _wrapped(base_offset + delta)
+        places[slot + 1] = append_time if has_append_time else _wrapped(base_timestamp + timestamp)
         size, position = _number(data, position, limit)
         places[slot + 2] = position
         places[slot + 3] = size
@@ -203,7 +150,7 @@ def _decode_batch(
         places[slot + 6] = position
         places[slot + 7] = size
         if size != 0:
-            position = _after_headers(data, position, size, limit)
+            position = _skip_headers(data, position, size, limit)
         if position != limit:
             break
         after = limit
@@ -223,10 +170,10 @@ def decode_batches(
     places were full is followed by another with the same `run`; it begins with zeros.
     """
     source, end = _items(data), len(data)
-    headers, rows, taken = _longs(batches), _longs(places), _ints(counts)
+    headers, rows, taken = _long_items(batches), _long_items(places), _int_items(counts)
     stop = min(stop, len(batches) // BATCH_WIDTH, len(counts))
     room, width, header = len(places) // PLACE_WIDTH, BATCH_WIDTH, BATCH_HEADER
-    state = _longs(run)
+    state = _long_items(run)
     batch, done, after = max(run[RUN_ROW], 0), max(run[RUN_RECORD], 0), run[RUN_POSITION]
     row = 0
     reason = RUN_DONE
@@ -257,13 +204,6 @@ def decode_batches(
     return row
 
 
-def _copy_cell(target: Any, position: int, data: Any, start: int, size: int) -> None:
-    if cython.compiled:
-        memcpy(target + position, data + start, size)
-    else:
-        target[position : position + size] = data[start : start + size]
-
-
 def gather_cells(
     data: Buffer,
     places: array[int],
@@ -280,9 +220,9 @@ def gather_cells(
     all ones before, is cleared for a null. It stops early where `offsets`, `target` or `validity` have no room.
     """
     source, end = _items(data), len(data)
-    cells, ends = _longs(places), _ints(offsets)
+    cells, ends = _long_items(places), _int_items(offsets)
     out, bits = _slots(target), _slots(validity)
-    numbers = _longs(state)
+    numbers = _long_items(state)
     stop = min(stop, len(places) // PLACE_WIDTH)
     row, rows, size, nulls = max(numbers[0], 0), max(numbers[1], 0), max(numbers[2], 0), numbers[3]
     stop = min(stop, row + len(offsets) - 1 - rows, row + 8 * len(validity) - rows)
@@ -295,7 +235,7 @@ def gather_cells(
             start = cells[slot]
             if length > room - size or start < 0 or start > end or length > end - start:
                 break
-            _copy_cell(out, size, source, start, length)
+            _copy(out, size, source, start, length)
             size += length
         elif length < 0:
             bits[rows >> 3] &= ~(1 << (rows & 7))
@@ -343,9 +283,9 @@ def list_headers(
     record without headers is a null. It stops early where there is no room.
     """
     source, end = _items(data), len(data)
-    cells, sums, listed = _longs(places), _ints(ends), _longs(headers)
+    cells, sums, listed = _long_items(places), _int_items(ends), _long_items(headers)
     bits = _slots(validity)
-    numbers = _longs(state)
+    numbers = _long_items(state)
     stop = min(stop, len(places) // PLACE_WIDTH)
     row, rows, total, nulls = max(numbers[0], 0), max(numbers[1], 0), max(numbers[2], 0), numbers[3]
     stop = min(stop, row + len(ends) - 1 - rows, row + 8 * len(validity) - rows)
