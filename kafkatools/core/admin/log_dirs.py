@@ -37,13 +37,14 @@ def describe_log_dirs(admin: AdminClient, brokers: Sequence[int]) -> dict[int, t
     def once(nodes: list[int], deadline_ms: int) -> dict[int, tuple[LogDir, ...] | KafkaError]:
         questions = [Question(node, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}) for node in nodes]
         answers = admin.ask_all(questions, deadline_ms)
-        return {node: answer.error or _read(answer.entity) for node, answer in zip(nodes, answers, strict=True)}
+        return {node: answer.error or read_log_dirs(answer.entity) for node, answer in zip(nodes, answers, strict=True)}
 
     admin.refresh_cluster()
     return admin.retry_items(brokers, once, may_retry=may_help_again)
 
 
-def _read(entity: Any) -> tuple[LogDir, ...] | KafkaError:
+def read_log_dirs(entity: Any) -> tuple[LogDir, ...] | KafkaError:
+    """What an answer of one broker tells."""
     error = error_of(getattr(entity, "error_code", 0))
     return error or tuple(_log_dir(result) for result in entity.results)
 

@@ -11,6 +11,8 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
 
 _METADATA_TOPIC = "__cluster_metadata"
+QUORUM_FIELDS = {"topics": [{"topic_name": _METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]}
+"""What is asked for."""
 
 
 class QuorumReplica(NamedTuple):
@@ -44,15 +46,19 @@ class MetadataQuorum(NamedTuple):
 
 def describe_metadata_quorum(admin: AdminClient) -> MetadataQuorum:
     """The quorum. Raises KafkaError."""
-    wanted = {"topics": [{"topic_name": _METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]}
 
     def once(items: list[str], deadline_ms: int) -> dict[str, MetadataQuorum | KafkaError]:
-        response = admin.ask_controller(ApiKey.DESCRIBE_QUORUM, wanted, deadline_ms)
-        partition = response.topics[0].partitions[0] if response.topics else None
-        error = _error(response) or (None if partition is None else _error(partition))
-        return {} if error is None and partition is None else {items[0]: error or _quorum(partition, response)}
+        found = read_quorum(admin.ask_controller(ApiKey.DESCRIBE_QUORUM, QUORUM_FIELDS, deadline_ms))
+        return {} if found is None else {items[0]: found}
 
     return _result(admin.retry_items([_METADATA_TOPIC], once)[_METADATA_TOPIC])
+
+
+def read_quorum(response: Any) -> MetadataQuorum | KafkaError | None:
+    """The quorum of an answer, or its error; None when it says nothing."""
+    partition = response.topics[0].partitions[0] if response.topics else None
+    error = _error(response) or (None if partition is None else _error(partition))
+    return error or (None if partition is None else _quorum(partition, response))
 
 
 def _result(found: MetadataQuorum | KafkaError) -> MetadataQuorum:

@@ -53,7 +53,7 @@ def list_share_group_offsets(
     def read(answer: Answer, group_id: str) -> ShareOffsets | KafkaError:
         for group in answer.entity.groups:
             if group.group_id == group_id:
-                return error_of(group.error_code, group.error_message) or _offsets(group)
+                return error_of(group.error_code, group.error_message) or read_offsets(group)
         return UnknownServerError(f"The answer says nothing of {group_id}")
 
     request = one_key_each(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, build, read)
@@ -61,7 +61,8 @@ def list_share_group_offsets(
     return {key: ShareOffsets({}, {}, one) if isinstance(one, KafkaError) else one for key, one in found.items()}
 
 
-def _offsets(group: Any) -> ShareOffsets:
+def read_offsets(group: Any) -> ShareOffsets:
+    """A group of a DescribeShareGroupOffsets answer that has no error."""
     offsets: dict[TopicPartition, ShareOffset] = {}
     errors: dict[TopicPartition, KafkaError] = {}
     for topic in group.topics:

@@ -167,10 +167,11 @@ def _describe_by_metadata(
     admin: AdminClient, names: list[str] | None, deadline_ms: int
 ) -> dict[str, TopicDescription | KafkaError]:
     response = admin.metadata_of(names, deadline_ms)
-    return {topic.name: error_of(topic.error_code) or _from_metadata(topic) for topic in response.topics}
+    return {topic.name: error_of(topic.error_code) or from_metadata(topic) for topic in response.topics}
 
 
-def _from_metadata(topic: Any) -> TopicDescription:
+def from_metadata(topic: Any) -> TopicDescription:
+    """A topic of a Metadata answer that has no error."""
     partitions = tuple(
         PartitionDescription(
             part.partition_index,
@@ -203,7 +204,7 @@ def _describe_in_pages(
         }
         response = admin.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, fields, timeout_ms=admin.left_ms(deadline_ms))
         for topic in response.topics:
-            _add_page(found, topic)
+            add_page(found, topic)
         if response.next_cursor is None:
             break
         name = response.next_cursor.topic_name
@@ -216,7 +217,8 @@ def _unanswered(name: str) -> TopicDescription:
     return TopicDescription(name, None, False, (), RequestTimedOut(f"The answer says nothing of topic {name}"))
 
 
-def _add_page(found: dict[str, TopicDescription], topic: Any) -> None:
+def add_page(found: dict[str, TopicDescription], topic: Any) -> None:
+    """Takes in a topic of a DescribeTopicPartitions answer; what a page before had of it stays."""
     error = error_of(topic.error_code)
     partitions = list(map(PartitionDescription._make, map(_DESCRIBED, topic.rows)))
     before = found.get(topic.name)
@@ -240,7 +242,7 @@ def _describe_by_id(admin: AdminClient, ids: Sequence[str]) -> dict[str, TopicDe
     for text in ids:
         topic = found.get(text)
         error = UnknownTopicId() if topic is None else error_of(topic.error_code)
-        described[text] = TopicDescription("", text, False, (), error) if error else _from_metadata(topic)
+        described[text] = TopicDescription("", text, False, (), error) if error else from_metadata(topic)
     return described
 
 

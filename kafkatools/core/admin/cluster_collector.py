@@ -1,0 +1,198 @@
+"""ClusterCollector: one ClusterView after the other, from APIs that every Kafka cluster has, in few requests.
+
+A look takes two turns, each of requests that are in flight together. First any broker tells of nodes, topics, the
+quorum and reassignments, and every broker of its groups and log directories; then the leaders tell the ends of their
+logs, and the coordinators (those who listed a group) what became of their groups. Topics beyond a page of 2,000
+partitions and settings of new topics are what may come in addition.
+
+A broker that does not answer within the patience costs the others one look: from then on it is asked only when its
+connection is up and it owes no answer, so that later looks are quick again; what it would have told is named among the
+problems of the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.cluster_changes import events_between, with_rates
+from kafkatools.core.admin.cluster_groups import GroupQuestions, ListedGroup
+from kafkatools.core.admin.cluster_look import (
+    UNANSWERED,
+    Look,
+    Moves,
+    Nodes,
+    PartitionFacts,
+    Scope,
+    broker_questions,
+    by_leader,
+    ends_question,
+    first_questions,
+    replica_sizes,
+)
+from kafkatools.core.admin.cluster_view import NOBODY, BrokerView, ClusterView, Problem, TopicView
+from kafkatools.core.admin.configs import TOPIC
+from kafkatools.core.admin.log_dirs import LogDir
+from kafkatools.core.admin.quorum import MetadataQuorum
+from kafkatools.core.admin.topics import TopicDescription
+from kafkatools.core.errors import UnknownTopicOrPartition
+from kafkatools.core.net.requests import Answer, Question
+from kafkatools.core.protocol.api_versions import ApiKey
+
+DEFAULT_PATIENCE_MS = 2000
+_MIN_ISR = "min.insync.replicas"
+_SETTINGS_AGE_MS = 30_000
+
+__all__ = ["ClusterCollector", "Scope"]
+
+
+class ClusterCollector:
+    """Looks at a cluster, again and again. One thread."""
+
+    def __init__(self, admin: AdminClient, scope: Scope | None = None, patience_ms: int = DEFAULT_PATIENCE_MS) -> None:
+        self._admin = admin
+        self._scope = scope or Scope()
+        self._patience_ms = patience_ms
+        self._last: ClusterView | None = None
+        self._silent: dict[int, str] = {}  # brokers that did not answer, and why
+        self._settings = _TopicSettings()
+
+    def collect(self) -> ClusterView:
+        """One look, with rates and events since the one before. Raises KafkaError when nobody tells of the cluster."""
+        started_ms = self._admin.clock.now_ms()
+        self._admin.refresh_cluster()
+        look = Look(self._admin, self._patience_ms)
+        view = self._second_turn(look, self._first_turn(look))
+        view = view._replace(took_ms=self._admin.clock.now_ms() - started_ms)
+        if self._last is not None:
+            view = with_rates(self._last, view)
+            view = view._replace(events=tuple(events_between(self._last, view)))
+        self._last = view
+        return view
+
+    # -- who is asked --
+
+    def _alive(self) -> list[int]:
+        if self._last is None:
+            return sorted(self._admin.client.metadata.cluster.nodes)
+        return [broker.id for broker in self._last.brokers if broker.is_alive]
+
+    def _may_ask(self, node: int, now_ms: int) -> bool:
+        """One that was silent is asked again once it takes requests; to connect to it goes on beside the others."""
+        if node not in self._silent:
+            return True
+        client = self._admin.client
+        return client.known_node(node) is not None and client.ready(node, now_ms) and not client.in_flight_count(node)
+
+    def _note_silent(self, asked: Iterable[int], told: Mapping[str, Answer], nodes: Nodes) -> None:
+        for node in asked:
+            errors = [told[f"{what} {node}"].error for what in ("groups", "log directories")]
+            unanswered = [error for error in errors if isinstance(error, UNANSWERED)]
+            if unanswered:
+                self._silent[node] = str(unanswered[0])
+            else:
+                self._silent.pop(node, None)
+        alive = nodes.ids - nodes.fenced
+        self._silent = {node: error for node, error in self._silent.items() if node in alive}
+
+    # -- the two turns --
+
+    def _first_turn(self, look: Look) -> _Found:
+        now_ms = self._admin.clock.now_ms()
+        asked = [node for node in self._alive() if self._may_ask(node, now_ms)]
+        common, per_broker = first_questions(self._scope), broker_questions(asked)
+        told = dict(zip([*common, *per_broker], look.ask([*common.values(), *per_broker.values()]), strict=True))
+        look.ask_again(told, common)
+        nodes = look.nodes(told["nodes"], told["cluster"])
+        topics = look.topics(told["topics"], self._scope)
+        self._note_silent(asked, told, nodes)
+        for node, error in sorted(self._silent.items()):
+            look.problems.append(Problem(node, "no answer", error))
+        listed = look.listed(asked, told, self._scope.takes_group)
+        look.say_whose_groups_are_missing(topics)
+        log_dirs = look.log_dirs(asked, told)
+        return _Found(nodes, topics, listed, log_dirs, look.quorum(told["quorum"]), look.moves(told["moves"]))
+
+    def _second_turn(self, look: Look, found: _Found) -> ClusterView:
+        alive = found.nodes.ids - found.nodes.fenced - self._silent.keys()
+        leaders = by_leader(found.topics, alive)
+        ends = [ends_question(leader, parts) for leader, parts in leaders.items()]
+        groups = GroupQuestions([group for group in found.listed if group.coordinator in alive], look.complain)
+        about_groups = groups.questions()
+        settings = self._settings.questions(found.topics, self._admin.clock.now_ms())
+        answers = look.ask([*ends, *about_groups, *settings])
+        clock_ms = self._admin.clock.now_ms()
+        offsets = look.ends(leaders, answers[: len(ends)])
+        groups.take(answers[len(ends) : len(ends) + len(about_groups)], self._admin, self._patience_ms)
+        if settings:
+            self._settings.take(look, answers[-1])
+        facts = PartitionFacts(offsets, replica_sizes(found.log_dirs), found.moves)
+        return ClusterView(
+            time_ms=self._admin.clock.wall_ms(),
+            clock_ms=clock_ms,
+            took_ms=0,
+            cluster_id=found.nodes.cluster_id,
+            controller=found.nodes.controller if found.quorum is None else found.quorum.leader_id,
+            brokers=tuple(self._brokers(found)),
+            topics=tuple(self._topic(topic, facts) for topic in found.topics),
+            quorum=found.quorum,
+            groups=tuple(groups.views(offsets, self._scope.takes_topic)),
+            problems=tuple(look.problems),
+        )
+
+    def _brokers(self, found: _Found) -> Iterable[BrokerView]:
+        for node in found.nodes.nodes:
+            is_fenced = node.id in found.nodes.fenced
+            is_answering = not is_fenced and node.id not in self._silent
+            log_dirs = found.log_dirs.get(node.id)
+            yield BrokerView(node.id, node.host, node.port, node.rack, is_fenced, is_answering, log_dirs)
+
+    def _topic(self, topic: TopicDescription, facts: PartitionFacts) -> TopicView:
+        parts = facts.views(topic, self._settings.min_isr.get(topic.name))
+        return TopicView(topic.name, topic.topic_id, topic.is_internal, parts)
+
+
+class _TopicSettings:
+    """min.insync.replicas of topics: asked for when a topic is new, and of all of them now and then."""
+
+    def __init__(self) -> None:
+        self.min_isr: dict[str, int | None] = {}
+        self._asked_ms: int | None = None
+
+    def questions(self, topics: Iterable[TopicDescription], now_ms: int) -> list[Question]:
+        """One question, or none."""
+        if self._asked_ms is None or now_ms - self._asked_ms > _SETTINGS_AGE_MS:
+            self._asked_ms = now_ms
+            wanted = [topic.name for topic in topics]
+        else:
+            wanted = [topic.name for topic in topics if topic.name not in self.min_isr]
+        if not wanted:
+            return []
+        keys = (_MIN_ISR,)
+        resources = [{"resource_type": TOPIC, "resource_name": name, "configuration_keys": keys} for name in wanted]
+        fields = {"resources": resources, "include_synonyms": False, "include_documentation": False}
+        return [Question(None, ApiKey.DESCRIBE_CONFIGS, fields)]
+
+    def take(self, look: Look, answer: Answer) -> None:
+        """Its answer; a topic that was not told is not asked for before all are."""
+        if answer.error is not None:
+            look.complain(NOBODY, _MIN_ISR, answer.error)
+            return
+        for result in answer.entity.results:
+            error = error_of(result.error_code, result.error_message)
+            if error is not None and not isinstance(error, UnknownTopicOrPartition):
+                look.complain(NOBODY, f"{_MIN_ISR} of {result.resource_name}", error)
+            value = next((entry.value for entry in result.configs if entry.name == _MIN_ISR), None)
+            self.min_isr[result.resource_name] = None if value is None else int(value)
+
+
+class _Found(NamedTuple):
+    """What the first turn told."""
+
+    nodes: Nodes
+    topics: list[TopicDescription]
+    listed: list[ListedGroup]
+    log_dirs: dict[int, tuple[LogDir, ...]]
+    quorum: MetadataQuorum | None
+    moves: Moves
