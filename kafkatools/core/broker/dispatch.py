@@ -7,7 +7,7 @@ connection, as in Kafka; ApiVersions alone answers every version.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -112,12 +112,13 @@ APIS: dict[int, Api] = {
 class Dispatcher:
     """Parses the request header and calls the handler."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, apis: Mapping[int, Api] = APIS) -> None:
         self._node = node
         self._handlers: dict[int, Handler] = {}
+        self.apis = apis
 
     def __call__(self, request: Request) -> Response:
-        api = APIS.get(request.api_key)
+        api = self.apis.get(request.api_key)
         if api is None:
             raise CloseConnection(f"api key {request.api_key} is not served")
         version = request.version
@@ -148,7 +149,15 @@ class Dispatcher:
             raise CloseConnection(f"{api.name} failed: {error}") from error
 
     def _load(self, api: Api) -> Handler:
-        module = import_module(f"kafkatools.core.broker.handlers.{api.name}")
-        handler: Handler = module.handle
-        self._handlers[api.key] = handler
+        handler = self._handlers[api.key] = self.handler_of(api)
         return handler
+
+    def handler_of(self, api: Api) -> Handler:
+        """Who answers an API."""
+        return handler_in(api.name)
+
+
+def handler_in(name: str) -> Handler:
+    """The handler of an API, by its module."""
+    handler: Handler = import_module(f"kafkatools.core.broker.handlers.{name}").handle
+    return handler

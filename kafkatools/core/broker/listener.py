@@ -21,9 +21,9 @@ import os
 import selectors
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from kafkatools.core.broker.requests import (
     DELAYED,
@@ -50,7 +50,15 @@ MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
 
-Dispatch = Callable[[Request], Response]
+
+class Dispatch(Protocol):
+    """Who answers requests."""
+
+    apis: Mapping[int, Any]
+
+    def __call__(self, request: Request) -> Response:
+        """Answer one."""
+        ...
 
 
 class Shortcut(Protocol):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.authorizer import ANONYMOUS, StandardAuthorizer, open_authorizer, operations_field
@@ -84,6 +84,19 @@ AUTHORIZATION_ERRORS: dict[int, type[KafkaError]] = {
 }
 
 
+class Worker(Protocol):
+    """Something that has its own times: raft, heartbeats, connections to other nodes."""
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do at the latest; None: whenever it is."""
+        ...
+
+    def tick(self, now_ms: int) -> None:
+        """Once in every turn."""
+        ...
+
+
 class Node:
     """A single-node cluster on one log directory.
 
@@ -100,6 +113,7 @@ class Node:
         self.node_id = self.settings.node_id
         self.log_directory = self.settings.log_directory
         self.cluster_id = ""
+        self.directory_id: uuid.UUID
         self.is_stopping = False
         self.advertised_host = self.settings.advertised_host
         self.advertised_port = self.settings.advertised_port
@@ -123,6 +137,7 @@ class Node:
         self._transactions: TransactionCoordinator | None = None
         self._share_partitions: SharePartitionManager | None = None
         self.listener: Listener
+        self.workers: list[Worker] = []
 
     # -- start -----------------------------------------------------------------------------------------------------
     def start(self, *, format_if_needed: bool = False) -> None:
@@ -144,22 +159,29 @@ class Node:
         properties = self._properties(format_if_needed)
         self.cluster_id = properties["cluster.id"]
         stored_id = properties.get("directory.id")
-        directory_id = uuids.random_uuid() if stored_id is None else uuids.uuid_from_text(stored_id)
-        settings = self.settings
-        self.listener = Listener(
-            (settings.host, settings.port),
-            Dispatcher(self),
-            max_request_bytes=self.config.socket_request_max_bytes,
-            max_idle_ms=self.config.connections_max_idle_ms,
-        )
+        self.directory_id = uuids.random_uuid() if stored_id is None else uuids.uuid_from_text(stored_id)
+        self.listener = self._open_listener()
         try:
-            if settings.advertised_port == 0:
+            if self.settings.advertised_port == 0:
                 self.advertised_port = self.listener.port
-            self._open_logs(directory_id)
+            self.logs.start()
+            self._open_metadata()
+            self._open_replicas()
+            self._begin()
         except BaseException:
             self.listener.close()
             raise
         self._schedule_housekeeping()
+
+    def _open_listener(self) -> Listener:
+        settings = self.settings
+        return Listener(
+            (settings.host, settings.port),
+            Dispatcher(self),
+            name=settings.listener_name,
+            max_request_bytes=self.config.socket_request_max_bytes,
+            max_idle_ms=self.config.connections_max_idle_ms,
+        )
 
     def _not_formatted(self) -> ConfigError:
         return ConfigError(
@@ -200,30 +222,34 @@ class Node:
         planned = PlannedDirectory(self.log_directory, "metadata directory", random_uuid())
         write_directory(self.files, request, planned, self.clock.wall_ms())
 
-    def _open_logs(self, directory_id: uuid.UUID) -> None:
-        self.logs.start()
-        is_clean = self.logs.is_clean_start
+    def _open_metadata(self) -> None:
+        """What is known of the cluster, and who changes it."""
         metadata_log = MetadataLog(self.files, self.log_directory, self.node_id, SnapshotRules.of(self.config))
-        is_new = metadata_log.open(self.clock.now_ms(), self.clock.wall_ms(), is_clean=is_clean)
-        is_durable = self.config.log_durability == "fsync"
-        if is_durable:
+        is_clean = self.logs.is_clean_start
+        self._is_new = metadata_log.open(self.clock.now_ms(), self.clock.wall_ms(), is_clean=is_clean)
+        if self.config.log_durability == "fsync":
             metadata_log.sync_every_append()
-        bootstrap = self._bootstrap_records() if is_new else None
-        self.controller = Controller(metadata_log, self.config, self.node_id, directory_id, self.clock)
+        self.controller = Controller(metadata_log, self.config, self.node_id, self.directory_id, self.clock)
         self.image, self.broker_settings = self.controller.image, self.controller.settings
+
+    def _open_replicas(self) -> None:
         self.authorizer = open_authorizer(self.config, self.image.acls)
         self.quotas = Quotas(self.image.client_quotas, self.config, self.clock)
         self.listener.schedule = lambda delay_ms, run: self.timer.schedule(delay_ms, run, self.clock.now_ms())
         self.replicas = ReplicaManager(self.logs, self.image, self.node_id, self.clock, self.fetch_purgatory)
         self.replicas.broker_config = self.broker_settings.effective
-        if is_durable:
+        if self.config.log_durability == "fsync":
             self.replicas.commits = GroupCommit(self.clock, self.listener.wakeup, self._note_commit, self.note_failure)
         if self.config.log_cleaner_enable and self.config.log_cleaner_threads > 0:
             self.cleaner = LogCleaner(self.logs, self.config, self.clock, self.listener.wakeup, self.note_failure)
+
+    def _begin(self) -> None:
+        """Take up the partitions, and what is kept in them."""
         self.controller.apply_delta = self.replicas.apply_delta
         endpoints = [(self.settings.listener_name, self.advertised_host, self.advertised_port)]
-        self.controller.start(endpoints, bootstrap, is_clean=is_clean)
-        if is_new:
+        bootstrap = self._bootstrap_records() if self._is_new else None
+        self.controller.start(endpoints, bootstrap, is_clean=self.logs.is_clean_start)
+        if self._is_new:
             self._adopt_partitions()
         self.groups = open_groups(self)
         self.producer_ids = ProducerIds(self.controller.take_producer_ids)
@@ -247,6 +273,16 @@ class Node:
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
         """Make a topic that this broker itself needs; None while that is under way (never on a node of its own)."""
         return self.controller.create_topics([topic])[topic.name]
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's registration."""
+        return self.controller.broker_epoch
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether clients are served."""
+        return True
 
     @property
     def metadata_offset(self) -> int:
@@ -305,7 +341,7 @@ class Node:
     def _schedule_housekeeping(self) -> None:
         config = self.config
         self.every(HOUSEKEEPING_MS, lambda: self.logs.tasks.run_due(self.clock.wall_ms()))
-        self.every(HOUSEKEEPING_MS, self.controller.maybe_snapshot)
+        self.every(HOUSEKEEPING_MS, self._maybe_snapshot)
         self.every(HOUSEKEEPING_MS, self.replicas.open_missing)
         self.every(config.log_retention_check_interval_ms, self._retention, config.log_initial_task_delay_ms)
         self.every(config.offsets_retention_check_interval_ms, lambda: expire_offsets(self))
@@ -318,6 +354,9 @@ class Node:
         self.every(interval, lambda: self.logs.remove_expired_producers(self.clock.wall_ms()))
         if config.log_flush_scheduler_interval_ms < LONG_MAX:
             self.every(config.log_flush_scheduler_interval_ms, lambda: self.logs.flush_due(self.clock.wall_ms()))
+
+    def _maybe_snapshot(self) -> None:
+        self.controller.maybe_snapshot()
 
     def _retention(self) -> None:
         self.logs.cleanup(self.clock.wall_ms())
@@ -339,6 +378,10 @@ class Node:
         """Wait for requests or timers at most so long and handle what came; gives the number of socket events."""
         now_ms = self.clock.now_ms()
         next_ms = self.timer.next_expiration_ms()
+        for worker in self.workers:
+            deadline_ms = worker.next_deadline_ms
+            if deadline_ms is not None and (next_ms is None or deadline_ms < next_ms):
+                next_ms = deadline_ms
         wait_ms = max_wait_ms if next_ms is None else max(0, min(max_wait_ms, next_ms - now_ms))
         events = self.listener.poll(wait_ms, now_ms)
         if self.replicas.commits is not None:
@@ -348,6 +391,8 @@ class Node:
         self.replicas.complete_delayed()
         now_ms = self.clock.now_ms()
         self.timer.advance_to(now_ms)
+        for worker in self.workers:
+            worker.tick(now_ms)
         self.listener.maintain(now_ms)
         return events
 
@@ -416,11 +461,14 @@ class Node:
         if self.cleaner is not None:
             self.cleaner.close()
         try:
-            self.logs.close(self.controller.broker_epoch)
-            self.controller.close()
+            self.logs.close(self.broker_epoch)
+            self._close_metadata()
         finally:
             self._lock.release()
             self._lock = None
+
+    def _close_metadata(self) -> None:
+        self.controller.close()
 
 
 def single_node_config(directory: str, host: str, port: int, overrides: dict[str, str] | None = None) -> Config:

@@ -153,10 +153,10 @@ def node_settings(config: Config) -> NodeSettings:
     for other, advertised_host, advertised_port in advertised:
         if other == name:
             return NodeSettings(node_id, directories[0], host, port, name, advertised_host, advertised_port)
-    return NodeSettings(node_id, directories[0], host, port, name, _reachable(host), port)
+    return NodeSettings(node_id, directories[0], host, port, name, reachable_host(host), port)
 
 
-def _reachable(host: str) -> str:
+def reachable_host(host: str) -> str:
     """What clients are told when nothing else is said: the host itself, this machine's name for all addresses."""
     return socket.gethostname() if host in ALL_ADDRESSES else host
 
@@ -164,6 +164,8 @@ def _reachable(host: str) -> str:
 def _listener(config: Config) -> tuple[str, str, int]:
     """The first listener that is no controller's."""
     controllers = set(config.controller_listener_names) if config.is_given("controller.listener.names") else set()
+    if config.is_given("process.roles") and "broker" not in config.process_roles:
+        controllers = set()  # a controller alone is where its own listener is
     protocols = dict(pair.split(":", 1) for pair in config.listener_security_protocol_map or () if ":" in pair)
     for text in config.listeners:
         name, host, port = parse_listener(text)

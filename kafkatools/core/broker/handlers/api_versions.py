@@ -22,25 +22,25 @@ UNSUPPORTED_VERSION = 35
 INVALID_REQUEST = 42
 
 
-def listed() -> list[dict[str, int]]:
-    """The served APIs as ApiVersions lists them."""
-    from kafkatools.core.broker.dispatch import APIS, PRODUCE_KEY
+def listed(request: Request) -> list[dict[str, int]]:
+    """The APIs that are served on the listener, as ApiVersions lists them."""
+    from kafkatools.core.broker.dispatch import PRODUCE_KEY
 
     return [
         {"api_key": api.key, "min_version": 0 if api.key == PRODUCE_KEY else api.lowest, "max_version": api.highest}
-        for api in APIS.values()
+        for api in request.connection.acceptor.dispatch.apis.values()
     ]
 
 
 def handle(node: Node, request: Request) -> Response:
     """Answer with the table."""
     if not VERSIONS[0] <= request.version <= VERSIONS[1]:
-        return [_unsupported(request.correlation_id)]
+        return [_unsupported(request)]
     if request.version >= 3:
         entity = request.decode()
         if not (_is_valid(entity.client_software_name) and _is_valid(entity.client_software_version)):
             return _respond(request, {"error_code": INVALID_REQUEST, "api_keys": []})
-    fields: dict[str, Any] = {"error_code": 0, "api_keys": listed(), "throttle_time": 0}
+    fields: dict[str, Any] = {"error_code": 0, "api_keys": listed(request), "throttle_time": 0}
     if request.version >= 3:
         from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
 
@@ -71,8 +71,8 @@ def _is_valid(text: str) -> bool:
     return bool(text) and plain.isascii() and plain.isalnum() and text[0].isalnum() and text[-1].isalnum()
 
 
-def _unsupported(correlation_id: int) -> bytes:
-    keys = listed()
+def _unsupported(request: Request) -> bytes:
+    keys = listed(request)
     body = pack(">hi", UNSUPPORTED_VERSION, len(keys))
     body += b"".join(pack(">hhh", key["api_key"], key["min_version"], key["max_version"]) for key in keys)
-    return pack(">ii", len(body) + 4, correlation_id) + body
+    return pack(">ii", len(body) + 4, request.correlation_id) + body

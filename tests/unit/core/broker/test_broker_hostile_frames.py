@@ -22,7 +22,7 @@ class Sink:
     """Takes what a delayed request answers."""
 
     client_host = "127.0.0.1"
-    acceptor = SimpleNamespace(name="PLAINTEXT")
+    acceptor = SimpleNamespace(name="PLAINTEXT", dispatch=SimpleNamespace(apis=APIS))
 
     def complete(self, response: Any) -> None:
         assert response

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -20,15 +20,17 @@ VOTE, FETCH, API_VERSIONS = 52, 1, 18
 class Side:
     """A node that answers Vote at once and Fetch when told."""
 
+    apis: Mapping[int, Any] = {}
+
     def __init__(self, clock: ManualClock, addresses: dict[int, tuple[str, int]]) -> None:
         self.clock = clock
-        self.listener = Listener(("127.0.0.1", 0), self.dispatch, name="CONTROLLER")
+        self.listener = Listener(("127.0.0.1", 0), self, name="CONTROLLER")
         self.peers = Peers(self.listener, clock, addresses.get, client_id="test", request_timeout_ms=2000)
         self.delayed: list[Request] = []
         self.seen: list[tuple[int, Any]] = []
         self.is_silent = False
 
-    def dispatch(self, request: Request) -> Response:
+    def __call__(self, request: Request) -> Response:
         request.is_flexible = request.api_key == VOTE or (request.api_key, request.version) >= (FETCH, 12)
         request.body_offset = decode_request_header(request.frame).body_offset
         if request.api_key == API_VERSIONS:
