@@ -26,8 +26,6 @@ FETCH_KEY = 1
 NEVER_MS = 2**31 - 1
 RECONNECT_BACKOFF_MS = 50
 RECONNECT_BACKOFF_MAX_MS = 500
-SETUP_TIMEOUT_MS = 3000
-SETUP_TIMEOUT_MAX_MS = 10_000
 
 
 class _NoMetadata(Metadata):
@@ -248,7 +246,5 @@ def _client_config(client_id: str, request_timeout_ms: int, max_idle_ms: int) ->
             "connections.max.idle.ms": str(max_idle_ms),
             "reconnect.backoff.ms": str(RECONNECT_BACKOFF_MS),
             "reconnect.backoff.max.ms": str(RECONNECT_BACKOFF_MAX_MS),
-            "socket.connection.setup.timeout.ms": str(SETUP_TIMEOUT_MS),
-            "socket.connection.setup.timeout.max.ms": str(SETUP_TIMEOUT_MAX_MS),
         },
     )
