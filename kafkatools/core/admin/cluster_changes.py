@@ -26,7 +26,7 @@ KINDS = {
     "broker-answers": "a broker answers again",
     "log-dir-offline": "a broker cannot use a log directory",
     "log-dir-back": "it can again",
-    "controller-changed": "another controller is active, or none",
+    "controller-changed": "another controller is active, or none is known",
     "leader-changed": "a partition has another leader, or one again",
     "leader-lost": "a partition has no leader",
     "isr-shrank": "replicas left the ISR",
@@ -127,7 +127,7 @@ def _broker_changes(id: int, old: BrokerView | None, new: BrokerView | None) -> 
 def _controller_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
     old, new = before.controller, after.controller
     if old != new:
-        words = f"{new} is the active controller" if new >= 0 else "there is no active controller"
+        words = f"{new} is the active controller" if new >= 0 else "no active controller is known"
         message = f"{words}, it was {old}" if old >= 0 else words
         yield Event(after.time_ms, "controller-changed", message, broker=new if new >= 0 else None)
 

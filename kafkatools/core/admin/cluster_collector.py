@@ -1,9 +1,9 @@
 """ClusterCollector: one ClusterView after the other, from APIs that every Kafka cluster has, in few requests.
 
-A look takes two turns, each of requests that are in flight together. First any broker tells of nodes, topics, the
-quorum and reassignments, and every broker of its groups and log directories; then the leaders tell the ends of their
-logs, and the coordinators (those who listed a group) what became of their groups. Topics beyond a page of 2,000
-partitions and settings of new topics are what may come in addition.
+A look takes two turns, each of requests that are in flight together. First any broker tells of nodes and topics, and
+every broker of its groups and log directories; then the leaders tell the ends of their logs, and the coordinators
+(those who listed a group) what became of their groups. The quorum and reassignments are asked for in between, over
+connections of their own. Topics beyond a page of 2,000 partitions and settings of new topics may come in addition.
 
 A broker that does not answer within the patience costs the others one look: from then on it is asked only when its
 connection is up and it owes no answer, so that later looks are quick again; what it would have told is named among the
@@ -36,7 +36,7 @@ from kafkatools.core.admin.configs import TOPIC
 from kafkatools.core.admin.log_dirs import LogDir
 from kafkatools.core.admin.quorum import MetadataQuorum
 from kafkatools.core.admin.topics import TopicDescription
-from kafkatools.core.errors import UnknownTopicOrPartition
+from kafkatools.core.errors import UnknownTopicOrPartition, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -48,10 +48,17 @@ __all__ = ["ClusterCollector", "Scope"]
 
 
 class ClusterCollector:
-    """Looks at a cluster, again and again. One thread."""
+    """Looks at a cluster, again and again. One thread. `aside`: a second client, for what the controller is asked."""
 
-    def __init__(self, admin: AdminClient, scope: Scope | None = None, patience_ms: int = DEFAULT_PATIENCE_MS) -> None:
+    def __init__(
+        self,
+        admin: AdminClient,
+        aside: AdminClient,
+        scope: Scope | None = None,
+        patience_ms: int = DEFAULT_PATIENCE_MS,
+    ) -> None:
         self._admin = admin
+        self._aside = aside
         self._scope = scope or Scope()
         self._patience_ms = patience_ms
         self._last: ClusterView | None = None
@@ -104,7 +111,8 @@ class ClusterCollector:
         common, per_broker = first_questions(self._scope), broker_questions(asked)
         told = dict(zip([*common, *per_broker], look.ask([*common.values(), *per_broker.values()]), strict=True))
         look.ask_again(told, common)
-        nodes = look.nodes(told["nodes"], told["cluster"])
+        nodes = look.nodes(told["nodes"], told["cluster"], (self._admin, self._aside))
+        told |= look.ask_controller(self._aside)
         topics = look.topics(told["topics"], self._scope)
         self._note_silent(asked, told, nodes)
         for node, error in sorted(self._silent.items()):
@@ -112,7 +120,9 @@ class ClusterCollector:
         listed = look.listed(asked, told, self._scope.takes_group)
         look.say_whose_groups_are_missing(topics)
         log_dirs = look.log_dirs(asked, told)
-        return _Found(nodes, topics, listed, log_dirs, look.quorum(told["quorum"]), look.moves(told["moves"]))
+        quorum, moves = look.quorum(told["quorum"]), look.moves(told["moves"])
+        has_quorum = not isinstance(told["quorum"].error, UnsupportedVersion)
+        return _Found(nodes, topics, listed, log_dirs, quorum, moves, has_quorum)
 
     def _second_turn(self, look: Look, found: _Found) -> ClusterView:
         alive = found.nodes.ids - found.nodes.fenced - self._silent.keys()
@@ -133,7 +143,7 @@ class ClusterCollector:
             clock_ms=clock_ms,
             took_ms=0,
             cluster_id=found.nodes.cluster_id,
-            controller=found.nodes.controller if found.quorum is None else found.quorum.leader_id,
+            controller=found.controller,
             brokers=tuple(self._brokers(found)),
             topics=tuple(self._topic(topic, facts) for topic in found.topics),
             quorum=found.quorum,
@@ -196,3 +206,12 @@ class _Found(NamedTuple):
     log_dirs: dict[int, tuple[LogDir, ...]]
     quorum: MetadataQuorum | None
     moves: Moves
+    has_quorum: bool
+
+    @property
+    def controller(self) -> int:
+        """The active controller: the quorum's leader. Without a quorum (ZooKeeper) brokers know it; with one they name
+        any of them as the one to send requests to."""
+        if self.quorum is not None:
+            return self.quorum.leader_id
+        return NOBODY if self.has_quorum else self.nodes.controller

@@ -37,6 +37,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _NAMED = 3
+_CONTROLLER_MS = 1000
 UNANSWERED = (Timeout, ConnectionFailed, Disconnected)
 
 Moves = Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
@@ -70,11 +71,17 @@ class Nodes(NamedTuple):
 
 
 def first_questions(scope: Scope) -> dict[str, Question]:
-    """What any broker can tell, by a name for each."""
+    """What any broker knows by itself, by a name for each."""
     return {
         "nodes": Question(None, ApiKey.METADATA, {"topics": (), "allow_auto_topic_creation": False}, 4),
         "cluster": Question(None, ApiKey.DESCRIBE_CLUSTER, _cluster_fields),
         "topics": topics_question(scope.topic_names),
+    }
+
+
+def controller_questions() -> dict[str, Question]:
+    """What only the controller knows; brokers pass it on, and their connections wait for its answer."""
+    return {
         "quorum": Question(None, ApiKey.DESCRIBE_QUORUM, QUORUM_FIELDS),
         "moves": Question(None, ApiKey.LIST_PARTITION_REASSIGNMENTS, {"timeout": 10_000, "topics": None}),
     }
@@ -137,6 +144,18 @@ class Look:
             return []
         return self._admin.ask_all(questions, self._admin.deadline_ms(self._patience_ms))
 
+    def ask_controller(self, aside: AdminClient) -> dict[str, Answer]:
+        """What only the controller knows, over connections of their own: without a controller they hang. Then nothing
+        is asked until the old questions have an answer or have timed out."""
+        questions = controller_questions()
+        if aside.client.in_flight_count():
+            aside.client.poll(0)
+        if aside.client.in_flight_count():
+            error = Timeout("the controller has not answered yet")
+            return dict.fromkeys(questions, Answer(NOBODY, None, error))
+        answers = aside.ask_all([*questions.values()], aside.deadline_ms(min(self._patience_ms, _CONTROLLER_MS)))
+        return dict(zip(questions, answers, strict=True))
+
     def ask_again(self, told: dict[str, Answer], questions: Mapping[str, Question]) -> None:
         """What some broker kept to itself, another one may tell: it is asked once more."""
         left = [name for name in questions if isinstance(told[name].error, UNANSWERED)]
@@ -144,12 +163,14 @@ class Look:
 
     # -- the first turn --
 
-    def nodes(self, metadata: Answer, cluster: Answer) -> Nodes:
-        """The brokers; fenced ones where the broker that answered tells of them. Raises KafkaError."""
+    def nodes(self, metadata: Answer, cluster: Answer, clients: Iterable[AdminClient]) -> Nodes:
+        """The brokers, also made known to these clients; fenced ones where the broker that answered tells of them.
+        Raises KafkaError."""
         if metadata.error is not None:
             raise metadata.error
         found = metadata.entity
-        self._admin.client.metadata.update(1 << 30, found, False, self._admin.clock.now_ms())
+        for client in clients:
+            client.client.metadata.update(1 << 30, found, False, client.clock.now_ms())
         described = cluster.entity if cluster.error is None and not cluster.entity.error_code else None
         if described is None:
             if cluster.error is not None and not isinstance(cluster.error, UnsupportedVersion):
