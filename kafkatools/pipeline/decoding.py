@@ -25,7 +25,7 @@ SAMPLE_RECORDS = 1000
 _SAMPLE_VALUE_BYTES = 1 << 16
 _SAMPLE_BYTES = 1 << 22
 _CORRUPT = "__kt_corrupt"
-_JSON_BLANKS = " \t\r\n"
+_WHOLE = "__kt_whole"
 
 Sample = Callable[[str], "list[bytes]"]
 """A bounded sample of `key` or `value`, without nulls."""
@@ -97,13 +97,14 @@ def _by_spark(table: DataFrame, plan: Plan) -> DataFrame:
     if plan.type is None:
         bad = F.col(plan.part).isNotNull() & ~is_text
         return _with(table, plan, F.when(is_text, text), bad)
-    parsed = F.from_json(F.when(is_text, text), _with_corrupt(plan.type), {"columnNameOfCorruptRecord": _CORRUPT})
+    # As the field of an object: of a text by itself Spark's parser reads the first value and leaves what follows.
+    whole = F.concat(F.lit(f'{{"{_WHOLE}":'), F.when(is_text, text), F.lit("}"))
+    parsed = F.from_json(whole, _in_object(plan.type), {"columnNameOfCorruptRecord": _CORRUPT})
     table = table.withColumn("__kt_parsed", parsed)
-    is_blank = F.ltrim(text, F.lit(_JSON_BLANKS)) == ""  # of which Spark makes an object without fields
-    is_sound = is_text & ~is_blank & F.col(f"__kt_parsed.{_CORRUPT}").isNull()
-    fields = [F.col("__kt_parsed").getField(name).alias(name) for name in plan.type.fieldNames()]  # type: ignore[attr-defined]
+    value = F.col(f"__kt_parsed.{_WHOLE}")
+    is_sound = is_text & value.isNotNull() & F.col(f"__kt_parsed.{_CORRUPT}").isNull()
     bad = F.col(plan.part).isNotNull() & ~is_sound
-    return _with(table, plan, F.when(is_sound, F.struct(*fields)), bad).drop("__kt_parsed")
+    return _with(table, plan, F.when(is_sound, value), bad).drop("__kt_parsed")
 
 
 def _with(table: DataFrame, plan: Plan, column: Column, bad: Column) -> DataFrame:
@@ -111,11 +112,10 @@ def _with(table: DataFrame, plan: Plan, column: Column, bad: Column) -> DataFram
     return table.withColumns({plan.part: column, plan.bad_column: bad})
 
 
-def _with_corrupt(made: DataType) -> StructType:
+def _in_object(made: DataType) -> StructType:
     from pyspark.sql import types as T
 
-    assert isinstance(made, T.StructType)
-    return T.StructType([*made.fields, T.StructField(_CORRUPT, T.StringType())])
+    return T.StructType([T.StructField(_WHOLE, made), T.StructField(_CORRUPT, T.StringType())])
 
 
 def _read_spark_schema(path: str) -> DataType:

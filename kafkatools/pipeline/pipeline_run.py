@@ -375,7 +375,18 @@ def partition_rows(reports: Iterable[SplitReport]) -> list[dict[str, Any]]:
 def query(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFrame]) -> DataFrame:
     """The table that goes to the sink."""
     made = _made(spark, pipeline, tables)
+    if pipeline.sink.uri.kind == "csv":
+        _check_has_no_bytes(made)
     return as_records(made) if pipeline.sink.uri.kind == uris.TOPIC else made
+
+
+def _check_has_no_bytes(table: DataFrame) -> None:
+    """Spark would write a text about them."""
+    names = [field.name for field in table.schema.fields if field.dataType.typeName() == "binary"]
+    if names:
+        decoded = " and ".join(f"--{name} string" for name in names if name in ("key", "value"))
+        hint = f"decode with {decoded or 'base64()'}, or leave out with --sql"
+        raise PipelineError(f"CSV has no bytes, which column {', '.join(names)} would be: {hint}")
 
 
 def _made(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFrame]) -> DataFrame:

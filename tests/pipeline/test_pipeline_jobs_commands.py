@@ -124,9 +124,9 @@ def test_check_ends_with_3_for_damage(place: Place, tmp_path: pathlib.Path) -> N
     assert finding["problem"] == "the checksum is wrong"
     for words in (("count", "--exact"), ("profile", "--out", "damaged.html"), ("export", "--to", "parquet:damaged")):
         told = place.run(words[0], f"log:{tmp_path}", *words[1:], status=3)
-        assert f"1 damaged ranges were left out, the first: {log} at byte 0: Record is corrupt" in told.err
-    assert "1 damaged ranges" in (place.directory / "damaged.html").read_text()
-    nothing = place.run("check", str(tmp_path / "none"), status=2)
+        assert f"1 damaged range left out, the first: {log} at byte 0: Record is corrupt" in told.err
+    assert "1 damaged range could not" in (place.directory / "damaged.html").read_text()
+    nothing = place.run("check", str(tmp_path / "none"), status=1)
     assert nothing.err.splitlines()[0] == f"{tmp_path / 'none'}: there is no such file or directory"
 
 

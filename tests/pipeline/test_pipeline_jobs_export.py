@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -90,6 +91,9 @@ def test_a_run_that_is_killed_anywhere_goes_on(
     assert (again.rows, again.rounds, again.files) == (0, 0, 0)
     with pytest.raises(PipelineError, match="is an export with format parquet, not csv"):
         run_export(spark, Export(export.source, Uri("csv", str(out))))
+    options = {**export.options, "isolationLevel": "read_uncommitted"}
+    with pytest.raises(PipelineError, match="is an export with isolationlevel"):
+        run_export(spark, replace(export, options=options))
     (out / STATE).unlink()
     with pytest.raises(PipelineError, match="holds files that are no export"):
         run_export(spark, export)

@@ -148,6 +148,9 @@ def test_a_function_instead_of_sql_and_csv(place: Place) -> None:
     place.run(*words, "--transform", "shaping:shape")
     rows, _ = place.rows("--from", "csv:shaped", "--sql", "SELECT sum(n) AS n FROM input")
     assert rows == [{"n": 2 * sum(range(60))}]
+    bytes_only = place.run("--from", "topic:orders", "--to", "csv:raw", status=1)
+    hint = "decode with --key string and --value string, or leave out with --sql"
+    assert bytes_only.err == f"CSV has no bytes, which column key, value would be: {hint}\n"
     wrong = place.run(*words, "--mode", "append", "--transform", "shaping:wrong", status=1)
     assert wrong.err == "--transform shaping:wrong: the function returns int, not a DataFrame\n"
     wrong = place.run(*words, "--mode", "append", "--transform", "shaping:none", status=1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline.job_source import print_table
-from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, session, spark_progress, usage
+from kafkatools.commands.pipeline.show import counted
+from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, failures, session, spark_progress
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option
 
@@ -20,7 +21,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.pipeline.jobs.check import check, files_to_check
 
     paths = [path.removeprefix("log:") for path in args.operands]
-    with usage():
+    with failures():
         files = files_to_check(paths)
     with session(console, args) as spark, spark_progress(console, spark, "Checking"):
         found = check(spark, paths, deep=args.deep).orderBy("file", "position").persist()
@@ -28,7 +29,8 @@ def run(console: Console, args: Args) -> ExitStatus:
         damages = found.where("severity = 'damage'").count()
         warnings = found.count() - damages
     size = sum(each.size_bytes for each in files)
-    console.note(f"{len(files)} files, {size} bytes checked: {damages} damaged, {warnings} warnings")
+    what = f"{counted(len(files), 'file')}, {counted(size, 'byte')} checked"
+    console.note(f"{what}: {damages} damaged, {counted(warnings, 'warning')}")
     return ExitStatus.FINDINGS if damages else ExitStatus.OK
 
 

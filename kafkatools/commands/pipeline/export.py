@@ -12,6 +12,7 @@ from kafkatools.commands.pipeline.job_source import (
     reports_of,
     tell_damages,
 )
+from kafkatools.commands.pipeline.show import counted
 from kafkatools.commands.pipeline.spark import session, spark_progress, usage
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option, java_long, property_pairs
@@ -39,7 +40,9 @@ def run(console: Console, args: Args) -> ExitStatus:
     else:
         sink, rows, files, rounds = _total(export, done)
         console.note(
-            f"{sink}: {rows} rows in {files} files added ({rounds} rounds)" if rounds else f"{sink}: up to date"
+            f"{sink}: {counted(rows, 'row')} in {counted(files, 'file')} added ({counted(rounds, 'round')})"
+            if rounds
+            else f"{sink}: up to date"
         )
     return ExitStatus.FAILED if done.lost else status
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkatools.commands.pipeline.show import counted
 from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, cluster_of, usage
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Option, command_config, property_pairs
@@ -84,7 +85,7 @@ def tell_damages(console: Console, reports: str) -> ExitStatus:
     found = _damages(reports)
     if not found:
         return ExitStatus.OK
-    console.error(f"{len(found)} damaged ranges were left out, the first: {found[0].text()}", "DAMAGE")
+    console.error(f"{counted(len(found), 'damaged range')} left out, the first: {found[0].text()}", "DAMAGE")
     return ExitStatus.FINDINGS
 
 

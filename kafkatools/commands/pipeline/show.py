@@ -133,7 +133,7 @@ def _lines(result: RunResult) -> list[str]:
     lines = [line for source in result.sources for line in _source_lines(source)]
     if result.files is not None:
         size = sum(one.size_bytes for one in result.files)
-        lines.append(f"{sink}: {_rows(result.rows)} in {_counted(len(result.files), 'file')} ({size} bytes)")
+        lines.append(f"{sink}: {_rows(result.rows)} in {counted(len(result.files), 'file')} ({size} bytes)")
     else:
         lines.append(f"{sink}: {_rows(result.rows)}")
     return lines
@@ -142,23 +142,24 @@ def _lines(result: RunResult) -> list[str]:
 def _source_lines(source: SourceResult) -> list[str]:
     lines = []
     if source.records is not None:
-        where = f" of {_counted(len(source.partitions), 'partition')}" if source.partitions else ""
-        lines.append(f"{source.uri}: {_counted(source.records, 'record')}{where}")
+        where = f" of {counted(len(source.partitions), 'partition')}" if source.partitions else ""
+        lines.append(f"{source.uri}: {counted(source.records, 'record')}{where}")
     for count, what in ((source.bad_keys, "key"), (source.bad_values, "value")):
         if count:
-            lines.append(f"{source.uri}: {_counted(count, what)} could not be decoded: null in their place")
+            lines.append(f"{source.uri}: {counted(count, what)} could not be decoded: null in their place")
     if source.damages:
         first = source.damages[0]
         lines.append(
-            f"{source.uri}: {_counted(len(source.damages), 'damaged range')}, the first in {first['file']} at "
+            f"{source.uri}: {counted(len(source.damages), 'damaged range')}, the first in {first['file']} at "
             f"{first['position']} ({first['length']} bytes): {first['reason']}"
         )
     return lines
 
 
 def _rows(count: int | None) -> str:
-    return "rows" if count is None else _counted(count, "row")
+    return "rows" if count is None else counted(count, "row")
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """A number and what is counted, which is more than one or not."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

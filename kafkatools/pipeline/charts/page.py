@@ -53,9 +53,10 @@ def _head(profile: Profile) -> Iterator[str]:
     yield from (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in tiles)
     yield "</dl>"
     if profile.damages:
+        ranges = "damaged range" if profile.damages == 1 else "damaged ranges"
         yield (
-            f'<p class="warning">{exact(profile.damages)} damaged ranges could not be read and are not counted here; '
-            "kt pipeline check names them.</p>"
+            f'<p class="warning">{exact(profile.damages)} {ranges} could not be read, what was there is not counted '
+            "here; kt pipeline check names them.</p>"
         )
 
 

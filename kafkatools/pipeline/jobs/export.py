@@ -32,6 +32,10 @@ FORMATS = ("parquet", "json", "csv")
 BY_DATE, BY_TOPIC = "date", "topic"
 LAYOUTS = (BY_DATE, BY_TOPIC)
 DEFAULT_ROUND = 20_000_000
+_CHOOSING_OPTIONS = (
+    "isolationlevel", "kafka.isolation.level", "includeheaders", "assign", "subscribe", "subscribepattern",
+)  # fmt: skip
+"""Options of the source that say which records an export has and which columns."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,9 @@ class _State:
     def _identity(self) -> dict[str, Any]:
         export = self._export
         shape = {"format": export.sink.kind, "partition_by": list(export.partition_by), "text": export.is_text}
-        return {"source": str(export.source), "where": export.where, **shape}
+        given = {name.lower(): value for name, value in export.options.items()}
+        chosen = {name: given.get(name) for name in _CHOOSING_OPTIONS}
+        return {"source": str(export.source), "where": export.where, **shape, **chosen}
 
     def _read(self) -> None:
         try:

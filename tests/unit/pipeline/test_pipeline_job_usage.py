@@ -21,7 +21,6 @@ REFUSED = {
     ("top-keys", "log:a", "--by", "size"): "--by takes records, bytes, not size",
     ("diff", "log:a", "log:b", "--right-bootstrap-server", "h:1"): "--right-bootstrap-server is for a topic, not log:b",
     ("check",): "Which log? A log directory, a partition's directory, or a file of one",
-    ("check", "no-such-directory"): "no-such-directory: there is no such file or directory",
     ("export", "log:a"): 'Missing required argument "[to]"',
     ("export", "log:a", "--to", "topic:x"): "topic:x: an export is one of parquet:DIR, json:DIR, csv:DIR",
     ("export", "log:a", "--to", "csv:x", "--partition-by", "month"): "--partition-by takes date, topic",
@@ -40,6 +39,11 @@ def test_mistakes_are_told_before_anything_is_started(words: tuple[str, ...], tm
     ran = run_kt("pipeline", *words, cwd=tmp_path)
     assert ran.status == 2 and REFUSED[words] in ran.err.splitlines()[0], ran
     assert ran.out == "" and not list(tmp_path.iterdir())
+
+
+def test_a_log_that_is_not_there_is_a_failure(tmp_path: pathlib.Path) -> None:
+    ran = run_kt("pipeline", "check", "no-such-directory", cwd=tmp_path)
+    assert (ran.status, ran.err) == (1, "no-such-directory: there is no such file or directory\n")
 
 
 def test_a_page_that_cannot_be_written_is_told_first(tmp_path: pathlib.Path) -> None:
