@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkatools.core.broker.controller.batches import encode_batch, encode_control_batch
 from kafkatools.core.broker.controller.metadata_snapshot import (
@@ -68,8 +68,45 @@ class SnapshotRules:
         )
 
 
+class CommittedBatch(NamedTuple):
+    """A batch of the log: where it lies, who wrote it, and the records that count from here on."""
+
+    next_offset: int
+    epoch: int
+    records: list[Any]
+
+
+class Transactions:
+    """Records between BeginTransaction and EndTransaction count together, when the latter is there (KIP-868)."""
+
+    def __init__(self) -> None:
+        self._pending: list[Any] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._pending is not None
+
+    def feed(self, records: Iterable[Any]) -> list[Any]:
+        """The records that count now."""
+        counting: list[Any] = []
+        for record in records:
+            name = type(record).__schema__.name
+            if name == "BeginTransactionRecord":
+                self._pending = []
+            elif name == "EndTransactionRecord":
+                counting += self._pending or ()
+                self._pending = None
+            elif name == "AbortTransactionRecord":
+                self._pending = None
+            elif self._pending is not None:
+                self._pending.append(record)
+            else:
+                counting.append(record)
+        return counting
+
+
 class MetadataLog:
-    """Append and replay; one leader, this node."""
+    """Append and replay; one leader, this node. In a quorum of several `quorum/raft_log.py` writes and reads it."""
 
     def __init__(self, files: FileSystem, root: str, node_id: int, rules: SnapshotRules | None = None) -> None:
         self.directory = f"{root}/{DIRECTORY}"
@@ -164,43 +201,52 @@ class MetadataLog:
     def replay(self, apply: Callable[[Any], None]) -> int:
         """Hand every committed record to `apply`, snapshot first; gives their number."""
         count = 0
-        pending: list[Any] | None = None
-        for record in self._records():
-            name = type(record).__schema__.name
-            if name == "BeginTransactionRecord":
-                pending = []
-            elif name in ("EndTransactionRecord", "AbortTransactionRecord"):
-                for held in pending or () if name == "EndTransactionRecord" else ():
-                    apply(held)
-                pending = None
-            elif pending is not None:
-                pending.append(record)
-            else:
+        transactions = Transactions()
+        for records in self._record_lists():
+            count += len(records)
+            for record in transactions.feed(records):
                 apply(record)
-            count += 1
         return count
 
-    def _records(self) -> Iterator[Any]:
+    def _record_lists(self) -> Iterator[list[Any]]:
         self.log.update_high_watermark(self.log.log_end_offset)
         offset = self.log.log_start_offset
-        snapshot = self._newest_snapshot()
+        snapshot = self.load_snapshot()
         if snapshot is not None:
             offset = max(offset, snapshot.snapshot_id.offset)
-            self._last_snapshot_offset = offset
+            for record in snapshot.records:
+                yield [record]
+        for batch in self.read_batches(offset, self.log.log_end_offset):
+            yield batch.records
+
+    def load_snapshot(self) -> Snapshot | None:
+        """The newest sound snapshot, from which reading begins. Raises CorruptRecord when there is none and the log
+        does not reach back to the beginning."""
+        snapshot = self._newest_snapshot()
+        if snapshot is not None:
+            self._last_snapshot_offset = snapshot.snapshot_id.offset
             self._last_timestamp = snapshot.last_contained_timestamp
             self._quorum_records = dict(snapshot.quorum_records)
-            yield from snapshot.records
-        while offset < self.log.log_end_offset:
-            data = self.log.read(offset, READ_BYTES).read()
+            self._bytes_since_snapshot = 0
+        return snapshot
+
+    def read_batches(self, offset: int, end: int) -> Iterator[CommittedBatch]:
+        """The batches between two offsets, in order; control batches have no records. What is read here counts for the
+        next snapshot."""
+        while offset < end:
+            data = self.log.read(offset, READ_BYTES, max_offset=end).read()
             for batch in read_batches(data):
-                if batch.next_offset > offset:
-                    self._bytes_since_snapshot += batch.size_bytes
-                    self._last_timestamp = batch.max_timestamp
-                    if batch.is_control:
-                        self._note_control_batch(batch)
-                    else:
-                        yield from _records_of(batch, offset)
-                    offset = batch.next_offset
+                if batch.next_offset <= offset:
+                    continue
+                self._bytes_since_snapshot += batch.size_bytes
+                self._last_timestamp = batch.max_timestamp
+                records: list[Any] = []
+                if batch.is_control:
+                    self._note_control_batch(batch)
+                else:
+                    records = list(_records_of(batch, offset))
+                offset = batch.next_offset
+                yield CommittedBatch(offset, batch.partition_leader_epoch, records)
 
     def _note_control_batch(self, batch: Any) -> None:
         """The quorum's own records are carried on from snapshot to snapshot."""
@@ -224,29 +270,35 @@ class MetadataLog:
         return None
 
     # -- snapshots -------------------------------------------------------------------------------------------------
-    def maybe_snapshot(self, records: Callable[[], Iterable[Any]], now_ms: int, wall_ms: int) -> bool:
+    def maybe_snapshot(
+        self, records: Callable[[], Iterable[Any]], now_ms: int, wall_ms: int, at: SnapshotId | None = None
+    ) -> bool:
         """Write a snapshot when it is time (SnapshotGenerator), remove what is too old (KafkaMetadataLog.maybeClean);
-        whether one was written. `records` gives the image as it is at the end of the log."""
+        whether one was written. `records` gives the image as it is at the end of the log, or where `at` says."""
         rules = self._rules
+        end_offset = self.end_offset if at is None else at.offset
         interval_ms = rules.max_snapshot_interval_ms
         is_due = self._bytes_since_snapshot >= rules.max_record_bytes_between_snapshots
         is_old = interval_ms > 0 and now_ms - self._last_snapshot_ms >= interval_ms
-        is_written = (is_due or is_old) and self.end_offset > self._last_snapshot_offset
+        is_written = (is_due or is_old) and end_offset > self._last_snapshot_offset
         if is_written:
-            self.take_snapshot(records(), now_ms, wall_ms)
+            self.take_snapshot(records(), now_ms, wall_ms, at)
         if is_written or now_ms - self._last_clean_ms >= CLEANING_INTERVAL_MS:
             self._last_clean_ms = now_ms
             self.clean(wall_ms)
         self.log.tasks.run_due(wall_ms)
         return is_written
 
-    def take_snapshot(self, records: Iterable[Any], now_ms: int, wall_ms: int) -> SnapshotId:
-        """Write a snapshot at the end of the log; what is in it is on the disk before it has its name."""
-        snapshot_id = SnapshotId(self.end_offset, self.epoch)
+    def take_snapshot(
+        self, records: Iterable[Any], now_ms: int, wall_ms: int, at: SnapshotId | None = None
+    ) -> SnapshotId:
+        """Write a snapshot at the end of the log, or where `at` says; what is in it is on the disk before it has its
+        name."""
+        snapshot_id = SnapshotId(self.end_offset, self.epoch) if at is None else at
         quorum: list[ControlRecord] = list(self._quorum_records.items())
         data = encode_snapshot(
             records,
-            self.epoch,
+            snapshot_id.epoch,
             last_contained_timestamp=self._last_timestamp,
             wall_ms=wall_ms,
             quorum_records=quorum,

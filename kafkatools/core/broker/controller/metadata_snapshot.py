@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kafkatools.core.errors import CorruptRecord
-from kafkatools.core.log.files import FileSystem
+from kafkatools.core.log.files import Buffer, FileSystem
 from kafkatools.core.records.batch import RecordBatch, read_batches
 
 SUFFIX = ".checkpoint"
@@ -140,6 +140,42 @@ def _decoded(batches: Iterable[RecordBatch]) -> Iterator[Any]:
                     yield decode_record(record.value)
 
 
+class SnapshotDownload:
+    """A snapshot that comes in parts; it has its name when all of it is there, sound and on the disk."""
+
+    def __init__(self, files: FileSystem, path: str, snapshot_id: SnapshotId) -> None:
+        self._files = files
+        self._path = path
+        self.snapshot_id = snapshot_id
+        self._file = files.open(path + PART_SUFFIX, create=True)
+
+    @property
+    def size_bytes(self) -> int:
+        """What is there."""
+        return self._file.size_bytes
+
+    def append(self, data: Buffer) -> None:
+        """The next part."""
+        self._file.append(data)
+
+    def finish(self) -> None:
+        """All is there; raises CorruptRecord, and nothing is left, when it is not sound."""
+        try:
+            decode_snapshot(self.snapshot_id, self._file.read_at(0, self._file.size_bytes))
+        except CorruptRecord:
+            self.abandon()
+            raise
+        self._file.flush()
+        self._file.close()
+        self._files.rename(self._path + PART_SUFFIX, self._path)
+        self._files.fsync_directory(os.path.dirname(self._path))
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        self._file.close()
+        self._files.remove(self._path + PART_SUFFIX)
+
+
 class SnapshotStore:
     """The snapshots of one metadata log's directory."""
 
@@ -170,6 +206,20 @@ class SnapshotStore:
         self._files.write_bytes(path + PART_SUFFIX, data, sync=True)
         self._files.rename(path + PART_SUFFIX, path)
         self._files.fsync_directory(self._directory)
+
+    def read_part(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> bytes:
+        """Bytes of one from a position on; raises FileNotFoundError."""
+        file = self._files.open(self._path(snapshot_id))
+        try:
+            return file.read_at(position, min(max_bytes, max(0, file.size_bytes - position)))
+        finally:
+            file.close()
+
+    def begin_download(self, snapshot_id: SnapshotId) -> SnapshotDownload:
+        """Where the parts of another node's snapshot are put."""
+        path = self._path(snapshot_id)
+        self._files.remove(path + PART_SUFFIX)
+        return SnapshotDownload(self._files, path, snapshot_id)
 
     def delete(self, snapshot_id: SnapshotId) -> None:
         """Remove one."""

@@ -1,0 +1,63 @@
+"""`quorum-state`: epoch, leader and vote of a voter, on the disk before they count (Kafka's FileQuorumStateStore).
+
+Whoever votes twice in an epoch, because it forgot, elects two leaders: the file is replaced atomically and forced to
+the disk, and one that cannot be read stops the start. Written as data version 0, that of static voters; version 1
+(KIP-853) is read too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kafkatools.core.errors import KafkaStorageError
+from kafkatools.core.log.files import FileSystem, write_atomically
+
+QUORUM_STATE = "quorum-state"
+NOBODY = -1
+
+
+class ElectionState(NamedTuple):
+    """What a voter must not forget."""
+
+    epoch: int = 0
+    leader_id: int | None = None
+    voted_id: int | None = None
+
+
+class ElectionStore:
+    """The file of one metadata log's directory."""
+
+    def __init__(self, files: FileSystem, directory: str, voters: Iterable[int]) -> None:
+        self._files = files
+        self._path = f"{directory}/{QUORUM_STATE}"
+        self._voters = [{"voterId": voter} for voter in sorted(voters)]
+        self._written: ElectionState | None = None
+
+    def read(self) -> ElectionState | None:
+        """What was written last; None when nothing was. Raises KafkaStorageError for a file that says nothing."""
+        if not self._files.exists(self._path):
+            return None
+        try:
+            fields = json.loads(self._files.read_bytes(self._path))
+            epoch, leader, voted = (int(fields[name]) for name in ("leaderEpoch", "leaderId", "votedId"))
+        except (ValueError, KeyError, TypeError) as error:
+            raise KafkaStorageError(f"{self._path} cannot be read: {error!r}") from error
+        return ElectionState(epoch, None if leader < 0 else leader, None if voted < 0 else voted)
+
+    def write(self, state: ElectionState) -> None:
+        """Make it durable, unless it is what the file says already."""
+        if state == self._written:
+            return
+        fields = {
+            "clusterId": "",
+            "leaderId": NOBODY if state.leader_id is None else state.leader_id,
+            "leaderEpoch": state.epoch,
+            "votedId": NOBODY if state.voted_id is None else state.voted_id,
+            "appliedOffset": 0,
+            "currentVoters": self._voters,
+            "data_version": 0,
+        }
+        write_atomically(self._files, self._path, json.dumps(fields, separators=(",", ":")).encode())
+        self._written = state

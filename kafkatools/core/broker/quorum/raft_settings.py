@@ -1,0 +1,36 @@
+"""How a quorum behaves: the settings controller.quorum.* (Kafka's QuorumConfig), as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkatools.core.config import Config
+
+
+@dataclass(frozen=True)
+class RaftSettings:
+    """Times and sizes; the defaults are Kafka's. `cluster_id` None is never compared."""
+
+    cluster_id: str | None = None
+    election_timeout_ms: int = 1000
+    election_backoff_max_ms: int = 1000
+    fetch_timeout_ms: int = 2000
+    request_timeout_ms: int = 2000
+    retry_backoff_ms: int = 20
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 1_048_576
+    fetch_snapshot_max_bytes: int = 1_048_576
+
+    @classmethod
+    def of(cls, config: Config, cluster_id: str | None) -> RaftSettings:
+        """From a node's settings."""
+        return cls(
+            cluster_id,
+            config["controller.quorum.election.timeout.ms"],
+            config["controller.quorum.election.backoff.max.ms"],
+            config["controller.quorum.fetch.timeout.ms"],
+            config["controller.quorum.request.timeout.ms"],
+            config["controller.quorum.retry.backoff.ms"],
+            fetch_max_bytes=config["controller.quorum.fetch.max.bytes"],
+            fetch_snapshot_max_bytes=config["controller.quorum.fetch.snapshot.max.bytes"],
+        )
