@@ -620,17 +620,26 @@ complete -c kt -n '__kt_at pipeline' -l min-cleanable-dirty-ratio -d 'As the top
 complete -c kt -n '__kt_at pipeline' -l min-compaction-lag-ms -d 'As the topic\'s setting.' -x
 complete -c kt -n '__kt_at pipeline' -l max-compaction-lag-ms -d 'As the topic\'s setting.' -x
 complete -c kt -n '__kt_at pipeline' -l out -d 'The HTML file to write.' -r -F
-complete -c kt -n "__kt_at ''" -a sandbox -d 'Start, look at and stop the broker that kt uses when no --bootstrap-server is given.'
+complete -c kt -n "__kt_at ''" -a sandbox -d 'Start, look at and stop the broker that kt uses when no --bootstrap-server is given, or a cluster of several.'
 complete -c kt -n '__kt_at sandbox' -a start -d 'Start it in the background.'
-complete -c kt -n '__kt_at sandbox' -a status -d 'Say whether it runs, and where.'
-complete -c kt -n '__kt_at sandbox' -a stop -d 'Stop it; the data stays.'
+complete -c kt -n '__kt_at sandbox' -a status -d 'Say whether it runs, and where; of several nodes what each one does.'
+complete -c kt -n '__kt_at sandbox' -a kill -d 'End a node at once, as kill -9 does.'
+complete -c kt -n '__kt_at sandbox' -a pause -d 'Stop a node in the middle of what it does (SIGSTOP).'
+complete -c kt -n '__kt_at sandbox' -a resume -d 'Let a paused node go on.'
+complete -c kt -n '__kt_at sandbox' -a restart -d 'Stop a node cleanly and start it, or start one that is down.'
+complete -c kt -n '__kt_at sandbox' -a wipe -d 'Remove the data of a node that is down, as a new disk would.'
+complete -c kt -n '__kt_at sandbox' -a stop -d 'Stop it; the data stays. With a node: only that one, cleanly.'
 complete -c kt -n '__kt_at sandbox' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at sandbox' -l help -d 'Show this text and stop.'
-complete -c kt -n '__kt_at sandbox' -l port -d 'Port to listen on; without it 29092, or a free one if that is taken.' -x
+complete -c kt -n '__kt_at sandbox' -l nodes -d 'How many nodes, 1 to 9, each a process that is broker and controller; several make a cluster with one quorum.' -x
+complete -c kt -n '__kt_at sandbox' -l port -d 'Port to listen on; without it 29092, or a free one if that is taken. Of several nodes the first one listens there, each further one 10 ports up, and their controllers on the ports behind.' -x
 complete -c kt -n '__kt_at sandbox' -l dir -d 'Directory of the data; without it one below KT_HOME.' -x
+complete -c kt -n '__kt_at sandbox' -l rack -d 'Racks of the nodes in their order, separated by commas; fewer than nodes: again and again.' -x
 complete -c kt -n '__kt_at sandbox' -l durability -d 'What an acknowledged record survives. none, as in Kafka: the end of the process, not a loss of power. fsync: a loss of power too; it is on the disk before acks=1 or all is answered, and before it is read.' -x -a 'none fsync'
-complete -c kt -n '__kt_at sandbox' -l set -d 'A setting of the broker.' -x
+complete -c kt -n '__kt_at sandbox' -l set -d 'A setting of the broker, or of all of them.' -x
 complete -c kt -n '__kt_at sandbox' -l idle-minutes -d 'Minutes without a request after which it stops; 0: never.' -x
+complete -c kt -n '__kt_at sandbox' -l stop -d 'Stop the node cleanly first if it runs.'
+complete -c kt -n '__kt_at sandbox' -l yes -d 'Remove without asking.'
 complete -c kt -n "__kt_at ''" -a server-start -d 'Run a broker in the foreground.'
 complete -c kt -n '__kt_at server-start' -l override -d 'A setting that replaces that of the file.' -x
 complete -c kt -n '__kt_at server-start' -l durability -d 'What an acknowledged record survives. none, as in Kafka: the end of the process, not a loss of power. fsync: a loss of power too; it is on the disk before acks=1 or all is answered, and before it is read.' -x -a 'none fsync'

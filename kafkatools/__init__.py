@@ -5,8 +5,8 @@
     with kafkatools.Producer(bootstrap_servers="localhost:9092") as producer:
         producer.send("topic", b"value").result()
 
-`Producer`, `Consumer`, `Admin`, and `EmbeddedBroker`, a broker for tests; exceptions are in `kafkatools.errors`. The
-guide is docs/python.md. What is exported here is loaded on first use.
+`Producer`, `Consumer`, `Admin`, and `EmbeddedBroker` and `EmbeddedCluster`, brokers for tests; exceptions are in
+`kafkatools.errors`. The guide is docs/python.md. What is exported here is loaded on first use.
 """
 
 TYPE_CHECKING = False  # as typing's, whose import would be most of this one's time
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.topics import NewPartitions as NewPartitions
     from kafkatools.core.admin.topics import NewTopic as NewTopic
     from kafkatools.core.broker.embedded import EmbeddedBroker as EmbeddedBroker
+    from kafkatools.core.broker.embedded_cluster import EmbeddedCluster as EmbeddedCluster
     from kafkatools.core.consumer.consumer import Consumer as Consumer
     from kafkatools.core.consumer.consumer_records import ConsumerRecord as ConsumerRecord
     from kafkatools.core.consumer.consumer_records import ConsumerRecords as ConsumerRecords
@@ -53,6 +54,7 @@ _EXPORTS = {
     "ConsumerRecord": "core.consumer.consumer_records",
     "ConsumerRecords": "core.consumer.consumer_records",
     "EmbeddedBroker": "core.broker.embedded",
+    "EmbeddedCluster": "core.broker.embedded_cluster",
     "KafkaError": "core.errors",
     "NewPartitions": "core.admin.topics",
     "NewTopic": "core.admin.topics",

@@ -31,7 +31,11 @@ def parse_argparse4j(command: Command, arguments: Sequence[str], outer: Args | N
         argument = arguments[position]
         if argument == "--" or argument == "-" or not argument.startswith("-"):
             if not command.subcommands:
-                raise _error(command, f"unrecognized arguments: '{argument}'")
+                if not args.has_room_for_operand:
+                    raise _error(command, f"unrecognized arguments: '{argument}'")
+                args.operands.append(argument)
+                position += 1
+                continue
             return _parse_subcommand(command, args, argument, arguments[position + 1 :])
         position = _take_option(args, outer, arguments, position)
         if args.help or args.given("version"):

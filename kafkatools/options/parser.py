@@ -51,6 +51,12 @@ class Args:
         """The first argument that is no option, None when there is none."""
         return self.operands[0] if self.operands else None
 
+    @property
+    def has_room_for_operand(self) -> bool:
+        """Whether the command takes another argument that is no option."""
+        wanted = self.command.operand
+        return len(self.operands) < len(wanted.split()) or wanted.endswith("...")
+
     def __getattr__(self, name: str) -> Any:
         values: dict[str, Any] = self.__dict__.get("_values", {})
         if name in values:
@@ -130,7 +136,7 @@ def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
                 break
             raise _unexpected(leftover, command)
         if not _looks_like_option(argument):
-            if len(args.operands) >= len(command.operand.split()) and not command.operand.endswith("..."):
+            if not args.has_room_for_operand:
                 raise _unexpected(argument, command)
             args.operands.append(argument)
             continue

@@ -14,7 +14,8 @@ import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kafkatools.core.broker.sandbox import SandboxError, SandboxOptions, spawn
+from kafkatools.core.broker.sandbox import SandboxOptions, spawn
+from kafkatools.core.broker.sandbox_spawn import SandboxError
 from kafkatools.core.config.given import settings_text
 from kafkatools.core.errors import IllegalState
 

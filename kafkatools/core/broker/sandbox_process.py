@@ -1,22 +1,28 @@
-"""The process of the sandbox: `python -m kafkatools.core.broker.sandbox_process '<json>'`, started by sandbox.py only.
+"""The process of a sandbox, or of one of its nodes: `python -m kafkatools.core.broker.sandbox_process '<json>'`,
+started by sandbox.py and sandbox_cluster.py only.
 
-It says on stdout, in one line of JSON, where it listens or why it does not, and then nothing more there. It ends on
-SIGTERM, when no request came for the idle time, or within a second of its parent, if it is to.
+It says on stdout in a line of JSON that it listens, or why it does not; a node of several says in a second line that
+the cluster is complete as far as it was to wait for. It ends on SIGTERM, when no request came for the idle time, or
+within a second of its parent, if it is to. SIGINT ends a node of several without handing over what it leads: all of
+them are about to end.
+
+A cluster is idle when none of its nodes was used: whoever serves a client touches a file that all of them look at.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import json
 import os
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.run_files import RunFile
-from kafkatools.core.broker.sandbox import HOST, bind_ports, folder
+from kafkatools.core.broker.run_files import RunFile, read_run_file
+from kafkatools.core.broker.sandbox_spawn import DEFAULT_PORT, HOST
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -24,15 +30,15 @@ if TYPE_CHECKING:
 
 STDOUT, STDERR = 1, 2
 IDLE_CHECK_MS = 1000
+_LOCK_TRIES, _LOCK_PAUSE_MS = 25, 20
 
 
 def main(request: Mapping[str, Any], clock: Clock) -> None:
-    """Run the sandbox that the request describes until it is to stop."""
+    """Run what the request describes until it is to stop."""
     os.umask(0o077)
-    try:
-        run_file = RunFile(os.path.join(folder(request["home"]), "run.json"))
-    except OSError as error:
-        _answer({"error": f"another one is running ({error.strerror})"})
+    run_file = _run_file(request["run_file"], clock)
+    if run_file is None:
+        _answer({"error": "another one is running"})
         return
     try:
         node = _start(request, clock)
@@ -51,24 +57,110 @@ def main(request: Mapping[str, Any], clock: Clock) -> None:
     signal.signal(signal.SIGTERM, lambda *_: node.request_stop())
     signal.signal(signal.SIGINT, lambda *_: node.request_stop())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    _answer(info)
-    serve(node, clock, request["idle_ms"], request.get("parent"))
+    wait_for = request.get("wait_for")
+    _answer(info, is_last=wait_for is None)
+    watch = Watch(request, clock)
+    serve(node, watch, wait_for)
+    if watch.is_deserted:
+        watch.take_others_along()
     node.close()
     run_file.remove()
-    if request.get("remove") is not None:
-        shutil.rmtree(request["remove"], ignore_errors=True)
+    watch.remove_what_is_left()
 
 
-def serve(node: Node, clock: Clock, idle_ms: int, parent: int | None = None) -> None:
-    """Serve until stopped, idle for so long (0 never is), or left by the parent: whoever loses it gets another one."""
+def _run_file(path: str, clock: Clock) -> RunFile | None:
+    """The run file, locked; None when another process has it. Whoever looks at the file of a process that is gone
+    holds it too, for a moment."""
+    for _ in range(_LOCK_TRIES):
+        try:
+            return RunFile(path)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+        clock.sleep_ms(_LOCK_PAUSE_MS)
+    return None
+
+
+class Watch:
+    """Looks once a second whether the node is still wanted."""
+
+    def __init__(self, request: Mapping[str, Any], clock: Clock) -> None:
+        self._clock = clock
+        self._idle_ms: int = request["idle_ms"]
+        self._parent: int | None = request.get("parent")
+        self._used_file: str | None = request.get("used_file")
+        self._others: list[str] = request.get("others", [])
+        self._files: list[str] = request.get("files", [])
+        self._remove: str | None = request.get("remove")
+        self._looked_ms = self._begun_ms = clock.now_ms()
+        self.is_deserted = False
+        """Whether the node ends because nobody wants it, and with it the others."""
+        self._is_orphan = False
+
+    def look(self, node: Node) -> None:
+        """Stop the node when it is idle, or left by its parent: whoever loses it gets another one."""
+        now_ms = self._clock.now_ms()
+        if now_ms - self._looked_ms < IDLE_CHECK_MS:
+            return
+        used_ms = max(node.listener.last_request_ms, self._begun_ms)
+        if self._used_file is not None and used_ms >= self._looked_ms:
+            self._touch(self._used_file)
+        self._looked_ms = now_ms
+        self._is_orphan = self._parent is not None and os.getppid() != self._parent
+        if self._is_orphan or (self._idle_ms and now_ms - used_ms > self._idle_ms and self._is_all_idle()):
+            self.is_deserted = True
+            node.request_stop()
+
+    def _touch(self, path: str) -> None:
+        wall_ns = self._clock.wall_ms() * 1_000_000
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(path, ns=(wall_ns, wall_ns))
+
+    def _is_all_idle(self) -> bool:
+        """Whether the other nodes were not used either."""
+        if self._used_file is None:
+            return True
+        try:
+            used_ms = os.stat(self._used_file).st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            return True
+        return self._clock.wall_ms() - used_ms > self._idle_ms
+
+    def take_others_along(self) -> None:
+        """The other nodes end too, also those that are paused."""
+        for path in self._others:
+            found = read_run_file(path)
+            if found is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(found["pid"], signal.SIGINT)
+                    os.kill(found["pid"], signal.SIGCONT)
+
+    def remove_what_is_left(self) -> None:
+        """The last one to go takes the files of the running sandbox with it; an orphan the data too. A sandbox of one
+        whose data is not to stay removes it whenever it ends."""
+        is_last = not any(read_run_file(path) for path in self._others)
+        if self.is_deserted and is_last:
+            for path in self._files:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+        if self._remove is not None and is_last and (self._is_orphan or self._used_file is None):
+            shutil.rmtree(self._remove, ignore_errors=True)
+
+
+def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
+    """Serve until stopped; says when the brokers `wait_for` are all there."""
     gc.freeze()  # what is loaded by now stays: the collector need not look at it again
-    node.listener.last_request_ms = clock.now_ms()
     while not node.is_stopping:
+        if wait_for is not None and all(_is_there(node, broker_id) for broker_id in wait_for):
+            _answer({"ready": True})
+            wait_for = None
         node.run_once(IDLE_CHECK_MS)
-        if idle_ms and clock.now_ms() - node.listener.last_request_ms > idle_ms:
-            node.request_stop()
-        if parent is not None and os.getppid() != parent:
-            node.request_stop()
+        watch.look(node)
+
+
+def _is_there(node: Node, broker_id: int) -> bool:
+    broker = node.image.brokers.get(broker_id)
+    return broker is not None and not broker.is_fenced
 
 
 _DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
@@ -76,10 +168,35 @@ _DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
 
 
 def _start(request: Mapping[str, Any], clock: Clock) -> Node:
+    return _start_one(request, clock) if request.get("wait_for") is None else _start_node(request, clock)
+
+
+def _start_node(request: Mapping[str, Any], clock: Clock) -> Node:
+    """One of several."""
+    from kafkatools.core import config as tables
+    from kafkatools.core.broker.node import Node
+    from kafkatools.core.config import Config
+
+    node = Node(Config(tables.BROKER, request["settings"]), clock, report=_log)
+    _listening(node.start)
+    return node
+
+
+def _listening(start: Callable[[], None]) -> None:
+    """Starts; an address that is taken is named."""
+    try:
+        start()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise OSError("one of its ports is in use") from error
+        raise
+
+
+def _start_one(request: Mapping[str, Any], clock: Clock) -> Node:
     from kafkatools.core.broker.node import Node, single_node_config
 
     os.makedirs(request["directory"], mode=0o700, exist_ok=True)
-    ports = bind_ports(request["port"])
+    ports = (DEFAULT_PORT, 0) if request["port"] is None else (request["port"],)
     for port in ports:
         settings = {**_DEFAULTS, **request["settings"]}
         node = Node(single_node_config(request["directory"], HOST, port, settings), clock, report=_log)
@@ -101,13 +218,13 @@ def _log(line: str) -> None:
     os.write(STDERR, line.encode() + b"\n")
 
 
-def _answer(content: Mapping[str, Any]) -> None:
-    """One line to whoever started this process; stdout goes nowhere afterwards."""
+def _answer(content: Mapping[str, Any], *, is_last: bool = True) -> None:
+    """A line to whoever started this process; after the last one stdout goes nowhere."""
     try:
         os.write(STDOUT, json.dumps(content).encode() + b"\n")
     except BrokenPipeError:
-        return
-    finally:
+        is_last = True
+    if is_last:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, STDOUT)
         os.close(null)

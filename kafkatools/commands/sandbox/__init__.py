@@ -1,0 +1,188 @@
+"""kt sandbox: the broker in the background that commands use when no --bootstrap-server is given, or a cluster of
+several to rehearse with. Kafka has no such tool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.commands.sandbox import nodes
+from kafkatools.commands.sandbox.lines import row_of, show
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import ARGPARSE4J, Args, Command, Option
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+
+_MINUTE_MS = 60_000
+MOST_NODES = 9
+_CHOICES = ("nodes", "port", "dir", "set", "durability", "rack")
+"""What cannot be asked of a sandbox that runs already."""
+
+
+def run_start(console: Console, args: Args) -> ExitStatus:
+    """Starts the sandbox, or says that it runs."""
+    settings = _pairs(args.set)
+    if args.durability is not None:
+        settings["log.durability"] = args.durability
+    racks = _racks(args)
+    if args.nodes != 1:
+        return _start_cluster(console, args, settings, racks)
+    from kafkatools.core.broker.sandbox import SandboxOptions, ensure_started
+
+    if racks:
+        settings["broker.rack"] = racks[0]
+    options = SandboxOptions(args.port, args.dir, settings, args.idle_minutes * _MINUTE_MS)
+    info = ensure_started(console.home, None, options)
+    line = f"Started on {info.bootstrap}" if info.started else f"Already running on {info.bootstrap}"
+    if not info.started:
+        _refuse_choices(args, info.bootstrap, info.nodes)
+    where = f"pid {info.pid}" if info.nodes == 1 else f"{info.nodes} nodes"
+    state = "started" if info.started else "running"
+    show(console, args, f"{line} ({where}, data in {info.directory})", row_of(info, state))
+    return ExitStatus.OK
+
+
+def _refuse_choices(args: Args, bootstrap: str, running: int) -> None:
+    """A sandbox that runs is what it is."""
+    if any(args.given(name) for name in _CHOICES if name != "nodes") or (args.given("nodes") and args.nodes != running):
+        raise CommandError(f"the sandbox is already running on {bootstrap}; stop it first: kt sandbox stop")
+
+
+def _start_cluster(console: Console, args: Args, settings: dict[str, str], racks: tuple[str, ...]) -> ExitStatus:
+    from kafkatools.core.broker.sandbox import ensure_cluster
+    from kafkatools.core.broker.sandbox_cluster import ClusterOptions
+
+    options = ClusterOptions(args.nodes, args.port, args.dir, settings, racks, args.idle_minutes * _MINUTE_MS)
+    cluster, is_started = ensure_cluster(console.home, options, console.clock)
+    if not is_started:
+        _refuse_choices(args, cluster.bootstrap, len(cluster.node_ids))
+    cluster.disown()
+    word, state = ("Started", "started") if is_started else ("Already running", "running")
+    line = f"{word} on {cluster.bootstrap} ({args.nodes} nodes, data in {cluster.layout.root})"
+    show(console, args, line, nodes.cluster_row(cluster, state))
+    return ExitStatus.OK
+
+
+def _racks(args: Args) -> tuple[str, ...]:
+    """The racks, when they and the number of nodes can be."""
+    racks = tuple(name for text in args.rack for name in text.split(","))
+    if not 1 <= args.nodes <= MOST_NODES:
+        raise UsageError(f"kt sandbox: error: a sandbox has 1 to {MOST_NODES} nodes, not {args.nodes}")
+    if "" in racks:
+        raise UsageError("kt sandbox: error: a rack needs a name")
+    if len(racks) > args.nodes:
+        raise UsageError(f"kt sandbox: error: {len(racks)} racks, but {args.nodes} node{'s'[: args.nodes - 1]}")
+    return racks
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise CommandError(f"--set wants key=value, not {text}", ExitStatus.USAGE)
+        pairs[key] = value
+    return pairs
+
+
+def run_status(console: Console, args: Args) -> ExitStatus:
+    """Says whether it runs; exit status 1 when it does not."""
+    from kafkatools.core.broker.sandbox import find_cluster, status
+
+    cluster = find_cluster(console.home, console.clock)
+    if cluster is not None:
+        return nodes.show_cluster(console, args, cluster)
+    info = status(console.home)
+    if info is None:
+        show(console, args, "Not running", {"state": "stopped"})
+        return ExitStatus.FAILED
+    line = f"Running on {info.bootstrap} (pid {info.pid}, data in {info.directory})"
+    show(console, args, line, row_of(info, "running"))
+    return ExitStatus.OK
+
+
+def run_stop(console: Console, args: Args) -> ExitStatus:
+    """Stops it cleanly; nothing to stop is fine. With a node, only that one."""
+    from kafkatools.core.broker.sandbox import stop
+
+    if args.operand is not None:
+        return nodes.run_stop_node(console, args)
+    info = stop(console.home, console.clock.sleep_ms)
+    if info is None:
+        show(console, args, "Not running", {"state": "stopped"})
+        return ExitStatus.OK
+    line = f"Stopped (pid {info.pid})" if info.nodes == 1 else f"Stopped ({info.nodes} nodes)"
+    show(console, args, line, row_of(info, "stopped"))
+    return ExitStatus.OK
+
+
+_START_OPTIONS = (
+    Option(
+        "--nodes",
+        "How many nodes, 1 to 9, each a process that is broker and controller; several make a cluster with one quorum.",
+        value="N",
+        type=int,
+        default=1,
+    ),
+    Option(
+        "--port",
+        "Port to listen on; without it 29092, or a free one if that is taken. Of several nodes the first one listens "
+        "there, each further one 10 ports up, and their controllers on the ports behind.",
+        value="PORT",
+        type=int,
+    ),
+    Option("--dir", "Directory of the data; without it one below KT_HOME.", value="DIR"),
+    Option(
+        "--rack",
+        "Racks of the nodes in their order, separated by commas; fewer than nodes: again and again.",
+        value="RACK,...",
+        repeatable=True,
+    ),
+    Option(
+        "--durability",
+        "What an acknowledged record survives. none, as in Kafka: the end of the process, not a loss of power. "
+        "fsync: a loss of power too; it is on the disk before acks=1 or all is answered, and before it is read.",
+        value="LEVEL",
+        choices=("none", "fsync"),
+    ),
+    Option("--set", "A setting of the broker, or of all of them.", value="KEY=VALUE", repeatable=True),
+    Option(
+        "--idle-minutes", "Minutes without a request after which it stops; 0: never.", value="N", type=int, default=30
+    ),
+)
+_WIPE_OPTIONS = (
+    Option("--stop", "Stop the node cleanly first if it runs."),
+    Option("--yes", "Remove without asking."),
+)
+
+
+def _on_node(name: str, summary: str, run: Any, options: tuple[Option, ...] = ()) -> Command:
+    return Command(name, summary, options, run, ARGPARSE4J, operand="NODE", needs_arguments=False)
+
+
+COMMAND = Command(
+    "sandbox",
+    "Start, look at and stop the broker that kt uses when no --bootstrap-server is given, or a cluster of several.",
+    style=ARGPARSE4J,
+    program="kt sandbox",
+    needs_arguments=False,
+    subcommands=(
+        Command("start", "Start it in the background.", _START_OPTIONS, run_start, ARGPARSE4J),
+        Command(
+            "status", "Say whether it runs, and where; of several nodes what each one does.", (), run_status, ARGPARSE4J
+        ),
+        _on_node("kill", "End a node at once, as kill -9 does.", nodes.run_kill),
+        _on_node("pause", "Stop a node in the middle of what it does (SIGSTOP).", nodes.run_pause),
+        _on_node("resume", "Let a paused node go on.", nodes.run_resume),
+        _on_node("restart", "Stop a node cleanly and start it, or start one that is down.", nodes.run_restart),
+        _on_node("wipe", "Remove the data of a node that is down, as a new disk would.", nodes.run_wipe, _WIPE_OPTIONS),
+        _on_node("stop", "Stop it; the data stays. With a node: only that one, cleanly.", run_stop),
+    ),
+    examples=(
+        "kt sandbox start --set num.partitions=3",
+        "kt sandbox start --nodes 3 --rack a,b,c",
+        "kt sandbox kill 2",
+        "kt sandbox restart 2",
+        "kt sandbox stop",
+    ),
+)

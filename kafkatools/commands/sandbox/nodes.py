@@ -1,0 +1,179 @@
+"""kt sandbox with several nodes: what happens to one of them, and how they all are."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.commands.sandbox.lines import show
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import Args
+
+if TYPE_CHECKING:
+    from kafkatools.commands.sandbox.roles import Roles
+    from kafkatools.console import Console
+    from kafkatools.core.broker.sandbox_cluster import NodeState, SandboxCluster
+
+_HEADERS = ("NODE", "PID", "ADDRESS", "CONTROLLER", "LEADS", "STATE")
+
+
+def _cluster(console: Console) -> SandboxCluster:
+    from kafkatools.core.broker.sandbox import find_cluster, status
+
+    cluster = find_cluster(console.home, console.clock)
+    if cluster is None:
+        if status(console.home) is not None:
+            raise CommandError("the sandbox has one node only; kt sandbox start --nodes 3 starts three, after a stop")
+        raise CommandError("no sandbox of several nodes is running; kt sandbox start --nodes 3 starts three")
+    return cluster
+
+
+def _node_id(args: Args) -> int:
+    if args.operand is None:
+        raise UsageError(f"kt sandbox {args.command.name}: error: too few arguments: which node?")
+    if re.fullmatch("[0-9]{1,9}", args.operand) is None:
+        raise UsageError(f"kt sandbox {args.command.name}: error: '{args.operand}' is no node: they are numbers from 1")
+    return int(args.operand)
+
+
+def run_kill(console: Console, args: Args) -> ExitStatus:
+    """kill -9."""
+    node_id = _node_id(args)
+    cluster = _cluster(console)
+    return _done(console, args, cluster, node_id, f"Killed node {node_id} (pid {cluster.kill(node_id)})")
+
+
+def run_pause(console: Console, args: Args) -> ExitStatus:
+    """SIGSTOP."""
+    node_id = _node_id(args)
+    cluster = _cluster(console)
+    return _done(console, args, cluster, node_id, f"Paused node {node_id} (pid {cluster.pause(node_id)})")
+
+
+def run_resume(console: Console, args: Args) -> ExitStatus:
+    """SIGCONT."""
+    node_id = _node_id(args)
+    cluster = _cluster(console)
+    return _done(console, args, cluster, node_id, f"Resumed node {node_id} (pid {cluster.resume(node_id)})")
+
+
+def run_stop_node(console: Console, args: Args) -> ExitStatus:
+    """SIGTERM."""
+    node_id = _node_id(args)
+    cluster = _cluster(console)
+    return _done(console, args, cluster, node_id, f"Stopped node {node_id} (pid {cluster.stop_node(node_id)})")
+
+
+def run_restart(console: Console, args: Args) -> ExitStatus:
+    """A clean restart, or the start of one that is down. Without a majority nobody can take it in: that is said, and
+    no failure."""
+    from kafkatools.core.broker.sandbox_cluster import RUNNING
+
+    node_id = _node_id(args)
+    cluster = _cluster(console)
+    has_joined = cluster.restart(node_id)
+    cluster.disown()
+    node = cluster.node(node_id)
+    status = _done(console, args, cluster, node_id, f"Started node {node_id} (pid {node.pid})")
+    if has_joined:
+        return status
+    running = sum(each.state == RUNNING for each in cluster.nodes)
+    if 2 * running > len(cluster.node_ids):
+        raise CommandError(f"node {node_id} has not joined the others yet: see {cluster.log_path(node_id)}")
+    console.note(f"node {node_id} joins when more nodes run: {running} of {len(cluster.node_ids)} are no majority")
+    return status
+
+
+def run_wipe(console: Console, args: Args) -> ExitStatus:
+    """A new disk."""
+    from kafkatools.core.broker.sandbox_cluster import DEAD
+
+    node_id = _node_id(args)
+    cluster = _cluster(console)
+    if cluster.node(node_id).state != DEAD and not args.stop:
+        raise CommandError(
+            f"node {node_id} runs: kt sandbox stop {node_id}, or kill {node_id}, comes first (or --stop)"
+        )
+    directory = cluster.layout.place(node_id).directory
+    if not args.yes and not _agrees(console, args, f"Remove all data of node {node_id} in {directory}? (y/n)"):
+        raise CommandError("Nothing was removed")
+    if cluster.node(node_id).state != DEAD:
+        cluster.stop_node(node_id)
+    cluster.wipe(node_id)
+    return _done(console, args, cluster, node_id, f"Wiped node {node_id} ({directory})")
+
+
+def _agrees(console: Console, args: Args, question: str) -> bool:
+    if args.json:
+        console.note(question)
+    else:
+        console.print(question)
+        console.flush()
+    answer: bytes = console.stdin.readline()
+    if not answer:
+        raise CommandError("There is no answer to read, so nothing was removed.", hint="--yes removes unasked.")
+    return answer.strip().lower() == b"y"
+
+
+def _done(console: Console, args: Args, cluster: SandboxCluster, node_id: int, line: str) -> ExitStatus:
+    show(console, args, line, _row(cluster.node(node_id), None))
+    return ExitStatus.OK
+
+
+def cluster_row(cluster: SandboxCluster, state: str) -> dict[str, Any]:
+    """The sandbox as a whole."""
+    return {
+        "state": state,
+        "bootstrap": cluster.bootstrap,
+        "nodes": len(cluster.node_ids),
+        "pid": None,
+        "directory": cluster.layout.root,
+        "idle_ms": cluster.layout.idle_ms,
+    }
+
+
+def _row(node: NodeState, roles: Roles | None) -> dict[str, Any]:
+    return {
+        "node": node.node_id,
+        "pid": node.pid,
+        "address": node.place.address,
+        "controller": node.place.controller_address,
+        "role": None if roles is None else roles.role(node),
+        "leaders": None if roles is None else roles.leaders(node),
+        "state": node.state,
+        "directory": node.place.directory,
+        "rack": node.place.rack,
+    }
+
+
+def show_cluster(console: Console, args: Args, cluster: SandboxCluster) -> ExitStatus:
+    """A line for the whole and one for each node; exit status 1 when all are dead."""
+    from kafkatools.commands.sandbox.roles import ask_roles
+    from kafkatools.output import table
+
+    nodes = cluster.nodes
+    roles = ask_roles(console, cluster, nodes)
+    is_running = cluster.is_running
+    word = "Running" if is_running else "Not running: every node is dead,"
+    row = cluster_row(cluster, "running" if is_running else "dead")
+    show(console, args, f"{word} on {cluster.bootstrap} ({len(nodes)} nodes, data in {cluster.layout.root})", row)
+    if args.json:
+        for node in nodes:
+            console.print_json(_row(node, roles))
+    else:
+        cells = [_cells(node, roles) for node in nodes]
+        text = table(_HEADERS, cells, terminal=console.is_terminal, width=console.width)
+        console.write(text.encode())
+    return ExitStatus.OK if is_running else ExitStatus.FAILED
+
+
+def _cells(node: NodeState, roles: Roles) -> tuple[object, ...]:
+    leaders = roles.leaders(node)
+    return (
+        node.node_id,
+        "-" if node.pid is None else node.pid,
+        node.place.address,
+        roles.role(node) or "-",
+        "-" if leaders is None else leaders,
+        node.state,
+    )
