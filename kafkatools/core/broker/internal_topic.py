@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.controller.metadata_image import TopicState
+from kafkatools.core.broker.controller.metadata_image import NO_LEADER, TopicState
 from kafkatools.core.broker.controller.topics import NewTopic
 from kafkatools.core.broker.delayed_produce import ProduceStatus
 from kafkatools.core.broker.partition import Partition
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 Record = tuple[bytes, bytes | None]
 READ_BYTES = 1 << 20
+
+
+def follows_elections(node: Any) -> bool:
+    """Whether partitions are led by nodes in turn; a node on its own leads all."""
+    return getattr(node.replicas, "replication", None) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -52,8 +57,13 @@ class InternalTopic:
         """The topic as it is made."""
         raise RuntimeError("an internal topic defines _wanted")
 
+    def _in_cluster(self, setting: str) -> int:
+        """How many replicas a setting wants; a node on its own has one."""
+        count: int = self._node.config[setting] if follows_elections(self._node) else 1
+        return count
+
     def ensure_exists(self) -> TopicState:
-        """The topic, made now when it is not there; raises CoordinatorNotAvailable. One node can hold one replica."""
+        """The topic, made now when it is not there; raises CoordinatorNotAvailable, also while it is being made."""
         topic: TopicState | None = self._node.image.topics.get(self.name)
         if topic is not None:
             return topic
@@ -65,13 +75,19 @@ class InternalTopic:
             raise CoordinatorNotAvailable(str(result))
         return result
 
-    def ensure_available(self, key: str) -> None:
-        """The topic exists, and what is kept about a group or a transactional id can be written; raises
-        CoordinatorNotAvailable."""
-        index = partition_for(key, len(self.ensure_exists().partitions))
-        partition = self._node.replicas.partitions.get(self.name, {}).get(index)
-        if partition is None or partition.log.failure is not None:
+    def leader_of(self, key: str) -> int:
+        """Who coordinates a group, a transactional id or a share partition: the leader of its partition. Raises
+        CoordinatorNotAvailable: there is none, or it is this node and cannot write."""
+        partitions = self.ensure_exists().partitions
+        index = partition_for(key, len(partitions))
+        leader = partitions[index].leader
+        if leader == self._node.node_id:
+            partition = self._node.replicas.partitions.get(self.name, {}).get(index)
+            if partition is None or partition.log.failure is not None:
+                raise CoordinatorNotAvailable()
+        if leader == NO_LEADER:
             raise CoordinatorNotAvailable()
+        return leader
 
     def partitions(self) -> list[Partition]:
         """The partitions in order; none before the topic was made."""

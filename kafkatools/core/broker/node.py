@@ -21,6 +21,7 @@ from kafkatools.core.broker.controller.controller import Controller
 from kafkatools.core.broker.controller.metadata_image import MetadataDelta, MetadataImage, TopicState
 from kafkatools.core.broker.controller.metadata_log import MetadataLog, SnapshotRules, data_records
 from kafkatools.core.broker.controller.topics import NewTopic
+from kafkatools.core.broker.coordinator_shards import Coordination
 from kafkatools.core.broker.dispatch import Dispatcher
 from kafkatools.core.broker.failure_reports import FailureReports
 from kafkatools.core.broker.fetch_session import FetchSessionCache
@@ -131,6 +132,7 @@ class Node:
         self.broker_settings: BrokerSettings
         self.quotas: Quotas
         self.replicas: ReplicaManager
+        self.coordination: Coordination
         self.groups: GroupCoordinator
         self.cleaner: LogCleaner | None = None
         self.producer_ids: ProducerIds
@@ -251,6 +253,7 @@ class Node:
         self.controller.start(endpoints, bootstrap, is_clean=self.logs.is_clean_start)
         if self._is_new:
             self._adopt_partitions()
+        self.coordination = Coordination(self)
         self.groups = open_groups(self)
         self.producer_ids = ProducerIds(self.controller.take_producer_ids)
         if TRANSACTION_TOPIC in self.image.topics:

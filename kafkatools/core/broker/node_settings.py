@@ -110,6 +110,7 @@ USED_SETTINGS = frozenset(
         "share.coordinator.state.topic.num.partitions",
         "share.coordinator.state.topic.prune.interval.ms",
         "share.coordinator.state.topic.segment.bytes",
+        "share.coordinator.write.timeout.ms",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.max.timeout.ms",
         "transaction.remove.expired.transaction.cleanup.interval.ms",

@@ -7,11 +7,9 @@ classic one, `topic_regex` resolves patterns, `group_conversion` turns one kind 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from kafkatools.core.broker.group_coordinator import offset_records
 from kafkatools.core.broker.group_coordinator.classic_members import ClassicMembers
-from kafkatools.core.broker.group_coordinator.consumer_changes import change_of
 from kafkatools.core.broker.group_coordinator.consumer_course import ConsumerCourse, Draft
 from kafkatools.core.broker.group_coordinator.consumer_group import ConsumerGroup
 from kafkatools.core.broker.group_coordinator.consumer_heartbeats import ConsumerHeartbeats, HeartbeatRequest
@@ -85,25 +83,6 @@ class ConsumerGroups:
         for group in self.course.groups.values():
             if isinstance(group, ConsumerGroup) and not changed.isdisjoint(group.topics_of(group.members.values())):
                 group.request_metadata_refresh()
-
-    # -- reading back ------------------------------------------------------------------------------------------------
-    def load(self, key: Any, value: Any) -> bool:
-        """Take over one record; whether it was one of a consumer group."""
-        change = change_of(key, value)
-        if change is None:
-            return False
-        group = self.course.groups.get(key.group_id)
-        if not isinstance(group, ConsumerGroup):
-            group = ConsumerGroup(key.group_id)
-            self.course.groups[key.group_id] = group
-        group.apply(change)
-        return True
-
-    def resume(self) -> None:
-        """Everything was read back."""
-        for group in list(self.course.groups.values()):
-            if isinstance(group, ConsumerGroup):
-                self.course.resume(group)
 
     # -- classic to consumer -----------------------------------------------------------------------------------------
     def _upgrade(self, group_id: str) -> Draft:

@@ -24,6 +24,7 @@ from kafkatools.core.broker.group_coordinator.errors import coordinator_error_co
 from kafkatools.core.broker.group_coordinator.group import Group
 from kafkatools.core.broker.group_coordinator.group_topics import GroupTopics
 from kafkatools.core.broker.group_coordinator.keyed_timer import KeyedTimer
+from kafkatools.core.broker.group_coordinator.loading import LoadedGroups
 from kafkatools.core.broker.group_coordinator.member import Member
 from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset
 from kafkatools.core.broker.group_coordinator.offsets import Offsets, Place
@@ -31,7 +32,6 @@ from kafkatools.core.broker.group_coordinator.offsets_topic import Producer, Sto
 from kafkatools.core.broker.group_coordinator.rebalance import GroupSettings, Rebalancing
 from kafkatools.core.broker.group_coordinator.requests import (
     Answer,
-    Client,
     Fields,
     JoinRequest,
     MemberIdentity,
@@ -40,7 +40,7 @@ from kafkatools.core.broker.group_coordinator.requests import (
     sync_error,
 )
 from kafkatools.core.broker.group_coordinator.share_group import ShareGroup
-from kafkatools.core.broker.group_coordinator.share_groups import ShareGroups
+from kafkatools.core.broker.group_coordinator.share_groups import ShareGroups, ShareHeartbeat
 from kafkatools.core.broker.group_coordinator.share_offsets import ShareOffsets
 from kafkatools.core.broker.group_coordinator.share_settings import ShareGroupSettings
 from kafkatools.core.broker.group_coordinator.states import GroupState
@@ -58,6 +58,7 @@ from kafkatools.core.errors import (
     KafkaError,
     MemberIdRequired,
     MessageTooLarge,
+    NotCoordinator,
     RebalanceInProgress,
     RecordListTooLarge,
     StaleMemberEpoch,
@@ -69,7 +70,7 @@ GROUP_ID_NOT_FOUND_SINCE = 9
 
 
 class GroupCoordinator:
-    """All groups of this broker."""
+    """All groups of this broker. `ensure_active` raises a KafkaError when it does not coordinate a group now."""
 
     def __init__(  # noqa: PLR0913 - wired in one place
         self,
@@ -94,6 +95,7 @@ class GroupCoordinator:
             self.groups, share_settings or ShareGroupSettings(), topics, store, self._course.timer, clock
         )
         self.share_offsets = ShareOffsets(self.share)
+        self.ensure_active: Callable[[str], None] = lambda group_id: None
 
     @property
     def groups(self) -> dict[str, AnyGroup]:
@@ -115,6 +117,7 @@ class GroupCoordinator:
         """JoinGroup."""
         try:
             self._check_join(request)
+            self.ensure_active(request.group_id)
             known = self.groups.get(request.group_id)
             if isinstance(known, ConsumerGroup) and not known.is_empty:
                 self._join_consumer(known, request, answer)
@@ -208,6 +211,7 @@ class GroupCoordinator:
         """SyncGroup."""
         known = self.groups.get(request.group_id)
         try:
+            self._ensure_mine(request.group_id)
             if isinstance(known, ConsumerGroup):
                 answer(self.consumer.sync(known, request))
                 return
@@ -236,6 +240,7 @@ class GroupCoordinator:
         """Heartbeat; the error code."""
         known = self.groups.get(group_id)
         try:
+            self._ensure_mine(group_id)
             if isinstance(known, ConsumerGroup):
                 self.consumer.classic_heartbeat(known, generation_id, member_id, instance_id)
                 return 0
@@ -248,8 +253,10 @@ class GroupCoordinator:
 
     def leave(self, group_id: str, members: Sequence[MemberIdentity]) -> tuple[int, list[int]]:
         """LeaveGroup; the error code of the request and one for each member."""
-        if not group_id:
-            return InvalidGroupId.code, []
+        try:
+            self._ensure_mine(group_id)
+        except KafkaError as error:
+            return error.code, []
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             try:
@@ -277,9 +284,12 @@ class GroupCoordinator:
             return error.code
         return 0
 
-    def _member(self, group_id: str, member_id: str, instance_id: str | None) -> tuple[Group, Member]:
+    def _ensure_mine(self, group_id: str) -> None:
         if not group_id:
             raise InvalidGroupId()
+        self.ensure_active(group_id)
+
+    def _member(self, group_id: str, member_id: str, instance_id: str | None) -> tuple[Group, Member]:
         group = self.groups.get(group_id)
         if not isinstance(group, Group):
             raise UnknownMemberId()
@@ -288,7 +298,13 @@ class GroupCoordinator:
     # -- the consumer protocol ---------------------------------------------------------------------------------------
     def consumer_heartbeat(self, request: HeartbeatRequest) -> Fields:
         """ConsumerGroupHeartbeat; raises a KafkaError."""
+        self.ensure_active(request.group_id)
         return self.consumer.heartbeat(request)
+
+    def share_heartbeat(self, request: ShareHeartbeat) -> Fields:
+        """ShareGroupHeartbeat; raises a KafkaError."""
+        self.ensure_active(request.group_id)
+        return self.share.heartbeat(request)
 
     # -- offsets ---------------------------------------------------------------------------------------------------
     def ensure_may_commit(
@@ -296,6 +312,7 @@ class GroupCoordinator:
     ) -> CommitCheck | None:
         """Whether this member may commit now; a classic member's commit counts as a heartbeat. A group nobody joined is
         made by the first commit. Gives a check to be made of each partition. Raises a KafkaError."""
+        self.ensure_active(group_id)
         group = self.groups.get(group_id)
         if group is None:
             if generation_id < 0:
@@ -317,6 +334,7 @@ class GroupCoordinator:
     def ensure_may_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
         """Whether a client may read a group's offsets: a member of a consumer group in its epoch only. Raises a
         KafkaError."""
+        self.ensure_active(group_id)
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             group.ensure_may_fetch(member_id, member_epoch)
@@ -355,6 +373,7 @@ class GroupCoordinator:
     ) -> None:
         """Whether this member may commit these in a transaction. Raises a KafkaError
         (validateTransactionalOffsetCommit)."""
+        self.ensure_active(group_id)
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             try:
@@ -385,7 +404,8 @@ class GroupCoordinator:
             self.offsets.remove(group_id, place)
 
     def group(self, group_id: str) -> AnyGroup:
-        """The group; GroupIdNotFound."""
+        """The group; GroupIdNotFound, or another node has it."""
+        self.ensure_active(group_id)
         group = self.groups.get(group_id)
         if group is None:
             raise GroupIdNotFound(f"Group {group_id} not found.")
@@ -449,80 +469,46 @@ class GroupCoordinator:
         self.offsets.clear()
         self.send_answers()
 
-    # -- reading back ----------------------------------------------------------------------------------------------
+    # -- partitions that come and go ---------------------------------------------------------------------------------
     def load(self, records: Iterable[tuple[Any, Any]]) -> None:
-        """Take over what was written, then give every member its session time to be heard of."""
+        """Take over what was written."""
+        loaded = LoadedGroups(self.clock.wall_ms())
         for key, value in records:
-            kind = type(key).__schema__.name
-            if kind in ("OffsetCommitKey", "LegacyOffsetCommitKey"):
-                self._load_offset(key, value)
-            elif kind == "GroupMetadataKey":
-                self.groups[key.group] = group_of(key.group, value)
-            else:
-                _ = self.consumer.load(key, value) or self.share.load(key, value)
-        for group_id in {group_id for group_id in self.offsets.group_ids() if group_id not in self.groups}:
-            self.groups[group_id] = Group(group_id, self.clock.wall_ms())
-        for group in [each for each in self.groups.values() if isinstance(each, Group)]:
-            for member in group.members.values():
-                self._course.reschedule_session(group, member)
-            if len(group.members) > self._settings.max_size:
-                self._course.prepare_rebalance(group)
-        self.consumer.resume()
-        self.share.resume()
+            loaded.take(key, value)
+        self.take_over(loaded)
 
-    def load_pending(self, records: Iterable[tuple[Producer, Any, Any]]) -> None:
-        """Take over the offsets of transactions that are open still, in the order of the log."""
-        for producer, key, value in records:
-            self.offsets.pending.put(
-                producer.producer_id, key.group, (key.topic, key.partition), committed_offset_of(value)
-            )
-            if key.group not in self.groups:
-                self.groups[key.group] = Group(key.group, self.clock.wall_ms())
+    def take_over(self, loaded: LoadedGroups) -> None:
+        """From now on these groups are coordinated here; every member has its session time to be heard of."""
+        loaded.finish()
+        self.groups.update(loaded.groups)
+        self.offsets.take_over(loaded.offsets)
+        for row in loaded.pending:
+            self.offsets.pending.put(*row)
+        for group in loaded.groups.values():
+            if isinstance(group, Group):
+                self._resume(group)
+            elif isinstance(group, ConsumerGroup):
+                self.consumer.course.resume(group)
+            elif isinstance(group, ShareGroup):
+                self.share.resume(group)
 
-    def _load_offset(self, key: Any, value: Any) -> None:
-        self.offsets.put(key.group, (key.topic, key.partition), committed_offset_of(value))
+    def _resume(self, group: Group) -> None:
+        for member in group.members.values():
+            self._course.reschedule_session(group, member)
+        if len(group.members) > self._settings.max_size:
+            self._course.prepare_rebalance(group)
 
-
-def committed_offset_of(value: Any) -> CommittedOffset:
-    """The offset that a record describes."""
-    expire_ms = getattr(value, "expire_timestamp", offset_records.NO_TIMESTAMP)
-    return CommittedOffset(
-        value.offset,
-        getattr(value, "leader_epoch", -1),
-        value.metadata,
-        value.commit_timestamp,
-        None if expire_ms < 0 else expire_ms,
-        getattr(value, "topic_id", None),
-    )
-
-
-def group_of(group_id: str, value: Any) -> Group:
-    """The group that a record describes: stable with its members, else empty."""
-    since_ms = getattr(value, "current_state_timestamp", offset_records.NO_TIMESTAMP)
-    group = Group(group_id, since_ms)
-    for each in value.members:
-        rebalance_timeout_ms = getattr(each, "rebalance_timeout", -1)
-        if rebalance_timeout_ms < 0:
-            rebalance_timeout_ms = each.session_timeout
-        member = Member(
-            each.member_id,
-            getattr(each, "group_instance_id", None),
-            Client(each.client_id, each.client_host),
-            (each.session_timeout, rebalance_timeout_ms),
-            value.protocol_type,
-            ((value.protocol or "", bytes(each.subscription)),),
-        )
-        member.assignment = bytes(each.assignment)
-        group.add(member)
-    group.state = GroupState.STABLE if group.members else GroupState.EMPTY
-    group.previous_state = GroupState.DEAD
-    group.state_since_ms = since_ms if since_ms >= 0 else None
-    group.protocol_type = value.protocol_type or None
-    group.protocol_name = value.protocol
-    group.generation_id = value.generation
-    group.leader_id = value.leader
-    group.recompute_subscriptions()
-    return group
+    def release(self, is_mine: Callable[[str], bool]) -> None:
+        """Another node coordinates these groups: nothing more happens to them here, and who waits is to be told so
+        (onUnloaded)."""
+        for group in [each for each in self.groups.values() if is_mine(each.group_id)]:
+            if isinstance(group, Group):
+                self._course.release(group, NotCoordinator.code)
+            elif isinstance(group, ConsumerGroup):
+                self.consumer.course.forget(group)
+            elif isinstance(group, ShareGroup):
+                self.share.release(group)
+            self.offsets.remove_group(group.group_id)
 
 
 def _differ(asked: str | None, held: str | None) -> bool:

@@ -48,6 +48,10 @@ class Offsets:
         self.pending.forget(group_id)
         self._groups.pop(group_id, None)
 
+    def take_over(self, other: Offsets) -> None:
+        """All offsets of groups that have none here."""
+        self._groups.update(other._groups)
+
     def group_ids(self) -> list[str]:
         """The groups that have any."""
         return list(self._groups)

@@ -1,4 +1,4 @@
-"""`__consumer_offsets`: made on first use, appended to, and read back at start.
+"""`__consumer_offsets`: made on first use, appended to, and read back by whoever begins to lead a partition.
 
 Rules: all of a group lies in one partition, found by the hash of its id; a group's records of one change are one
 batch. Reading back keeps the last value of each key and decodes only those; batches of a transaction count when its
@@ -7,7 +7,7 @@ commit marker is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kafkatools.core.broker.controller.topics import NewTopic
@@ -20,6 +20,7 @@ from kafkatools.core.log.producer_append import AppendOrigin
 TOPIC = "__consumer_offsets"
 RECORD_OVERHEAD_BYTES = 64
 UNFRAMED_BYTES = 128
+SLICE_BYTES = 256 * 1024
 
 
 class Producer(NamedTuple):
@@ -56,10 +57,6 @@ class OffsetsTopic(InternalTopic):
 
     name = TOPIC
 
-    def __init__(self, node: Any) -> None:
-        super().__init__(node)
-        self._open: list[tuple[Producer, bytes, bytes]] = []
-
     def _wanted(self) -> NewTopic:
         config = self._node.config
         configs = {
@@ -67,7 +64,8 @@ class OffsetsTopic(InternalTopic):
             "compression.type": "producer",
             "segment.bytes": str(config.offsets_topic_segment_bytes),
         }
-        return NewTopic(TOPIC, config.offsets_topic_num_partitions, 1, configs=configs)
+        factor = self._in_cluster("offsets.topic.replication.factor")
+        return NewTopic(TOPIC, config.offsets_topic_num_partitions, factor, configs=configs)
 
     def append(self, group_id: str, records: Sequence[Record]) -> ProduceStatus | None:
         """Write the records of a group as one batch; raises a KafkaError when they are not written."""
@@ -106,22 +104,6 @@ class OffsetsTopic(InternalTopic):
     def note_failure(self, error: Exception) -> None:
         """Report what nobody waits for."""
         self._node.note_failure(error)
-
-    def read_back(self) -> Iterator[tuple[Any, Any]]:
-        """Key and value entities of everything that holds now; records of a kind not known here are passed over. What
-        transactions have open is kept for `read_open`."""
-        for partition in self.partitions():
-            open_transactions = OpenTransactions()
-            yield from decoded(last_values(partition, self._node.note_failure, open_transactions))
-            self._open.extend(open_transactions.records())
-
-    def read_open(self) -> Iterator[tuple[Producer, Any, Any]]:
-        """After `read_back`: the records of transactions that have no marker yet."""
-        records, self._open = self._open, []
-        for producer, key, value in records:
-            for key_entity, value_entity in decoded({key: value}):
-                if type(key_entity).__schema__.name == "OffsetCommitKey":
-                    yield producer, key_entity, value_entity
 
 
 class OpenTransactions:
@@ -162,19 +144,31 @@ class OpenTransactions:
             yield producer, key, value
 
 
-def last_values(
-    partition: Partition, note_failure: Callable[[Exception], None], open_transactions: OpenTransactions | None = None
-) -> dict[bytes, bytes]:
-    """The last value of each key, without those that were deleted. `open_transactions` is filled with what has no
-    marker yet."""
-    values: dict[bytes, bytes | None] = {}
-    if open_transactions is None:
-        open_transactions = OpenTransactions()
+def read_last_values(
+    partition: Partition,
+    note_failure: Callable[[Exception], None],
+    values: dict[bytes, bytes | None],
+    open_transactions: OpenTransactions,
+) -> Iterator[None]:
+    """Fill `values` with the last value of each key (None: deleted), `open_transactions` with what has no marker yet;
+    stops after every SLICE_BYTES of the log."""
+    size = 0
     for batch in batches_of(partition):
         try:
             _take(batch, values, open_transactions)
         except KafkaError as error:
             note_failure(error)
+        size += batch.size_bytes
+        if size >= SLICE_BYTES:
+            size = 0
+            yield
+
+
+def last_values(partition: Partition, note_failure: Callable[[Exception], None]) -> dict[bytes, bytes]:
+    """The last value of each key, without those that were deleted."""
+    values: dict[bytes, bytes | None] = {}
+    for _ in read_last_values(partition, note_failure, values, OpenTransactions()):
+        pass
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -209,13 +203,23 @@ def _end_transaction(batch: Any, values: dict[bytes, bytes | None], open_transac
             open_transactions.supersede(key, offset)
 
 
-def decoded(values: dict[bytes, bytes]) -> Iterator[tuple[Any, Any]]:
-    """Entities of the records whose kind is known."""
+def decoded(values: Mapping[bytes, bytes | None]) -> Iterator[tuple[Any, Any]]:
+    """Key and value entities of the records that were not deleted and whose kind is known."""
     from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
     from kafkatools.core.protocol.schemas.offsets import decode_record
 
     for key, value in values.items():
+        if value is None:
+            continue
         try:
             yield decode_record(key, value)
         except (RecordFormatError, UnknownRecordType):
             continue
+
+
+def decoded_open(open_transactions: OpenTransactions) -> Iterator[tuple[Producer, Any, Any]]:
+    """The offsets that transactions have open, in the order of the log."""
+    for producer, key, value in open_transactions.records():
+        for key_entity, value_entity in decoded({key: value}):
+            if type(key_entity).__schema__.name == "OffsetCommitKey":
+                yield producer, key_entity, value_entity

@@ -23,7 +23,7 @@ from kafkatools.core.broker.group_coordinator.group import Group
 from kafkatools.core.broker.group_coordinator.keyed_timer import KeyedTimer
 from kafkatools.core.broker.group_coordinator.member import Member
 from kafkatools.core.broker.group_coordinator.offsets_topic import Store
-from kafkatools.core.broker.group_coordinator.requests import Answer, JoinRequest, join_error
+from kafkatools.core.broker.group_coordinator.requests import Answer, JoinRequest, join_error, sync_error
 from kafkatools.core.broker.group_coordinator.states import GroupState
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import KafkaError, RebalanceInProgress, UnknownMemberId
@@ -267,6 +267,15 @@ class Rebalancing:
         """Drop a group from memory with all its timers; whoever waits joins anew."""
         for member in list(group.members.values()):
             self.remove_member(group, member)
+        self.cancel_timers(group)
+        group.transition_to(GroupState.DEAD, self.clock.wall_ms())
+        self.groups.pop(group.group_id, None)
+
+    def release(self, group: Group, error_code: int) -> None:
+        """The same when the group goes on elsewhere: whoever waits is told this."""
+        for member in group.members.values():
+            group.complete_join(member, join_error(member.member_id, error_code))
+            group.complete_sync(member, sync_error(error_code))
         self.cancel_timers(group)
         group.transition_to(GroupState.DEAD, self.clock.wall_ms())
         self.groups.pop(group.group_id, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.controller.metadata_image import GROUP_RESOURCE
@@ -12,17 +12,28 @@ from kafkatools.core.broker.group_coordinator.consumer_settings import (
     MigrationPolicy,
 )
 from kafkatools.core.broker.group_coordinator.coordinator import GroupCoordinator
-from kafkatools.core.broker.group_coordinator.offsets_topic import TOPIC, OffsetsTopic
+from kafkatools.core.broker.group_coordinator.loading import LoadedGroups
+from kafkatools.core.broker.group_coordinator.offsets_topic import (
+    TOPIC,
+    OffsetsTopic,
+    OpenTransactions,
+    decoded,
+    decoded_open,
+    read_last_values,
+)
 from kafkatools.core.broker.group_coordinator.rebalance import GroupSettings
 from kafkatools.core.broker.group_coordinator.requests import Answer, Client, Fields
 from kafkatools.core.broker.group_coordinator.share_settings import ShareGroupSettings
+from kafkatools.core.broker.internal_topic import follows_elections
 from kafkatools.core.broker.requests import DELAYED, Request, Response
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.controller.metadata_image import MetadataDelta
     from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.partition import Partition
 
 MINUTE_MS = 60_000
+SLICE_RECORDS = 200
 
 
 def open_groups(node: Node) -> GroupCoordinator:
@@ -47,9 +58,48 @@ def open_groups(node: Node) -> GroupCoordinator:
     groups.share.states = lambda: node.share_partitions.states
     groups.share.member_left = lambda group_id, member_id: node.share_partitions.note_member_left(group_id, member_id)
     groups.share.group_emptied = lambda group_id: node.share_partitions.forget_group(group_id)
-    groups.load(topic.read_back())
-    groups.load_pending(topic.read_open())
+    groups.ensure_active = lambda group_id: node.coordination.groups.ensure_active(group_id)
+    if not follows_elections(node):
+        for partition in topic.partitions():
+            for _ in load_partition(node, groups, partition):
+                pass
     return groups
+
+
+def load_partition(node: Node, groups: GroupCoordinator, partition: Partition) -> Iterator[None]:
+    """Read the groups of a partition, a slice with each step."""
+    values: dict[bytes, bytes | None] = {}
+    open_transactions = OpenTransactions()
+    yield from read_last_values(partition, node.note_failure, values, open_transactions)
+    loaded = LoadedGroups(node.clock.wall_ms())
+    for count, (key, value) in enumerate(decoded(values), 1):
+        loaded.take(key, value)
+        if count % SLICE_RECORDS == 0:
+            yield
+    for producer, key, value in decoded_open(open_transactions):
+        loaded.take_pending(producer.producer_id, key, value)
+    groups.take_over(loaded)
+
+
+class GroupKeeper:
+    """The group coordinator, as its shards know it."""
+
+    topic = TOPIC
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def load(self, partition: Partition) -> Iterator[None]:
+        """Read a partition, a slice with each step."""
+        return load_partition(self._node, self._node.groups, partition)
+
+    def unload(self, is_mine: Callable[[str], bool]) -> None:
+        """Groups go on elsewhere."""
+        self._node.groups.release(is_mine)
+
+    def tell(self) -> None:
+        """Answer who waited for them."""
+        self._node.groups.send_answers()
 
 
 def expire_offsets(node: Node) -> None:
@@ -134,31 +184,60 @@ def client_of(request: Request) -> Client:
     return Client(request.client_id or "", f"/{request.connection.client_host}")
 
 
-class Reply:
-    """The answer of one request: given while its handler runs, or later."""
+Refuse = Callable[[int], Fields]
 
-    def __init__(self, node: Node, request: Request) -> None:
+
+class Reply:
+    """The answer of one request: given while its handler runs, or later; not before what was written of its group is
+    committed. `refuse` gives the fields that only say why not."""
+
+    def __init__(self, node: Node, request: Request, group_id: str, refuse: Refuse) -> None:
         self._node = node
         self._request = request
+        self._group_id = group_id
+        self._refuse = refuse
         self._fields: Fields | None = None
+        self._response: Response | None = None
         self._is_delayed = False
 
     def __call__(self, fields: Fields) -> None:
         self._fields = fields
         if self._is_delayed:
-            self._node.groups.later(lambda: self._request.complete(self._request.respond(fields)))
+            self._node.groups.later(lambda: self._send(fields))
+
+    def _send(self, fields: Fields) -> None:
+        if fields["error_code"]:
+            self._give(fields)
+            return
+        self._node.coordination.groups.when_committed(
+            self._group_id, lambda code: self._give(self._refuse(code) if code else fields)
+        )
+
+    def _give(self, fields: Fields) -> None:
+        response = self._request.respond(fields)
+        if self._is_delayed:
+            self._request.complete(response)
+        else:
+            self._response = response
 
     def response(self) -> Response:
         """What the handler returns."""
         self._node.groups.send_answers()
-        if self._fields is None:
-            self._is_delayed = True
-            return DELAYED
-        return self._request.respond(self._fields)
+        if self._fields is not None:
+            self._send(self._fields)
+        if self._response is not None:
+            return self._response
+        self._is_delayed = True
+        return DELAYED
 
 
-def answered(node: Node, request: Request, ask: Callable[[Answer], None]) -> Response:
+def answered(node: Node, request: Request, group_id: str, ask: Callable[[Answer], None], refuse: Refuse) -> Response:
     """Let the coordinator decide and return its answer, or DELAYED."""
-    reply = Reply(node, request)
+    reply = Reply(node, request, group_id, refuse)
     ask(reply)
     return reply.response()
+
+
+def told(node: Node, request: Request, group_id: str, fields: Fields, refuse: Refuse) -> Response:
+    """An answer that is decided, when what was written of its group is committed."""
+    return answered(node, request, group_id, lambda answer: answer(fields), refuse)

@@ -27,7 +27,6 @@ from kafkatools.core.broker.group_coordinator.share_changes import (
     StatePartitionsChange,
     TargetEpochChange,
     TargetMemberChange,
-    change_of,
     removal_of,
 )
 from kafkatools.core.broker.group_coordinator.share_group import NOTHING, ShareGroup
@@ -247,9 +246,7 @@ class ShareGroups:
 
     def forget(self, group: ShareGroup) -> None:
         """Drop a group from memory."""
-        for member_id in group.members:
-            self._timer.cancel(("session", group.group_id, member_id))
-        self.groups.pop(group.group_id, None)
+        self.release(group)
         self.group_emptied(group.group_id)
 
     # -- topics ------------------------------------------------------------------------------------------------------
@@ -280,25 +277,17 @@ class ShareGroups:
             for partition in sorted(partitions):
                 self.states().delete(ShareKey(group.group_id, topic_id, partition))
 
-    # -- reading back ------------------------------------------------------------------------------------------------
-    def load(self, key: Any, value: Any) -> bool:
-        """Take over one record; whether it was one of a share group."""
-        change = change_of(key, value)
-        if change is None:
-            return False
-        group = self.groups.get(key.group_id)
-        if not isinstance(group, ShareGroup):
-            group = ShareGroup(key.group_id)
-            self.groups[key.group_id] = group
-        group.apply(change)
-        return True
+    # -- partitions that come and go ---------------------------------------------------------------------------------
+    def resume(self, group: ShareGroup) -> None:
+        """After a group was read back each member has its session time to be heard of."""
+        for member_id in group.members:
+            self.watch_session(group.group_id, member_id)
 
-    def resume(self) -> None:
-        """After everything was read back each member has its session time to be heard of."""
-        for group in list(self.groups.values()):
-            if isinstance(group, ShareGroup):
-                for member_id in group.members:
-                    self.watch_session(group.group_id, member_id)
+    def release(self, group: ShareGroup) -> None:
+        """The group goes on elsewhere."""
+        for member_id in group.members:
+            self._timer.cancel(("session", group.group_id, member_id))
+        self.groups.pop(group.group_id, None)
 
 
 def _check(request: ShareHeartbeat) -> None:

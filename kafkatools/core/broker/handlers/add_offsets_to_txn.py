@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.controller.acls import GROUP, READ, TRANSACTIONAL_ID, WRITE
 from kafkatools.core.broker.group_coordinator.offsets_topic import TOPIC, OffsetsTopic
+from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.broker.transaction_coordinator.coordinator import ProducerIdentity
-from kafkatools.core.broker.transaction_coordinator.service import LaterResponse
 from kafkatools.core.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, TOPIC, TRANSACTIONAL_ID, WRITE
 from kafkatools.core.broker.controller.metadata_image import INTERNAL_TOPICS
+from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.broker.transaction_coordinator.coordinator import ProducerIdentity
-from kafkatools.core.broker.transaction_coordinator.service import LaterResponse
 from kafkatools.core.broker.transaction_coordinator.transaction import TopicPartition
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,

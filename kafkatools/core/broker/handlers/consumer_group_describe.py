@@ -47,10 +47,11 @@ def _answer(node: Node, request: Request, group_id: str) -> Description:
 
 
 def _describe(node: Node, request: Request, group_id: str) -> Description:
+    if not group_id:
+        raise InvalidGroupId()
+    node.groups.ensure_active(group_id)
     group = node.groups.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
-        if not group_id:
-            raise InvalidGroupId()
         raise GroupIdNotFound(f"Group {group_id} {'not found' if group is None else 'is not a consumer group'}.")
     ensure_may_see(node, request, group.topics_of(group.members.values()))
     return {

@@ -1,6 +1,7 @@
 """ConsumerGroupHeartbeat (key 68), versions 0-1: members of consumer groups join, live and leave (KIP-848).
 
-A refusal says why in its message. Answered at once; what changes is written before.
+A refusal says why in its message. What changes is written before, and replicated before it is
+told.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from kafkatools.core.broker.group_coordinator.consumer_group import CONSUMER
 from kafkatools.core.broker.group_coordinator.consumer_heartbeats import HeartbeatRequest
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
 from kafkatools.core.broker.group_coordinator.requests import Fields
-from kafkatools.core.broker.group_coordinator.service import client_of
+from kafkatools.core.broker.group_coordinator.service import client_of, told
 from kafkatools.core.broker.group_coordinator.topic_regex import everything
 from kafkatools.core.broker.handlers.join_group import to_ms
 from kafkatools.core.broker.requests import Request, Response
@@ -55,8 +56,12 @@ def handle(node: Node, request: Request) -> Response:
         fields = node.groups.consumer_heartbeat(wanted)
     except KafkaError as error:
         fields = {**NOTHING, "error_code": coordinator_error_code(error), "error_message": message_of(error)}
-    node.groups.send_answers()
-    return request.respond(fields)
+    return told(node, request, wanted.group_id, fields, refusal)
+
+
+def refusal(code: int) -> Fields:
+    """A heartbeat that failed."""
+    return {**NOTHING, "error_code": code, "error_message": None}
 
 
 def ensure_enabled(node: Node) -> None:

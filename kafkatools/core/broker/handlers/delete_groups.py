@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.controller.acls import DELETE, GROUP
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
+from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import KafkaError
 
@@ -19,9 +20,16 @@ def handle(node: Node, request: Request) -> Response:
     """One answer per group; a group named twice is deleted once."""
     entity = request.decode()
     names = list(dict.fromkeys(entity.groups_names))
-    results = [{"group_id": name, "error_code": _delete(node, request, name)} for name in names]
+    codes = {name: _delete(node, request, name) for name in names}
     node.groups.send_answers()
-    return request.respond({"results": results})
+    response = LaterResponse(request)
+
+    def done(failed: dict[str, int]) -> None:
+        codes.update(failed)
+        response.respond({"results": [{"group_id": name, "error_code": code} for name, code in codes.items()]})
+
+    node.coordination.groups.when_all_committed([name for name, code in codes.items() if not code], done)
+    return response.returned()
 
 
 def _delete(node: Node, request: Request, group_id: str) -> int:

@@ -12,7 +12,7 @@ from kafkatools.core.broker.group_coordinator.any_group import AnyGroup
 from kafkatools.core.broker.group_coordinator.group import Group
 from kafkatools.core.broker.group_coordinator.states import GroupState
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import GroupAuthorizationFailed, GroupIdNotFound
+from kafkatools.core.errors import GroupIdNotFound, KafkaError
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -42,10 +42,14 @@ def operations_of(node: Node, request: Request, group_id: str, is_asked: bool) -
 
 
 def _answer(node: Node, request: Request, group_id: str) -> dict[str, Any]:
-    if node.authorize(request, DESCRIBE, GROUP, group_id):
+    try:
+        node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
+        node.groups.ensure_active(group_id)
         return _describe(node, request.version, group_id)
+    except KafkaError as error:
+        code = error.code
     return {
-        "error_code": GroupAuthorizationFailed.code,
+        "error_code": code,
         "error_message": None,
         "group_id": group_id,
         "group_state": "",

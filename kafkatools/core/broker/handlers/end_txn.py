@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.controller.acls import TRANSACTIONAL_ID, WRITE
+from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.broker.transaction_coordinator.coordinator import NOBODY, ProducerIdentity
 from kafkatools.core.broker.transaction_coordinator.ending import EndRequest
-from kafkatools.core.broker.transaction_coordinator.service import LaterResponse
 from kafkatools.core.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 
 if TYPE_CHECKING:

@@ -1,4 +1,5 @@
-"""FindCoordinator (key 10), versions 0-6: this node coordinates every group, transactional id and share partition.
+"""FindCoordinator (key 10), versions 0-6: who coordinates a group, a transactional id or a share partition, which is
+the leader of the partition that holds it.
 
 The topic of offsets, of transactions or of share groups' state is made when it is first asked for.
 """
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.controller import acls
 from kafkatools.core.broker.controller.acls import CLUSTER_NAME
 from kafkatools.core.broker.group_coordinator.offsets_topic import OffsetsTopic
+from kafkatools.core.broker.internal_topic import InternalTopic
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.broker.share_coordinator.share_state_topic import ShareStateTopic
 from kafkatools.core.broker.transaction_coordinator.transaction_log import TransactionLog
-from kafkatools.core.errors import DecodeError, InvalidRequest, KafkaError
+from kafkatools.core.errors import CoordinatorNotAvailable, DecodeError, InvalidRequest, KafkaError
 from kafkatools.core.protocol.uuids import uuid_from_text
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ NEEDED = {
     TRANSACTION: (acls.DESCRIBE, acls.TRANSACTIONAL_ID),
     SHARE: (acls.CLUSTER_ACTION, acls.CLUSTER),
 }
+TOPICS: dict[int, type[InternalTopic]] = {GROUP: OffsetsTopic, TRANSACTION: TransactionLog, SHARE: ShareStateTopic}
 FIRST_VERSION_OF_TYPES = 1
 FIRST_VERSION_OF_BATCHES = 4
 FIRST_VERSION_OF_SHARE = 6
@@ -47,11 +50,8 @@ def _find(node: Node, request: Request, kind: int, key: str) -> dict[str, Any]:
         node.authorize_or_raise(request, *NEEDED[kind], CLUSTER_NAME if kind == SHARE else key)
         if kind == SHARE:
             _ensure_share_key(key)
-            ShareStateTopic(node).ensure_available(key)
-        elif kind == TRANSACTION:
-            TransactionLog(node).ensure_available(key)
-        else:
-            OffsetsTopic(node).ensure_available(key)
+        topic = TOPICS[kind](node)
+        node_id, host, port = _endpoint(node, request, topic.leader_of(key))
     except KafkaError as error:
         return {
             "key": key,
@@ -65,10 +65,21 @@ def _find(node: Node, request: Request, kind: int, key: str) -> dict[str, Any]:
         "key": key,
         "error_code": 0,
         "error_message": "",
-        "node_id": node.node_id,
-        "host": node.advertised_host,
-        "port": node.advertised_port,
+        "node_id": node_id,
+        "host": host,
+        "port": port,
     }
+
+
+def _endpoint(node: Node, request: Request, node_id: int) -> tuple[int, str, int]:
+    """Where a broker answers clients of the listener that was asked; CoordinatorNotAvailable."""
+    if node_id == node.node_id and not node.coordination.is_clustered:
+        return node_id, node.advertised_host, node.advertised_port
+    broker = node.image.brokers.get(node_id)
+    for name, host, port in broker.endpoints if broker is not None and not broker.is_fenced else ():
+        if name == request.listener_name:
+            return node_id, host, port
+    raise CoordinatorNotAvailable()
 
 
 def _ensure_share_key(key: str) -> None:

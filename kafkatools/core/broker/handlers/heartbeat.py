@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.controller.acls import GROUP, READ
+from kafkatools.core.broker.group_coordinator.service import told
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import GroupAuthorizationFailed
 
@@ -22,4 +23,4 @@ def handle(node: Node, request: Request) -> Response:
     if not node.authorize(request, READ, GROUP, entity.group_id):
         return request.respond({"error_code": GroupAuthorizationFailed.code})
     code = node.groups.heartbeat(entity.group_id, entity.generation_id, entity.member_id, instance_id)
-    return request.respond({"error_code": code})
+    return told(node, request, entity.group_id, {"error_code": code}, lambda code: {"error_code": code})

@@ -18,9 +18,9 @@ from kafkatools.core.broker.controller.acls import (
     TRANSACTIONAL_ID,
     WRITE,
 )
+from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.broker.transaction_coordinator.coordinator import NOBODY, ProducerIdentity
-from kafkatools.core.broker.transaction_coordinator.service import LaterResponse
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
     InvalidProducerEpoch,

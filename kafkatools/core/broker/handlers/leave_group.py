@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import GROUP, READ
 from kafkatools.core.broker.group_coordinator.requests import MemberIdentity
+from kafkatools.core.broker.group_coordinator.service import told
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import GroupAuthorizationFailed
 
@@ -27,11 +28,14 @@ def handle(node: Node, request: Request) -> Response:
         code, codes = node.groups.leave(entity.group_id, members)
     else:
         code, codes = GroupAuthorizationFailed.code, []
-    node.groups.send_answers()
     if request.version < FIRST_VERSION_OF_BATCHES:
-        return request.respond({"error_code": code or codes[0]})
+        return told(node, request, entity.group_id, {"error_code": code or codes[0]}, _refusal)
     answers = [
         {"member_id": each.member_id, "group_instance_id": each.instance_id, "error_code": member_code}
         for each, member_code in zip(members, codes, strict=False)
     ]
-    return request.respond({"error_code": code, "members": answers})
+    return told(node, request, entity.group_id, {"error_code": code, "members": answers}, _refusal)
+
+
+def _refusal(code: int) -> dict[str, Any]:
+    return {"error_code": code, "members": []}

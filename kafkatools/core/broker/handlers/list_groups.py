@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE, GROUP
 from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.errors import CoordinatorLoadInProgress
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -20,6 +21,8 @@ def handle(node: Node, request: Request) -> Response:
     entity = request.decode()
     states = {state.lower() for state in entity.states_filter} if request.version >= FIRST_VERSION_OF_STATES else None
     types = {kind.lower() for kind in entity.types_filter} if request.version >= FIRST_VERSION_OF_TYPES else None
+    if node.coordination.groups.is_loading:
+        return request.respond({"error_code": CoordinatorLoadInProgress.code, "groups": []})
     is_shown = _Shown(node, request)
     groups = [
         {

@@ -1,23 +1,23 @@
 """OffsetCommit (key 8), versions 2-10: by topic name, from version 10 on by topic id.
 
-All partitions that may be committed are one batch of records; the others say why not. With log.durability=fsync the
-answer waits for the disk, at most offsets.commit.timeout.ms.
+All partitions that may be committed are one batch of records; the others say why not. The answer
+waits for the replicas, and with log.durability=fsync for the disk, at most offsets.commit.timeout.ms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import GROUP, READ, TOPIC
-from kafkatools.core.broker.delayed_produce import DelayedProduce, ProduceStatus
+from kafkatools.core.broker.delayed_produce import DelayedProduce
 from kafkatools.core.broker.group_coordinator.consumer_group import CommitCheck
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
 from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset
 from kafkatools.core.broker.group_coordinator.offsets import Place
 from kafkatools.core.broker.group_coordinator.requests import MemberIdentity
-from kafkatools.core.broker.requests import DELAYED, Request, Response
+from kafkatools.core.broker.later_response import LaterResponse
+from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import (
     GroupAuthorizationFailed,
     InvalidGroupId,
@@ -61,15 +61,18 @@ def handle(node: Node, request: Request) -> Response:
         return _respond(request, _failed(node, version, entity, error))
     if status is None:
         return _respond(request, answers)
+    response = LaterResponse(request)
 
-    def complete(statuses: Sequence[ProduceStatus]) -> None:
-        code = statuses[0].error_code
+    def complete(code: int) -> None:
         failed = _failed(node, version, entity, error_for_code(code)()) if code else answers
-        request.complete(_respond(request, failed))
+        response.give(_respond(request, failed))
 
-    waiting = DelayedProduce(node.config.offsets_commit_timeout_ms, [status], complete)
-    node.produce_purgatory.try_complete_else_watch(waiting, [status.partition.key], node.clock.now_ms())
-    return DELAYED
+    if node.coordination.is_clustered:
+        node.coordination.groups.when_committed(entity.group_id, complete)
+    else:
+        waiting = DelayedProduce(node.config.offsets_commit_timeout_ms, [status], lambda s: complete(s[0].error_code))
+        node.produce_purgatory.try_complete_else_watch(waiting, [status.partition.key], node.clock.now_ms())
+    return response.returned()
 
 
 def _respond(request: Request, answers: Answers) -> Response:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.controller.acls import DELETE, GROUP, READ, TOPIC
 from kafkatools.core.broker.group_coordinator.any_group import AnyGroup
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
+from kafkatools.core.broker.group_coordinator.service import told
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import GroupSubscribedToTopic, KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition
 
@@ -28,7 +29,8 @@ def handle(node: Node, request: Request) -> Response:
         node.groups.delete_offsets(entity.group_id, places)
     except KafkaError as error:
         return request.respond({"error_code": coordinator_error_code(error), "topics": []})
-    return request.respond({"error_code": 0, "topics": [_answer(node, topic, code) for topic, code in topics]})
+    fields = {"error_code": 0, "topics": [_answer(node, topic, code) for topic, code in topics]}
+    return told(node, request, entity.group_id, fields, lambda code: {"error_code": code, "topics": []})
 
 
 def _refusal(node: Node, request: Request, group: AnyGroup, topic: str) -> int:

@@ -19,6 +19,7 @@ from kafkatools.core.broker.handlers.offset_fetch_framing import (
     TopicRows,
     response_body,
 )
+from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicId, UnstableOffsetCommit
 
@@ -40,18 +41,28 @@ def handle(node: Node, request: Request) -> Response:
     entity = request.decode()
     version = request.version
     is_stable = version >= FIRST_VERSION_OF_STABLE and entity.require_stable
-    if version < FIRST_VERSION_OF_BATCHES:
-        groups = [_Fetch(node, request, entity.group_id, is_stable).rows(entity.topics, None, NO_EPOCH)]
-    else:
+    asked = [entity] if version < FIRST_VERSION_OF_BATCHES else list(entity.groups)
+    fetches = [_Fetch(node, request, group.group_id, is_stable) for group in asked]
+    found = [
+        fetch.rows(
+            group.topics,
+            group.member_id if version >= FIRST_VERSION_OF_EPOCHS else None,
+            group.member_epoch if version >= FIRST_VERSION_OF_EPOCHS else NO_EPOCH,
+        )
+        for fetch, group in zip(fetches, asked, strict=True)
+    ]
+    response = LaterResponse(request)
+
+    def done(failed: dict[str, int]) -> None:
         groups = [
-            _Fetch(node, request, group.group_id, is_stable).rows(
-                group.topics,
-                group.member_id if version >= FIRST_VERSION_OF_EPOCHS else None,
-                group.member_epoch if version >= FIRST_VERSION_OF_EPOCHS else NO_EPOCH,
-            )
-            for group in entity.groups
+            fetch.refused(group.topics, failed[group.group_id]) if group.group_id in failed else rows
+            for fetch, group, rows in zip(fetches, asked, found, strict=True)
         ]
-    return [request.frame_response(response_body(version, groups))]
+        response.give([request.frame_response(response_body(version, groups))])
+
+    told = [group.group_id for group, rows in zip(asked, found, strict=True) if not rows.error_code]
+    node.coordination.groups.when_all_committed(told, done)
+    return response.returned()
 
 
 class _Fetch:
@@ -71,11 +82,11 @@ class _Fetch:
             self._node.authorize_or_raise(self._request, DESCRIBE, GROUP, self._group_id)
             self._node.groups.ensure_may_fetch(self._group_id, member_id, member_epoch)
         except KafkaError as error:
-            return self._refused(wanted, coordinator_error_code(error))
+            return self.refused(wanted, coordinator_error_code(error))
         topics = self._all_topics() if wanted is None else [self._topic(topic) for topic in wanted]
         return GroupRows(self._group_id, topics)
 
-    def _refused(self, wanted: Any, code: int) -> GroupRows:
+    def refused(self, wanted: Any, code: int) -> GroupRows:
         """Version 1 has no place for a group's error but its partitions."""
         if self._request.version >= FIRST_VERSION_OF_GROUP_ERRORS:
             return GroupRows(self._group_id, (), code)

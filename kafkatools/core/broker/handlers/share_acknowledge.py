@@ -9,12 +9,12 @@ from kafkatools.core.broker.controller.acls import GROUP, READ, TOPIC
 from kafkatools.core.broker.delayed_produce import ProduceStatus
 from kafkatools.core.broker.handlers.consumer_group_heartbeat import message_of
 from kafkatools.core.broker.handlers.share_group_heartbeat import ensure_enabled
+from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.broker.share_coordinator.share_state import ShareKey
 from kafkatools.core.broker.share_partition import GAP, RENEW, Acknowledgement
 from kafkatools.core.broker.share_session import FINAL_EPOCH, INITIAL_EPOCH
 from kafkatools.core.broker.transaction_coordinator.durability import Durability
-from kafkatools.core.broker.transaction_coordinator.service import LaterResponse
 from kafkatools.core.errors import (
     InvalidRequest,
     InvalidShareSessionEpoch,

@@ -17,13 +17,13 @@ from kafkatools.core.broker.handlers.consumer_group_heartbeat import message_of
 from kafkatools.core.broker.handlers.join_group import to_ms
 from kafkatools.core.broker.handlers.share_acknowledge import DONE, Outcome, acknowledge, acknowledgements_of
 from kafkatools.core.broker.handlers.share_group_heartbeat import ensure_enabled
+from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Part, Request, Response
 from kafkatools.core.broker.share_coordinator.share_state import ShareKey
 from kafkatools.core.broker.share_fetch_read import ShareFetched
 from kafkatools.core.broker.share_partition import BATCH_OPTIMIZED, Wish
 from kafkatools.core.broker.share_session import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 from kafkatools.core.broker.transaction_coordinator.durability import Durability
-from kafkatools.core.broker.transaction_coordinator.service import LaterResponse
 from kafkatools.core.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed, UnknownTopicId
 from kafkatools.core.protocol.varints import unsigned_varint
 

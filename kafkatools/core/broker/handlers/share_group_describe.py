@@ -35,6 +35,7 @@ def _answer(node: Node, request: Request, group_id: str) -> Description:
         node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
         if not group_id:
             raise InvalidGroupId()
+        node.groups.ensure_active(group_id)
         return _describe(node, request, group_id)
     except KafkaError as error:
         is_plain = isinstance(error, GroupAuthorizationFailed | InvalidGroupId) or not str(error)

@@ -1,6 +1,7 @@
 """ShareGroupHeartbeat (key 76), version 1: members of share groups join, live and leave (KIP-932).
 
-A refusal says why in its message. Answered at once; what changes is written before.
+A refusal says why in its message. What changes is written before, and replicated before it is
+told.
 """
 
 from __future__ import annotations
@@ -9,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.controller.acls import DESCRIBE, GROUP, READ, TOPIC
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
-from kafkatools.core.broker.group_coordinator.requests import Fields
-from kafkatools.core.broker.group_coordinator.service import client_of
+from kafkatools.core.broker.group_coordinator.service import client_of, told
 from kafkatools.core.broker.group_coordinator.share_groups import ShareHeartbeat
-from kafkatools.core.broker.handlers.consumer_group_heartbeat import message_of
+from kafkatools.core.broker.handlers.consumer_group_heartbeat import NOTHING, message_of, refusal
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 VERSIONS = (1, 1)
 FEATURE = "share.version"
-NOTHING: Fields = {"member_id": None, "member_epoch": 0, "heartbeat_interval": 0, "assignment": None}
 
 
 def handle(node: Node, request: Request) -> Response:
@@ -41,11 +40,10 @@ def handle(node: Node, request: Request) -> Response:
         node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
         for name in wanted.subscribed_topic_names or ():
             node.authorize_or_raise(request, DESCRIBE, TOPIC, name)
-        fields = node.groups.share.heartbeat(wanted)
+        fields = node.groups.share_heartbeat(wanted)
     except KafkaError as error:
         fields = {**NOTHING, "error_code": coordinator_error_code(error), "error_message": message_of(error)}
-    node.groups.send_answers()
-    return request.respond(fields)
+    return told(node, request, wanted.group_id, fields, refusal)
 
 
 def ensure_enabled(node: Node) -> None:

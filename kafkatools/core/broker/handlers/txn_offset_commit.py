@@ -16,10 +16,10 @@ from kafkatools.core.broker.group_coordinator.offsets import Place
 from kafkatools.core.broker.group_coordinator.offsets_topic import TOPIC as OFFSETS_TOPIC
 from kafkatools.core.broker.group_coordinator.offsets_topic import OffsetsTopic, Producer
 from kafkatools.core.broker.group_coordinator.requests import MemberIdentity
+from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.broker.transaction_coordinator.coordinator import ProducerIdentity
 from kafkatools.core.broker.transaction_coordinator.durability import Durability
-from kafkatools.core.broker.transaction_coordinator.service import LaterResponse
 from kafkatools.core.broker.transaction_coordinator.verification import Operation, ensure_in_transaction
 from kafkatools.core.errors import (
     CoordinatorLoadInProgress,

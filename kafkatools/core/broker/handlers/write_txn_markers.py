@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import ALTER, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME
+from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.replica_manager import error_code_of
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.broker.transaction_coordinator.durability import Durability
 from kafkatools.core.broker.transaction_coordinator.markers import Marker, write_marker
-from kafkatools.core.broker.transaction_coordinator.service import LaterResponse
 from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError
 
 if TYPE_CHECKING:

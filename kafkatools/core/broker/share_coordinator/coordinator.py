@@ -20,6 +20,7 @@ from kafkatools.core.broker.share_coordinator.share_state import (
     ShareUpdate,
     batches_of,
     key_of,
+    name_of,
     snapshot_record,
     state_of,
     tombstone,
@@ -189,7 +190,12 @@ class ShareCoordinator:
         """`__share_group_state` itself is gone."""
         self._states.clear()
 
-    # -- reading back ------------------------------------------------------------------------------------------------
+    # -- partitions that come and go ---------------------------------------------------------------------------------
+    def release(self, is_mine: Callable[[str], bool]) -> None:
+        """Another node keeps these states."""
+        for key in [key for key in self._states if is_mine(name_of(key))]:
+            del self._states[key]
+
     def load(self, records: Iterable[tuple[int, Any, Any]]) -> None:
         """Take over what was written, in order."""
         for offset, key_entity, value in records:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.internal_topic import follows_elections
 from kafkatools.core.broker.share_coordinator.coordinator import ShareCoordinator
 from kafkatools.core.broker.share_coordinator.share_state import ShareKey
-from kafkatools.core.broker.share_coordinator.share_state_topic import ShareStateTopic
+from kafkatools.core.broker.share_coordinator.share_state_topic import TOPIC, ShareStateTopic
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.partition import Partition
 
 
 def open_share_coordinator(node: Node) -> ShareCoordinator:
@@ -28,5 +31,33 @@ def open_share_coordinator(node: Node) -> ShareCoordinator:
         updates_per_snapshot=config.share_coordinator_snapshot_update_records_per_snapshot,
         cold_interval_ms=config.share_coordinator_cold_partition_snapshot_interval_ms,
     )
-    coordinator.load(topic.read_back())
+    if not follows_elections(node):
+        for partition in topic.partitions():
+            coordinator.load(each for each in topic.read(partition) if each is not None)
     return coordinator
+
+
+class ShareKeeper:
+    """The share coordinator, as its shards know it."""
+
+    topic = TOPIC
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def load(self, partition: Partition) -> Iterator[None]:
+        """Read a partition, a slice with each step."""
+        found = []
+        for record in ShareStateTopic(self._node).read(partition):
+            if record is None:
+                yield
+            else:
+                found.append(record)
+        self._node.share_partitions.states.load(found)
+
+    def unload(self, is_mine: Callable[[str], bool]) -> None:
+        """States go on elsewhere."""
+        self._node.share_partitions.states.release(is_mine)
+
+    def tell(self) -> None:
+        """Who waits, waits for an append."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kafkatools.core.protocol.schemas import share_group_state as schemas
+from kafkatools.core.protocol.uuids import uuid_text
 
 UNINITIALIZED_START_OFFSET = -1
 UNINITIALIZED_COUNT = -1
@@ -23,6 +24,11 @@ class ShareKey(NamedTuple):
     group_id: str
     topic_id: uuid.UUID
     partition: int
+
+
+def name_of(key: ShareKey) -> str:
+    """What FindCoordinator calls a share partition."""
+    return f"{key.group_id}:{uuid_text(key.topic_id)}:{key.partition}"
 
 
 class StateBatch(NamedTuple):

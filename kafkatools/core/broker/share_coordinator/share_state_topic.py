@@ -11,15 +11,16 @@ from typing import Any
 
 from kafkatools.core.broker.controller.topics import NewTopic
 from kafkatools.core.broker.delayed_produce import ProduceStatus
-from kafkatools.core.broker.internal_topic import InternalTopic, batches_of, partition_for
+from kafkatools.core.broker.internal_topic import InternalTopic, batches_of, follows_elections, partition_for
 from kafkatools.core.broker.partition import Partition
-from kafkatools.core.broker.share_coordinator.share_state import Record, ShareKey
+from kafkatools.core.broker.share_coordinator.share_state import Record, ShareKey, name_of
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.producer_append import AppendOrigin
-from kafkatools.core.protocol.uuids import uuid_text
 
 TOPIC = "__share_group_state"
 RECORD_OVERHEAD_BYTES = 128
+SLICE_BATCHES = 100
+StoredRecord = tuple[int, Any, Any]
 
 
 class ShareStateTopic(InternalTopic):
@@ -35,12 +36,14 @@ class ShareStateTopic(InternalTopic):
             "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
             "retention.ms": "-1",
         }
-        return NewTopic(TOPIC, config.share_coordinator_state_topic_num_partitions, 1, configs=configs)
+        if follows_elections(self._node):
+            configs["min.insync.replicas"] = str(config.share_coordinator_state_topic_min_isr)
+        factor = self._in_cluster("share.coordinator.state.topic.replication.factor")
+        return NewTopic(TOPIC, config.share_coordinator_state_topic_num_partitions, factor, configs=configs)
 
     def index_of(self, key: ShareKey) -> int:
         """The number of the partition that holds a share partition."""
-        name = f"{key.group_id}:{uuid_text(key.topic_id)}:{key.partition}"
-        return partition_for(name, len(self.ensure_exists().partitions))
+        return partition_for(name_of(key), len(self.ensure_exists().partitions))
 
     def append(self, key: ShareKey, record: Record) -> tuple[int, ProduceStatus | None]:
         """Write one record; gives its offset and what to wait for (None: nothing). Raises a KafkaError."""
@@ -56,22 +59,21 @@ class ShareStateTopic(InternalTopic):
         builder.append(now_ms, *record)
         return self._append_batch(partition, builder, now_ms, AppendOrigin.COORDINATOR)
 
-    def read_back(self) -> Iterator[tuple[int, Any, Any]]:
-        """Offset, key and value entities of every record in order; what cannot be read is reported and passed over."""
-        for partition in self.partitions():
-            yield from self._records(partition)
-
-    def _records(self, partition: Partition) -> Iterator[tuple[int, Any, Any]]:
+    def read(self, partition: Partition) -> Iterator[StoredRecord | None]:
+        """Offset, key and value entities of every record in order, None after every slice; what cannot be read is
+        reported and passed over."""
         from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
         from kafkatools.core.protocol.schemas.share_group_state import decode_record
 
-        for batch in batches_of(partition):
+        for count, batch in enumerate(batches_of(partition), 1):
             try:
                 columns = batch.columns()
                 for i in range(columns.count):
                     yield columns.offsets[i], *decode_record(columns.key(i) or b"", columns.value(i))
             except (KafkaError, RecordFormatError, UnknownRecordType) as error:
                 self._node.note_failure(error)
+            if count % SLICE_BATCHES == 0:
+                yield None
 
     def prune(self, index: int, before_offset: int) -> None:
         """Delete what lies before an offset."""

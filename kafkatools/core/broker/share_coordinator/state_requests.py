@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME
 from kafkatools.core.broker.delayed_produce import ProduceStatus
+from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.broker.share_coordinator.coordinator import ShareCoordinator
 from kafkatools.core.broker.share_coordinator.share_state import ShareKey
 from kafkatools.core.broker.transaction_coordinator.durability import Durability
-from kafkatools.core.broker.transaction_coordinator.service import LaterResponse
 from kafkatools.core.errors import ClusterAuthorizationFailed, InvalidRequest, KafkaError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -34,12 +34,12 @@ from kafkatools.core.broker.transaction_coordinator.transaction import (
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import (
     ConcurrentTransactions,
-    CoordinatorNotAvailable,
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
     InvalidRequest,
     InvalidTransactionTimeout,
     KafkaError,
+    NotCoordinator,
     ProducerFenced,
     TransactionAbortable,
     TransactionCoordinatorFenced,
@@ -47,7 +47,8 @@ from kafkatools.core.errors import (
 )
 
 NONE = 0
-MARKER_RETRY_MS = 1000
+MARKER_RETRY_MS = 100
+FENCING = (InvalidProducerEpoch.code, TransactionCoordinatorFenced.code)
 
 
 class ProducerIdentity(NamedTuple):
@@ -82,10 +83,12 @@ class Log(Protocol):
 
 
 class Markers(Protocol):
-    """How transactions end in their partitions (`MarkerWriter`)."""
+    """How transactions end in their partitions (`MarkerSender`)."""
 
-    def write(self, places: set[TopicPartition], marker: Marker) -> list[ProduceStatus]:
-        """Write a marker to each place and take it out of the set; gives what to wait for."""
+    def send(
+        self, places: Collection[TopicPartition], marker: Marker, note: Callable[[TopicPartition, int], None]
+    ) -> None:
+        """Have a marker written to each place; `note` hears of each once: 0 when that is done, else why not."""
 
     def note_failure(self, error: KafkaError) -> None:
         """Report what nobody waits for."""
@@ -291,7 +294,8 @@ class TransactionCoordinator:
         self._write(transaction, prepared, written)
 
     def _write_markers(self, transaction: Transaction, completed: TransactionValue) -> None:
-        """Markers to all partitions, then the completed state; what fails is tried again later."""
+        """Markers to all partitions, then the completed state; what fails is tried again later. A coordinator whose
+        markers are fenced is none any more, and does not go on."""
         around = self._around
         value = transaction.value
         try:
@@ -302,19 +306,34 @@ class TransactionCoordinator:
                 value.state is TransactionState.PREPARE_COMMIT,
                 value.client_version,
             )
-            statuses = around.markers.write(transaction.unmarked, marker)
-        except (InvalidProducerEpoch, TransactionCoordinatorFenced) as error:
-            around.markers.note_failure(error)
-            return
         except KafkaError as error:
             around.markers.note_failure(error)
             self._retry_markers(transaction, completed)
             return
-        around.waiting.when_durable(statuses, lambda code: self._note_markers(transaction, completed, code))
+        awaited = set(transaction.unmarked)
+        fencing: list[int] = []
 
-    def _note_markers(self, transaction: Transaction, completed: TransactionValue, code: int) -> None:
-        if code:
-            transaction.unmarked = set(transaction.value.partitions)
+        def note(place: TopicPartition, code: int) -> None:
+            awaited.discard(place)
+            if not code:
+                transaction.unmarked.discard(place)
+            elif code in FENCING:
+                fencing.append(code)
+            if awaited:
+                return
+            if fencing:
+                around.markers.note_failure(error_for_code(fencing[0])())
+            else:
+                self._note_markers(transaction, completed)
+
+        if awaited:
+            around.markers.send(frozenset(awaited), marker, note)
+        else:
+            self._note_markers(transaction, completed)
+
+    def _note_markers(self, transaction: Transaction, completed: TransactionValue) -> None:
+        if self.transactions.get(transaction.transactional_id) is not transaction:
+            return
         if transaction.unmarked:
             self._retry_markers(transaction, completed)
             return
@@ -354,7 +373,7 @@ class TransactionCoordinator:
 
         def durable(code: int) -> None:
             if self.transactions.get(transaction.transactional_id) is not transaction:
-                answer(CoordinatorNotAvailable.code)
+                answer(NotCoordinator.code)
             elif code:
                 transaction.pending = None
                 answer(coordinator_error_code(error_for_code(code)()))
@@ -392,13 +411,29 @@ class TransactionCoordinator:
         """`__transaction_state` itself is gone, and everything with it."""
         self.transactions.clear()
 
-    # -- reading back ----------------------------------------------------------------------------------------------
+    # -- partitions that come and go ---------------------------------------------------------------------------------
     def load(self, transactions: Iterable[Transaction]) -> None:
         """Take over what was written, then finish what was decided."""
+        found = list(transactions)
+        self.take_over(found)
+        self.complete_decided(found)
+
+    def take_over(self, transactions: Iterable[Transaction]) -> None:
+        """From now on these ids are coordinated here."""
         for transaction in transactions:
             self.transactions[transaction.transactional_id] = transaction
-        for transaction in list(self.transactions.values()):
-            if transaction.state.is_prepared:
+
+    def release(self, is_mine: Callable[[str], bool]) -> None:
+        """Another node coordinates these ids. What is under way comes to nothing here: a change that becomes durable
+        still is answered with NOT_COORDINATOR, markers are not followed by the completed state."""
+        for transactional_id in [each for each in self.transactions if is_mine(each)]:
+            del self.transactions[transactional_id]
+
+    def complete_decided(self, transactions: Iterable[Transaction]) -> None:
+        """Write the markers of transactions whose end an earlier coordinator decided."""
+        for transaction in transactions:
+            is_here = self.transactions.get(transaction.transactional_id) is transaction
+            if is_here and transaction.state.is_prepared and transaction.pending is None:
                 completed = transaction.prepare_complete(self._now_ms())
                 transaction.unmarked = set(transaction.value.partitions)
                 self._write_markers(transaction, completed)

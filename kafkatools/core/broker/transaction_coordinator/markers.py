@@ -1,6 +1,6 @@
 """Transaction markers: the control batches that end a transaction in every partition it wrote to (WriteTxnMarkers).
 
-Rules: a partition that is gone needs no marker. A marker in `__consumer_offsets` also decides the offsets that groups
+Rules: a marker in `__consumer_offsets` also decides the offsets that groups
 committed in the transaction. The coordinator and the API write through the same function.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkatools.core.broker.delayed_produce import ProduceStatus
 from kafkatools.core.broker.group_coordinator.offsets_topic import TOPIC as OFFSETS_TOPIC
 from kafkatools.core.broker.transaction_coordinator.transaction import TopicPartition
-from kafkatools.core.errors import KafkaError, KafkaStorageError, UnknownTopicOrPartition
+from kafkatools.core.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -28,13 +28,16 @@ class Marker(NamedTuple):
 
 
 def write_marker(node: Node, place: TopicPartition, marker: Marker) -> ProduceStatus | None:
-    """Append the marker to a partition; gives what to wait for. Raises UnknownTopicOrPartition, InvalidProducerEpoch,
-    TransactionCoordinatorFenced, KafkaStorageError."""
+    """Append the marker to a partition that this node leads; gives what to wait for. Raises UnknownTopicOrPartition,
+    InvalidProducerEpoch, TransactionCoordinatorFenced, KafkaStorageError, NotLeaderOrFollower: also while the groups of
+    a partition of `__consumer_offsets` are being read."""
     from kafkatools.core.log.producer_append import AppendOrigin
     from kafkatools.core.records.control import ControlRecordType, EndTransactionMarker, write_end_transaction_marker
 
     topic, index = place
     partition = node.replicas.get(topic, index)
+    if topic == OFFSETS_TOPIC:
+        _ensure_groups(node, index)
     kind = ControlRecordType.COMMIT if marker.is_commit else ControlRecordType.ABORT
     now_ms = node.clock.wall_ms()
     batch = write_end_transaction_marker(
@@ -56,30 +59,8 @@ def write_marker(node: Node, place: TopicPartition, marker: Marker) -> ProduceSt
     return None if partition.is_replicated_to(end) else ProduceStatus(partition, end)
 
 
-class MarkerWriter:
-    """Writes the markers of whole transactions."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    def write(self, places: set[TopicPartition], marker: Marker) -> list[ProduceStatus]:
-        """Write to each partition and take it out of `places`; those that could not be written to now stay. Raises
-        InvalidProducerEpoch and TransactionCoordinatorFenced: somebody else has gone on."""
-        statuses = []
-        for place in sorted(places):
-            try:
-                status = write_marker(self._node, place, marker)
-            except UnknownTopicOrPartition:
-                places.discard(place)
-                continue
-            except KafkaStorageError as error:
-                self._node.note_failure(error)
-                continue
-            places.discard(place)
-            if status is not None:
-                statuses.append(status)
-        return statuses
-
-    def note_failure(self, error: KafkaError) -> None:
-        """Report what nobody waits for."""
-        self._node.note_failure(error)
+def _ensure_groups(node: Node, index: int) -> None:
+    try:
+        node.coordination.groups.ensure_partition_active(index)
+    except KafkaError as error:
+        raise NotLeaderOrFollower() from error

@@ -1,22 +1,25 @@
-"""The transaction coordinator of a node: wired to its topic, timers and settings; and how handlers answer from it."""
+"""The transaction coordinator of a node: wired to its topic, timers and settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from kafkatools.core.broker.requests import DELAYED, Request, Response
+from kafkatools.core.broker.internal_topic import follows_elections
 from kafkatools.core.broker.transaction_coordinator.coordinator import (
     Surroundings,
     TransactionCoordinator,
     TransactionSettings,
 )
 from kafkatools.core.broker.transaction_coordinator.durability import Durability
-from kafkatools.core.broker.transaction_coordinator.markers import MarkerWriter
-from kafkatools.core.broker.transaction_coordinator.transaction_log import TransactionLog
+from kafkatools.core.broker.transaction_coordinator.marker_sender import MarkerSender
+from kafkatools.core.broker.transaction_coordinator.transaction import Transaction
+from kafkatools.core.broker.transaction_coordinator.transaction_log import TOPIC, TransactionLog
+from kafkatools.core.errors import CoordinatorNotAvailable
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.partition import Partition
 
 TRANSACTION_VERSION = "transaction.version"
 
@@ -27,7 +30,7 @@ def open_transactions(node: Node) -> TransactionCoordinator:
     log = TransactionLog(node)
     around = Surroundings(
         log,
-        MarkerWriter(node),
+        MarkerSender(node),
         Durability(node),
         node.timer,
         node.clock,
@@ -40,39 +43,51 @@ def open_transactions(node: Node) -> TransactionCoordinator:
         config.add_partitions_to_txn_retry_backoff_max_ms,
     )
     transactions = TransactionCoordinator(settings, around)
-    transactions.load(log.read_back())
+    if not follows_elections(node):
+        for partition in log.partitions():
+            transactions.load(each for each in log.read(partition) if each is not None)
     return transactions
 
 
-class LaterResponse:
-    """The response of one request: given while its handler runs, or later."""
+class TransactionKeeper:
+    """The transaction coordinator, as its shards know it."""
 
-    def __init__(self, request: Request) -> None:
-        self._request = request
-        self._response: Response | None = None
-        self._is_delayed = False
+    topic = TOPIC
 
-    def give(self, response: Response) -> None:
-        """This is the response."""
-        if self._is_delayed:
-            self._request.complete(response)
-        else:
-            self._response = response
+    def __init__(self, node: Node) -> None:
+        self._node = node
 
-    def respond(self, fields: dict[str, Any]) -> None:
-        """These are the response's fields."""
-        self.give(self._request.respond(fields))
+    def load(self, partition: Partition) -> Iterator[None]:
+        """Read a partition, a slice with each step. Transactions whose end was decided are completed when that is
+        committed: a node that fails before may not have told the one after it."""
+        found = []
+        for transaction in TransactionLog(self._node).read(partition):
+            if transaction is None:
+                yield
+            else:
+                found.append(transaction)
+        self._node.transactions.take_over(found)
+        decided = [transaction for transaction in found if transaction.state.is_prepared]
+        if decided:
+            self._complete_when_committed(decided)
 
-    def returned(self) -> Response:
-        """What the handler returns."""
-        if self._response is not None:
-            return self._response
-        self._is_delayed = True
-        return DELAYED
+    def _complete_when_committed(self, decided: Sequence[Transaction]) -> None:
+        node = self._node
 
+        def committed(code: int) -> None:
+            if code == CoordinatorNotAvailable.code:
+                self._complete_when_committed(decided)
+            elif not code:
+                node.transactions.complete_decided(decided)
 
-def answered(request: Request, ask: Callable[[Callable[[dict[str, Any]], None]], None]) -> Response:
-    """Let the coordinator decide and return its answer, or DELAYED."""
-    response = LaterResponse(request)
-    ask(response.respond)
-    return response.returned()
+        def begin(_now_ms: int) -> None:
+            node.coordination.transactions.when_committed(decided[0].transactional_id, committed)
+
+        node.timer.schedule(1, begin, node.clock.now_ms())
+
+    def unload(self, is_mine: Callable[[str], bool]) -> None:
+        """Transactional ids go on elsewhere."""
+        self._node.transactions.release(is_mine)
+
+    def tell(self) -> None:
+        """Who waits, waits for an append."""

@@ -1,4 +1,4 @@
-"""`__transaction_state` on this node: made on first use, appended to, and read back at start.
+"""`__transaction_state` on this node: made on first use, appended to, and read back when a partition is led.
 
 Rules: all of a transactional id lies in one partition, found by the hash of the id; the partition's leader epoch is the
 coordinator's epoch. One record is one batch.
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from kafkatools.core.broker.controller.topics import NewTopic
 from kafkatools.core.broker.delayed_produce import ProduceStatus
-from kafkatools.core.broker.group_coordinator.offsets_topic import last_values
+from kafkatools.core.broker.group_coordinator.offsets_topic import OpenTransactions, read_last_values
 from kafkatools.core.broker.internal_topic import InternalTopic, Record, partition_for
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.transaction_coordinator.log_records import transaction_of
@@ -20,6 +20,7 @@ from kafkatools.core.log.producer_append import AppendOrigin
 
 TOPIC = "__transaction_state"
 RECORD_OVERHEAD_BYTES = 128
+SLICE_RECORDS = 200
 
 
 class TransactionLog(InternalTopic):
@@ -33,13 +34,16 @@ class TransactionLog(InternalTopic):
             "unclean.leader.election.enable": "false",
             "compression.type": "uncompressed",
             "cleanup.policy": "compact",
-            "min.insync.replicas": "1",
+            "min.insync.replicas": str(self._in_cluster("transaction.state.log.min.isr")),
             "segment.bytes": str(config.transaction_state_log_segment_bytes),
         }
-        return NewTopic(TOPIC, config.transaction_state_log_num_partitions, 1, configs=configs)
+        factor = self._in_cluster("transaction.state.log.replication.factor")
+        return NewTopic(TOPIC, config.transaction_state_log_num_partitions, factor, configs=configs)
 
     def partition_of(self, transactional_id: str) -> Partition:
-        """Where an id lives; NotCoordinator when that was not made yet."""
+        """Where an id lives; NotCoordinator when that was not made yet or is led elsewhere, CoordinatorNotAvailable,
+        CoordinatorLoadInProgress."""
+        self._node.coordination.transactions.ensure_active(transactional_id)
         topic = self._node.image.topics.get(TOPIC)
         if topic is None:
             raise NotCoordinator()
@@ -66,16 +70,22 @@ class TransactionLog(InternalTopic):
             builder.append(now_ms, key, value)
         return self._append_batch(partition, builder, now_ms, AppendOrigin.CLIENT)[1]
 
-    def read_back(self) -> Iterator[Transaction]:
-        """Every transactional id that is remembered; records that cannot be read are reported and passed over."""
+    def read(self, partition: Partition) -> Iterator[Transaction | None]:
+        """Every transactional id of a partition that is remembered; None after every slice. Records that cannot be
+        read are reported and passed over."""
         from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
         from kafkatools.core.protocol.schemas.transaction_log import decode_record
 
         note_failure = self._node.note_failure
-        for partition in self.partitions():
-            for key, value in last_values(partition, note_failure).items():
-                try:
-                    name, entity = decode_record(key, value)
-                    yield transaction_of(name.transactional_id, entity)
-                except (RecordFormatError, UnknownRecordType, ValueError) as error:
-                    note_failure(error)
+        values: dict[bytes, bytes | None] = {}
+        yield from read_last_values(partition, note_failure, values, OpenTransactions())
+        for count, (key, value) in enumerate(values.items(), 1):
+            if value is None:
+                continue
+            try:
+                name, entity = decode_record(key, value)
+                yield transaction_of(name.transactional_id, entity)
+            except (RecordFormatError, UnknownRecordType, ValueError) as error:
+                note_failure(error)
+            if count % SLICE_RECORDS == 0:
+                yield None

@@ -11,7 +11,7 @@ import pytest
 from support import recorded_segments
 
 from kafkatools.core.broker.group_coordinator import offset_records
-from kafkatools.core.broker.group_coordinator.coordinator import group_of
+from kafkatools.core.broker.group_coordinator.loading import group_of
 from kafkatools.core.broker.group_coordinator.offset_records import CommittedOffset
 from kafkatools.core.broker.group_coordinator.offsets_topic import decoded, last_values
 from kafkatools.core.broker.group_coordinator.rebalance import assignments_of

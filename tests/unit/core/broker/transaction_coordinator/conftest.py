@@ -3,8 +3,8 @@ says so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 
 import pytest
 
@@ -21,7 +21,7 @@ from kafkatools.core.broker.transaction_coordinator.log_records import transacti
 from kafkatools.core.broker.transaction_coordinator.markers import Marker
 from kafkatools.core.broker.transaction_coordinator.transaction import Transaction
 from kafkatools.core.clock import ManualClock
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import KafkaError, KafkaStorageError
 from kafkatools.core.protocol.schemas.transaction_log import decode_record
 
 FIRST_PRODUCER_ID = 1000
@@ -61,21 +61,24 @@ class MemoryLog:
 
 
 class Partitions:
-    """Notes the markers written; partitions in `broken` cannot be written to."""
+    """Notes the markers written; partitions in `broken` cannot be written to. On a slow disk each waits for a sync."""
 
-    def __init__(self) -> None:
+    def __init__(self, disk: Disk) -> None:
         self.markers: list[tuple[Place, Marker]] = []
         self.broken: set[Place] = set()
         self.refusal: KafkaError | None = None
         self.noted: list[Exception] = []
+        self._disk = disk
 
-    def write(self, places: set[Place], marker: Marker) -> list[Any]:
-        if self.refusal is not None:
-            raise self.refusal
-        for place in sorted(places - self.broken):
-            self.markers.append((place, marker))
-            places.discard(place)
-        return []
+    def send(self, places: Collection[Place], marker: Marker, note: Callable[[Place, int], None]) -> None:
+        for place in sorted(places):
+            if self.refusal is not None:
+                note(place, self.refusal.code)
+            elif place in self.broken:
+                note(place, KafkaStorageError.code)
+            else:
+                self.markers.append((place, marker))
+                self._disk.when_durable((), partial(note, place))
 
     def note_failure(self, error: Exception) -> None:
         self.noted.append(error)
@@ -106,7 +109,8 @@ class Harness:
         self.clock = ManualClock()
         self.clock.set_wall_ms(1_000_000)
         self.timer = Timer(self.clock.now_ms())
-        self.log, self.partitions, self.disk = MemoryLog(), Partitions(), Disk()
+        self.log, self.disk = MemoryLog(), Disk()
+        self.partitions = Partitions(self.disk)
         self.version = 2
         self._next_producer_id = FIRST_PRODUCER_ID - 1
         self.answers: list[tuple[int, int, int]] = []
