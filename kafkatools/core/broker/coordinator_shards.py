@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.cluster.channels import PeerChannel
     from kafkatools.core.broker.node import Node
     from kafkatools.core.broker.partition import Partition
+    from kafkatools.core.broker.transaction_coordinator.add_partitions import AddPartitions
 
 TRANSACTION_TOPIC = "__transaction_state"
 SHARE_TOPIC = "__share_group_state"
@@ -266,6 +267,7 @@ class Coordination:
         self.groups = Shards(node, GroupKeeper(node), node.config.offsets_commit_timeout_ms)
         self._transactions: Shards | None = None
         self._share: Shards | None = None
+        self._add_partitions: AddPartitions | None = None
 
     @property
     def is_clustered(self) -> bool:
@@ -291,6 +293,15 @@ class Coordination:
             node = self._node
             self._share = Shards(node, ShareKeeper(node), node.config.share_coordinator_write_timeout_ms)
         return self._share
+
+    @property
+    def add_partitions(self) -> AddPartitions:
+        """What is asked of the coordinators of transactions."""
+        if self._add_partitions is None:
+            from kafkatools.core.broker.transaction_coordinator.add_partitions import AddPartitions
+
+            self._add_partitions = AddPartitions(self._node)
+        return self._add_partitions
 
     def _of(self, topic: str) -> Shards | None:
         if topic == OFFSETS_TOPIC:

@@ -72,6 +72,7 @@ USED_SETTINGS = frozenset(
         "offsets.topic.segment.bytes",
         "offsets.topic.compression.codec",
         "add.partitions.to.txn.retry.backoff.max.ms",
+        "add.partitions.to.txn.retry.backoff.ms",
         "group.consumer.assignment.interval.ms",
         "group.consumer.assignors",
         "group.consumer.heartbeat.interval.ms",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from kafkatools.core.errors import (
+    CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     KafkaError,
     KafkaStorageError,
     MessageTooLarge,
+    NetworkException,
     NotCoordinator,
     NotEnoughReplicas,
     NotLeaderOrFollower,
@@ -27,6 +29,8 @@ def coordinator_error_code(error: KafkaError) -> int:
         return CoordinatorNotAvailable.code
     if isinstance(error, _ASK_ANOTHER):
         return NotCoordinator.code
+    if isinstance(error, NetworkException):  # of a verification; older clients would not try again
+        return CoordinatorLoadInProgress.code
     if isinstance(error, _TOO_LARGE):
         return UnknownServerError.code
     return error.code

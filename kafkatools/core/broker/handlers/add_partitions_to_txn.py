@@ -113,7 +113,8 @@ def _fault(node: Node, request: Request, place: TopicPartition) -> int:
     is_internal_write = topic in INTERNAL_TOPICS and request.version < FIRST_VERSION_OF_BATCHES
     if is_internal_write or not node.authorize(request, WRITE, TOPIC, topic):
         return TopicAuthorizationFailed.code
-    if index not in node.replicas.partitions.get(topic, {}):
+    known = node.image.topics.get(topic)
+    if known is None or index not in known.partitions:
         return UnknownTopicOrPartition.code
     return 0
 

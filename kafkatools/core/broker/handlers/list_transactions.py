@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.controller.acls import DESCRIBE, TRANSACTIONAL_ID
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.broker.transaction_coordinator.states import STATES_BY_LABEL
-from kafkatools.core.errors import InvalidRegularExpression
+from kafkatools.core.errors import CoordinatorLoadInProgress, InvalidRegularExpression
 
 if TYPE_CHECKING:
     import re
@@ -31,6 +31,8 @@ def handle(node: Node, request: Request) -> Response:
     fields: dict[str, Any] = {"error_code": 0, "unknown_state_filters": unknown, "transaction_states": []}
     if unknown and not states:
         return request.respond(fields)  # nothing is in a state that there is not
+    if node.coordination.transactions.is_loading:
+        return request.respond({**fields, "error_code": CoordinatorLoadInProgress.code})
     duration_ms = entity.duration_filter if request.version >= FIRST_VERSION_OF_DURATION else -1
     try:
         pattern = _pattern(entity.transactional_id_pattern if request.version >= FIRST_VERSION_OF_PATTERN else None)

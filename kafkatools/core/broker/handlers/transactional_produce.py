@@ -7,6 +7,7 @@ request holds batches of one producer and needs a transactional id.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.broker.transaction_coordinator.coordinator import ProducerIdentity
 from kafkatools.core.broker.transaction_coordinator.transaction import TopicPartition
-from kafkatools.core.broker.transaction_coordinator.verification import ADDING_VERSION, Operation, client_code
+from kafkatools.core.broker.transaction_coordinator.verification import Operation, client_code
 from kafkatools.core.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -104,16 +105,9 @@ def _verified(
     transaction: tuple[str, ProducerIdentity, list[TopicPartition], Operation],
 ) -> Response:
     transactional_id, producer, wanted, operation = transaction
-    if not operation.adds:
-        codes = node.transactions.verify_partitions(transactional_id, producer, wanted)
-        return produce.append_all(node, request, data, _refused(codes, operation))
     finish = _Finish(node, request, data)
-    node.transactions.add_partitions_when_settled(
-        transactional_id,
-        producer,
-        wanted,
-        ADDING_VERSION,
-        lambda code: finish(_refused(dict.fromkeys(wanted, code), operation)),
+    node.coordination.add_partitions.ask(
+        transactional_id, producer, wanted, lambda codes: finish(_refused(codes, operation)), adds=operation.adds
     )
     return finish.returned()
 
@@ -151,7 +145,7 @@ class _Finish:
         return DELAYED
 
 
-def _refused(codes: dict[TopicPartition, int], operation: Operation) -> Refused:
+def _refused(codes: Mapping[TopicPartition, int], operation: Operation) -> Refused:
     return {
         place: _produce_result(place[1], client_code(code, operation), operation)
         for place, code in codes.items()

@@ -73,6 +73,7 @@ def handle(node: Node, request: Request) -> Response:
 
 def _commit(node: Node, version: int, entity: Any, offsets: Offsets, answer: Callable[[int], None]) -> None:
     """Verify that the transaction is open, then write."""
+    node.groups.ensure_active(entity.group_id)
     producer = ProducerIdentity(entity.producer_id, entity.producer_epoch)
     place = (OFFSETS_TOPIC, OffsetsTopic(node).partition_of(entity.group_id))
     member, generation_id = MemberIdentity(""), -1
@@ -90,7 +91,10 @@ def _commit(node: Node, version: int, entity: Any, offsets: Offsets, answer: Cal
         except KafkaError as error:
             answer(coordinator_error_code(error))
             return
-        Durability(node).when_durable([status], answer)
+        if node.coordination.is_clustered:
+            node.coordination.groups.when_committed(entity.group_id, answer)
+        else:
+            Durability(node).when_durable([status], answer)
 
     ensure_in_transaction(node, entity.transactional_id, producer, place, _operation(version), verified)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import ALTER, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME
+from kafkatools.core.broker.delayed_produce import ProduceStatus
 from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.replica_manager import error_code_of
 from kafkatools.core.broker.requests import Request, Response
@@ -16,11 +17,11 @@ from kafkatools.core.broker.transaction_coordinator.markers import Marker, write
 from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.delayed_produce import ProduceStatus
     from kafkatools.core.broker.node import Node
 
 VERSIONS = (1, 2)
 FIRST_VERSION_OF_TRANSACTION_VERSION = 2
+Waiting = list[tuple[dict[str, int], ProduceStatus]]
 
 
 def handle(node: Node, request: Request) -> Response:
@@ -30,22 +31,19 @@ def handle(node: Node, request: Request) -> Response:
         request, ALTER, CLUSTER, CLUSTER_NAME
     )
     response = LaterResponse(request)
-    statuses: list[ProduceStatus | None] = []
-    markers = [_marker_result(node, request, each, statuses, is_allowed=is_allowed) for each in entity.markers]
+    waiting: Waiting = []
+    markers = [_marker_result(node, request, each, waiting, is_allowed=is_allowed) for each in entity.markers]
 
-    def done(code: int) -> None:
-        if code:
-            for partition in _partitions(markers):
-                partition["error_code"] = partition["error_code"] or code
+    def done(_code: int) -> None:
+        for partition, status in waiting:
+            partition["error_code"] = status.error_code
         response.respond({"markers": markers})
 
-    Durability(node).when_durable(statuses, done)
+    Durability(node).when_durable([status for _, status in waiting], done)
     return response.returned()
 
 
-def _marker_result(
-    node: Node, request: Request, entity: Any, statuses: list[ProduceStatus | None], *, is_allowed: bool
-) -> dict[str, Any]:
+def _marker_result(node: Node, request: Request, entity: Any, waiting: Waiting, *, is_allowed: bool) -> dict[str, Any]:
     version = entity.transaction_version if request.version >= FIRST_VERSION_OF_TRANSACTION_VERSION else 0
     marker = Marker(
         entity.producer_id, entity.producer_epoch, entity.coordinator_epoch, entity.transaction_result, version
@@ -54,22 +52,21 @@ def _marker_result(
     for topic in entity.topics:
         partitions = []
         for index in topic.partition_indexes:
-            code = ClusterAuthorizationFailed.code
+            result = {"partition_index": index, "error_code": ClusterAuthorizationFailed.code}
             if is_allowed:
-                code = _write(node, (topic.name, index), marker, statuses)
-            partitions.append({"partition_index": index, "error_code": code})
+                _write(node, (topic.name, index), marker, result, waiting)
+            partitions.append(result)
         topics.append({"name": topic.name, "partitions": partitions})
     return {"producer_id": entity.producer_id, "topics": topics}
 
 
-def _write(node: Node, place: tuple[str, int], marker: Marker, statuses: list[ProduceStatus | None]) -> int:
+def _write(node: Node, place: tuple[str, int], marker: Marker, result: dict[str, int], waiting: Waiting) -> None:
     try:
-        statuses.append(write_marker(node, place, marker))
+        status = write_marker(node, place, marker)
     except (KafkaError, OSError) as error:
         node.note_failure(error)
-        return error_code_of(error)
-    return 0
-
-
-def _partitions(markers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [each for marker in markers for topic in marker["topics"] for each in topic["partitions"]]
+        result["error_code"] = error_code_of(error)
+        return
+    result["error_code"] = 0
+    if status is not None:
+        waiting.append((result, status))

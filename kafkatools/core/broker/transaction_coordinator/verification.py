@@ -17,8 +17,6 @@ from kafkatools.core.errors import InvalidProducerEpoch, InvalidTxnState, Produc
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-ADDING_VERSION = 2
-
 
 class Operation(Enum):
     """What the request's version supports (TransactionSupportedOperation)."""
@@ -44,14 +42,14 @@ def ensure_in_transaction(
     if node.replicas.get(*place).log.has_ongoing_transaction(*producer):
         answer(0)
         return
-    coordinator = node.transactions
-    if operation.adds:
-        coordinator.add_partitions_when_settled(
-            transactional_id, producer, [place], ADDING_VERSION, lambda code: answer(client_code(code, operation))
+    if operation.adds or node.config.transaction_partition_verification_enable:
+        node.coordination.add_partitions.ask(
+            transactional_id,
+            producer,
+            [place],
+            lambda codes: answer(client_code(codes[place], operation)),
+            adds=operation.adds,
         )
-    elif node.config.transaction_partition_verification_enable:
-        code = coordinator.verify_partitions(transactional_id, producer, [place])[place]
-        answer(client_code(code, operation))
     else:
         answer(0)
 
