@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.purgatory import DelayedOperation
-from kafkatools.core.errors import KafkaStorageError, NotLeaderOrFollower, RequestTimedOut
-
-NONE = 0
+from kafkatools.core.errors import RequestTimedOut
 
 
 @dataclass(slots=True)
@@ -39,12 +37,9 @@ class DelayedProduce(DelayedOperation):
         for status in self.statuses:
             if not status.acks_pending:
                 continue
-            if status.partition.is_deleted:
-                status.acks_pending, status.error_code = False, NotLeaderOrFollower.code
-            elif status.partition.log.failure is not None:
-                status.acks_pending, status.error_code = False, KafkaStorageError.code
-            elif status.partition.is_replicated_to(status.required_offset):
-                status.acks_pending, status.error_code = False, NONE
+            outcome = status.partition.replication_outcome(status.required_offset)
+            if outcome is not None:
+                status.acks_pending, status.error_code = False, outcome
         if any(status.acks_pending for status in self.statuses):
             return False
         return self.force_complete()

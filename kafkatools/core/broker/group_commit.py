@@ -119,7 +119,7 @@ class GroupCommit:
             return
         if not partition.log.is_closed:
             partition.log.note_flushed(outcome.offset, self._clock.wall_ms())
-            partition.log.maybe_increment_high_watermark(outcome.offset)
+            partition.note_durable(outcome.offset)
         self._committed(partition)
 
     def _fail(self, partition: Partition, error: Exception) -> None:

@@ -240,6 +240,7 @@ class Node:
         self.listener.schedule = lambda delay_ms, run: self.timer.schedule(delay_ms, run, self.clock.now_ms())
         self.replicas = ReplicaManager(self.logs, self.image, self.node_id, self.clock, self.fetch_purgatory)
         self.replicas.broker_config = self.broker_settings.effective
+        self.replicas.produces = self.produce_purgatory
         if self.config.log_durability == "fsync":
             self.replicas.commits = GroupCommit(self.clock, self.listener.wakeup, self._note_commit, self.note_failure)
         if self.config.log_cleaner_enable and self.config.log_cleaner_threads > 0:

@@ -1,6 +1,7 @@
 """The partitions of this broker and what produce and fetch do with them (Kafka's ReplicaManager).
 
-Rules: a metadata delta is applied by opening, re-leading or dropping partitions. An append changes a high watermark;
+Rules: a metadata delta is applied by opening, leading, following or dropping replicas; `partitions` holds every replica
+of this broker, `get` and `leader` give those that it leads. An append or a follower's fetch changes a high watermark;
 whoever waits for that partition is looked at after the requests at hand were handled (`complete_delayed`), not in the
 middle of them. A partition whose directory cannot be made, on a full disk, is offline until `open_missing` can make it:
 the topic exists, as it does in Kafka, where a broker learns of it after the answer.
@@ -11,9 +12,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkatools.core.broker.controller.metadata_image import TOPIC_RESOURCE, MetadataDelta, MetadataImage, TopicState
+from kafkatools.core.broker.controller.metadata_image import (
+    TOPIC_RESOURCE,
+    MetadataDelta,
+    MetadataImage,
+    PartitionState,
+    TopicState,
+)
 from kafkatools.core.broker.group_commit import GroupCommit
 from kafkatools.core.broker.partition import READ_COMMITTED, EpochEnd, Partition
 from kafkatools.core.broker.purgatory import Purgatory
@@ -23,6 +30,8 @@ from kafkatools.core.errors import (
     InconsistentTopicId,
     KafkaError,
     KafkaStorageError,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
     UnknownServerError,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -33,7 +42,12 @@ from kafkatools.core.log.log_manager import LogManager
 from kafkatools.core.log.log_results import LogSlice
 from kafkatools.core.protocol.uuids import uuid_text
 
+if TYPE_CHECKING:
+    from kafkatools.core.broker.replication.replication import Replication
+
 NONE = 0
+LEADER_ERRORS = (6, 74)
+"""NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the answer names the leader (KIP-951)."""
 
 
 @dataclass(slots=True)
@@ -47,6 +61,7 @@ class FetchPartition:
     max_bytes: int
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
+    log_start_offset: int = -1
 
 
 @dataclass(slots=True)
@@ -60,10 +75,20 @@ class FetchedPartition:
     aborted: Sequence[tuple[int, int]] | None = None
     records: LogSlice | None = None
     diverging: EpochEnd | None = None
+    preferred_read_replica: int = -1
+    current_leader: tuple[int, int] | None = None
 
     @property
     def size_bytes(self) -> int:
         return 0 if self.records is None else self.records.size_bytes
+
+
+class Reader(NamedTuple):
+    """Who reads: a consumer; since it can tell its rack it may read from followers too (KIP-392)."""
+
+    isolation_level: int
+    rack_id: str = ""
+    is_leader_only: bool = False
 
 
 class ReplicaManager:
@@ -77,11 +102,17 @@ class ReplicaManager:
         self.broker_config: Callable[[], Config] | None = None
         self.commits: GroupCommit | None = None
         self.note_failure: Callable[[Exception], None] | None = None
+        self.produces: Purgatory | None = None
+        self.deletes: Purgatory | None = None
+        self.replication: Replication | None = None
+        self.on_elected: Callable[[Partition], None] | None = None
+        self.on_resigned: Callable[[Partition], None] | None = None
         self._missing: dict[str, set[int]] = {}
         self._image = image
         self._node_id = node_id
         self._clock = clock
         self._appended: dict[Hashable, None] = {}
+        self._advanced: dict[Hashable, None] = {}
 
     # -- metadata --------------------------------------------------------------------------------------------------
     def apply_delta(self, delta: MetadataDelta) -> None:
@@ -89,7 +120,7 @@ class ReplicaManager:
         for topic in delta.removed_topics.values():
             self._drop_topic(topic)
         for topic in delta.changed_topics.values():
-            self._lead_topic(topic)
+            self._apply_topic(topic)
         self._sync_names()
         for kind, name in delta.changed_configs:
             if kind == TOPIC_RESOURCE:
@@ -117,33 +148,84 @@ class ReplicaManager:
             config = self.log_config(topic)
             for partition in self.partitions[topic].values():
                 partition.log.update_config(config)
+                partition.settle()
+                if partition.followers and partition.maybe_increment_high_watermark():
+                    self.note_high_watermark(partition)
 
-    def _lead_topic(self, topic: TopicState) -> None:
+    def _apply_topic(self, topic: TopicState) -> None:
         mine = self.partitions.setdefault(topic.name, {})
         self.partitions_by_id[topic.topic_id] = mine
         config: LogConfig | None = None
         for index, state in topic.partitions.items():
-            if state.leader != self._node_id:
-                continue
             partition = mine.get(index)
-            if partition is not None:
-                partition.become_leader(state.leader_epoch)
+            if self._node_id not in state.replicas:
+                if partition is not None:
+                    self._drop(mine.pop(index))
                 continue
-            config = config or self.log_config(topic.name)
-            try:
-                mine[index] = self._open(topic, index, state.leader_epoch, config)
-            except (OSError, KafkaStorageError) as error:
-                self._note_missing(topic.name, index, error)
+            if partition is None:
+                config = config or self.log_config(topic.name)
+                try:
+                    partition = self._open(topic, state, config)
+                except (OSError, KafkaStorageError) as error:
+                    self._note_missing(topic.name, index, error)
+                    continue
+                mine[index] = partition
+                self._take_role(partition, state, is_new=True)
+            elif partition.partition_epoch != state.partition_epoch or partition.leader_epoch != state.leader_epoch:
+                self._take_role(partition, state, is_new=False)
 
-    def _open(self, topic: TopicState, index: int, leader_epoch: int, config: LogConfig) -> Partition:
-        name = TopicPartition(topic.name, index)
-        log = self.logs.get_or_create(name, uuid_text(topic.topic_id), config, self._clock.wall_ms())
-        log.assign_epoch_start_offset(leader_epoch)
-        partition = Partition(topic.name, topic.topic_id, index, leader_epoch, log)
+    def _open(self, topic: TopicState, state: PartitionState, config: LogConfig) -> Partition:
+        index = state.partition_id
+        log = self.logs.get_or_create(
+            TopicPartition(topic.name, index),
+            uuid_text(topic.topic_id),
+            config,
+            self._clock.wall_ms(),
+            is_replicated=self.replication is not None and len(state.replicas) > 1,
+        )
+        partition = Partition(topic.name, topic.topic_id, index, -1, log)
+        partition.replication = self.replication
         if self.commits is not None:
             partition.waits_for_disk = True
             log.flush(self._clock.wall_ms())  # what a recovery found need not be on the disk
+            partition.durable_end = log.log_end_offset
         return partition
+
+    def _take_role(self, partition: Partition, state: PartitionState, *, is_new: bool) -> None:
+        """Lead or follow (applyLocalLeadersDelta, applyLocalFollowersDelta)."""
+        was_leader = partition.is_leader and not is_new
+        if state.leader == self._node_id:
+            begins = partition.make_leader(state, self._node_id, self._clock.now_ms())
+            if self.replication is not None:
+                self.replication.fetchers.unfollow(partition)
+                self.note_high_watermark(partition)
+            if begins and self.on_elected is not None:
+                self.on_elected(partition)
+            return
+        follows_anew = partition.make_follower(state, self._node_id)
+        if was_leader:
+            self._complete_all(partition)
+            if self.on_resigned is not None:
+                self.on_resigned(partition)
+        if follows_anew and self.replication is not None:
+            self.replication.fetchers.follow(partition)
+
+    def _complete_all(self, partition: Partition) -> None:
+        """This broker does not lead the partition any more: whoever waits is told now."""
+        self.fetches.check_and_complete(partition.key)
+        if self.produces is not None:
+            self.produces.check_and_complete(partition.key)
+
+    def _drop(self, partition: Partition) -> None:
+        """A replica goes away, with its files."""
+        was_leader = partition.is_leader
+        partition.mark_deleted()
+        if self.replication is not None:
+            self.replication.fetchers.unfollow(partition)
+        self.logs.delete(TopicPartition(partition.topic, partition.index), self._clock.wall_ms())
+        self._complete_all(partition)
+        if was_leader and self.on_resigned is not None:
+            self.on_resigned(partition)
 
     def _note_missing(self, topic: str, index: int, error: Exception) -> None:
         """A partition cannot be opened; while the broker starts that is the end of it."""
@@ -169,30 +251,50 @@ class ReplicaManager:
         missing, self._missing = self._missing, {}
         for name in missing:
             if name in self._image.topics:
-                self._lead_topic(self._image.topics[name])
+                self._apply_topic(self._image.topics[name])
         self._sync_names()
 
     def _drop_topic(self, topic: TopicState) -> None:
         self.partitions_by_id.pop(topic.topic_id, None)
         self._missing.pop(topic.name, None)
-        for index, partition in self.partitions.pop(topic.name, {}).items():
-            partition.is_deleted = True
-            self.logs.delete(TopicPartition(topic.name, index), self._clock.wall_ms())
-            self.fetches.check_and_complete(partition.key)
+        for partition in self.partitions.pop(topic.name, {}).values():
+            self._drop(partition)
 
     # -- lookup ----------------------------------------------------------------------------------------------------
     def get(self, topic: str, index: int) -> Partition:
-        """The partition; UnknownTopicOrPartition when there is none, KafkaStorageError when it could not be made."""
+        """A partition that this broker leads; UnknownTopicOrPartition when there is none, NotLeaderOrFollower when
+        another broker leads it, KafkaStorageError when it could not be made."""
         partition = self.partitions.get(topic, {}).get(index)
         if partition is None:
             raise self.absence(topic, index)
+        if not partition.is_leader:
+            raise NotLeaderOrFollower()
         return partition
 
     def absence(self, topic: str, index: int) -> KafkaError:
-        """What to say of a partition that is not here: it could not be made, or nobody knows it."""
+        """What to say of a partition that is not here: it could not be made, others have it, or nobody knows it."""
         if index in self._missing.get(topic, ()):
             return KafkaStorageError(f"Partition {topic}-{index} is in an offline log directory")
+        known = self._image.topics.get(topic)
+        if known is not None and index in known.partitions and self.replication is not None:
+            return NotLeaderOrFollower()
         return UnknownTopicOrPartition()
+
+    def current_leader(self, topic: str | None, topic_id: uuid.UUID | None, index: int) -> tuple[int, int]:
+        """(leader, leader epoch) of a partition as this broker knows them, -1 when it does not (KIP-951)."""
+        state = self._image.topics_by_id.get(topic_id) if topic_id is not None else self._image.topics.get(topic or "")
+        if state is None or index not in state.partitions:
+            return -1, -1
+        found = state.partitions[index]
+        return found.leader, found.leader_epoch
+
+    def endpoint(self, broker_id: int, listener_name: str) -> tuple[str, int, str | None] | None:
+        """(host, port, rack) of a broker that is alive, None of another one."""
+        broker = self._image.brokers.get(broker_id)
+        if broker is None or broker.is_fenced:
+            return None
+        found = [point for point in broker.endpoints if point[0] == listener_name] or broker.endpoints[:1]
+        return (found[0][1], found[0][2], broker.rack) if found else None
 
     def find(self, wanted: FetchPartition) -> Partition | None:
         """The partition by id or by name, None when there is none."""
@@ -213,64 +315,109 @@ class ReplicaManager:
         self.wake_readers(partition)
 
     def wake_readers(self, partition: Partition) -> None:
-        """There is something new to read: at the next `complete_delayed`."""
-        self.wake(partition.key)
+        """There is something new to read, for followers or for all: at the next `complete_delayed`."""
+        if partition.sessions:
+            assert self.replication is not None
+            self.replication.sessions.note_append(partition)
+        if partition.is_alone_in_isr:
+            self.wake(partition.key)
+
+    def note_high_watermark(self, partition: Partition) -> None:
+        """The high watermark moved: consumers, and producers with acks=all, are looked at in the next
+        `complete_delayed`."""
+        self._advanced[partition.key] = None
+        if partition.sessions:
+            assert self.replication is not None
+            self.replication.sessions.note_news(partition)
 
     def wake(self, key: Hashable) -> None:
         """Fetches that wait for this key are looked at in the next `complete_delayed`."""
         if self.fetches.has_watchers(key):
             self._appended[key] = None
 
+    def note_low_watermark(self, partition: Partition) -> None:
+        """A follower's log begins later: DeleteRecords may be waiting for that."""
+        if self.deletes is not None:
+            self.deletes.check_and_complete(partition.key)
+
     def complete_delayed(self) -> None:
-        """Look at the fetches that wait for what was appended."""
-        while self._appended:
+        """Look at the requests that wait for what was appended or replicated."""
+        replication = self.replication
+        while self._appended or self._advanced or (replication is not None and replication.sessions.has_woken):
+            advanced, self._advanced = self._advanced, {}
             appended, self._appended = self._appended, {}
+            for key in advanced:
+                appended[key] = None
+                if self.produces is not None:
+                    self.produces.check_and_complete(key)
             for key in appended:
                 self.fetches.check_and_complete(key)
+            if replication is not None:
+                replication.sessions.complete()
 
     # -- fetches ---------------------------------------------------------------------------------------------------
-    def read(self, wanted: Sequence[FetchPartition], max_bytes: int, isolation_level: int) -> list[FetchedPartition]:
+    def read(self, wanted: Sequence[FetchPartition], max_bytes: int, reader: Reader) -> list[FetchedPartition]:
         """Read every partition in order; the first that has records gives at least one batch whatever the limits."""
         results = []
         limit, min_one_message = max_bytes, True
         for each in wanted:
-            result = self._read_one(each, min(limit, each.max_bytes), isolation_level, min_one_message)
+            result = self._read_one(each, min(limit, each.max_bytes), reader, min_one_message)
             if result.size_bytes:
                 min_one_message = False
                 limit = max(0, limit - result.size_bytes)
             results.append(result)
         return results
 
-    def _read_one(self, wanted: FetchPartition, limit: int, isolation_level: int, min_one: bool) -> FetchedPartition:
+    def _read_one(self, wanted: FetchPartition, limit: int, reader: Reader, min_one: bool) -> FetchedPartition:
         partition = self.find(wanted)
         if partition is None:
-            return FetchedPartition(error_code=self._why_absent(wanted).code, aborted=())
-        log = partition.log
+            return self._failed(wanted, self._why_absent(wanted), ())
         try:
-            partition.check_leader_epoch(wanted.current_leader_epoch)
-            diverging = partition.diverging_epoch(wanted.last_fetched_epoch, wanted.fetch_offset)
-            result = FetchedPartition(NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
-            if diverging is not None:
-                result.diverging = diverging
-                return result
-            end = partition.fetch_end_offset(isolation_level)
-            if wanted.fetch_offset == end or end < wanted.fetch_offset <= log.log_end_offset:
-                if wanted.fetch_offset < log.log_start_offset:
-                    return FetchedPartition(error_code=1)
-                result.aborted = () if isolation_level == READ_COMMITTED else None
-                return result
-            found = partition.read(wanted.fetch_offset, limit, isolation_level, min_one_message=min_one)
-            if found.first_entry_incomplete:
-                return result  # a reader would take a part of a batch for one too large to ever be read
-            if found.size_bytes:
-                result.records = found
-            if isolation_level == READ_COMMITTED:
-                result.aborted = aborted_transactions(partition, wanted.fetch_offset, found)
-            return result
+            return self._read_partition(partition, wanted, limit, reader, min_one)
         except KafkaError as error:
-            return FetchedPartition(error_code=error.code)
+            return self._failed(wanted, type(error))
         except OSError:
             return FetchedPartition(error_code=KafkaStorageError.code)
+
+    def _failed(
+        self, wanted: FetchPartition, error: type[KafkaError], aborted: tuple[tuple[int, int], ...] | None = None
+    ) -> FetchedPartition:
+        result = FetchedPartition(error_code=error.code, aborted=aborted)
+        if self.replication is not None and error.code in LEADER_ERRORS:
+            result.current_leader = self.current_leader(wanted.topic, wanted.topic_id, wanted.index)
+        return result
+
+    def _read_partition(
+        self, partition: Partition, wanted: FetchPartition, limit: int, reader: Reader, min_one: bool
+    ) -> FetchedPartition:
+        log, isolation_level = partition.log, reader.isolation_level
+        if reader.is_leader_only:
+            partition.ensure_leader()
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        diverging = partition.diverging_epoch(wanted.last_fetched_epoch, wanted.fetch_offset)
+        result = FetchedPartition(NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        if diverging is not None:
+            result.diverging = diverging
+            return result
+        if reader.rack_id and self.replication is not None and partition.followers:
+            preferred = self.replication.preferred_replica(partition, wanted.fetch_offset, reader.rack_id)
+            if preferred is not None:
+                result.preferred_read_replica = preferred
+                return result
+        end = partition.fetch_end_offset(isolation_level)
+        if wanted.fetch_offset == end or end < wanted.fetch_offset <= log.log_end_offset:
+            if wanted.fetch_offset < log.log_start_offset:
+                raise OffsetOutOfRange()
+            result.aborted = () if isolation_level == READ_COMMITTED else None
+            return result
+        found = partition.read(wanted.fetch_offset, limit, isolation_level, min_one_message=min_one)
+        if found.first_entry_incomplete:
+            return result  # a reader would take a part of a batch for one too large to ever be read
+        if found.size_bytes:
+            result.records = found
+        if isolation_level == READ_COMMITTED:
+            result.aborted = aborted_transactions(partition, wanted.fetch_offset, found)
+        return result
 
     def _why_absent(self, wanted: FetchPartition) -> type[KafkaError]:
         if wanted.topic_id is not None:

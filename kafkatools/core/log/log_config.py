@@ -25,7 +25,9 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     flush_messages: int = MAX_LONG
     flush_ms: int = MAX_LONG
+    follower_replication_throttled_replicas: frozenset[str] = frozenset()
     index_interval_bytes: int = 4096
+    leader_replication_throttled_replicas: frozenset[str] = frozenset()
     max_compaction_lag_ms: int = MAX_LONG
     max_message_bytes: int = 1_048_588
     message_timestamp_after_max_ms: int = HOUR_MS
@@ -33,6 +35,7 @@ class LogConfig:
     message_timestamp_type: str = "CreateTime"
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
     preallocate: bool = False
     producer_id_expiration_ms: int = DAY_MS
     retention_bytes: int = -1
@@ -84,7 +87,7 @@ class LogConfig:
 def _typed(wanted: Any, value: Any) -> Any:
     if wanted == frozenset[str]:
         parts = value.split(",") if isinstance(value, str) else value
-        return frozenset(part.strip() for part in parts)
+        return frozenset(part.strip() for part in parts if part.strip())
     if wanted is bool:
         return value if isinstance(value, bool) else str(value).lower() == "true"
     return wanted(value)

@@ -39,6 +39,7 @@ class LogManager:
         self._recovery_points: dict[TopicPartition, int] = {}
         self._start_offsets: dict[TopicPartition, int] = {}
         self._first_dirty_offsets: dict[TopicPartition, int] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self._has_new_names = False
 
@@ -52,6 +53,7 @@ class LogManager:
         self._recovery_points = self._read(filenames.RECOVERY_POINT_CHECKPOINT)
         self._start_offsets = self._read(filenames.LOG_START_OFFSET_CHECKPOINT)
         self._first_dirty_offsets = self._read(filenames.CLEANER_OFFSET_CHECKPOINT)
+        self._high_watermarks = self._read(filenames.REPLICATION_OFFSET_CHECKPOINT)
         for entry in self.files.list_directory(self.directory):
             if entry.is_directory and entry.name.endswith(filenames.DELETE_DIRECTORY_SUFFIX):
                 self._remove_directory(self._path(entry.name))
@@ -74,9 +76,11 @@ class LogManager:
         ]
         return [name for name in found if name is not None and name.topic != _METADATA_TOPIC]
 
-    def get_or_create(self, name: TopicPartition, topic_id: str, config: LogConfig, wall_ms: int) -> PartitionLog:
+    def get_or_create(
+        self, name: TopicPartition, topic_id: str, config: LogConfig, wall_ms: int, *, is_replicated: bool = False
+    ) -> PartitionLog:
         """The log of a partition: the open one, the one on disk, or a new one, durable after `sync_names`. Its high
-        watermark is the end of the log; an owner with followers sets it back."""
+        watermark is the end of the log, or, of one of several replicas, what the checkpoint says."""
         log = self.logs.get(name)
         if log is not None:
             return log
@@ -96,7 +100,8 @@ class LogManager:
         )
         self._has_new_names = self._has_new_names or is_new
         log.assign_topic_id(topic_id)
-        log.update_high_watermark(log.log_end_offset)
+        known = self._high_watermarks.get(name, 0) if not is_new else 0
+        log.update_high_watermark(known if is_replicated else log.log_end_offset)
         self.logs[name] = log
         return log
 

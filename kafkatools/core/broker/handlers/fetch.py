@@ -2,138 +2,172 @@
 
 Records go from the segment's file to the socket with sendfile; the response around them is framed by hand. Sessions
 (KIP-227), topic ids (KIP-516), min and max bytes, max wait in the purgatory, both isolation levels, current leader
-epoch and diverging epoch.
-Not done: fetches of followers are refused (one node has none), preferred read replicas, current leader and
-node endpoints of KIP-951.
+epoch and diverging epoch, the leader and its address with NOT_LEADER_OR_FOLLOWER (KIP-951), a replica in the client's
+rack (KIP-392). Fetches of followers are `replication/follower_sessions.py`'s. Versions 13 and later are read by hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from struct import Struct, pack
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, READ, TOPIC
 from kafkatools.core.broker.delayed_fetch import DelayedFetch
-from kafkatools.core.broker.fetch_session import FetchContext, SessionKey
-from kafkatools.core.broker.replica_manager import FetchedPartition, FetchPartition
-from kafkatools.core.broker.requests import DELAYED, FileRegion, Part, Request, Response
-from kafkatools.core.errors import NotLeaderOrFollower, TopicAuthorizationFailed
+from kafkatools.core.broker.fetch_session import FetchContext
+from kafkatools.core.broker.node_endpoints import NodeEndpoint, encode_endpoints
+from kafkatools.core.broker.replica_manager import FetchedPartition, FetchPartition, Reader
+from kafkatools.core.broker.replication.fetch_messages import FetchRequest, parse_request
+from kafkatools.core.broker.requests import DELAYED, CloseConnection, FileRegion, Part, Request, Response
+from kafkatools.core.errors import DecodeError, NotLeaderOrFollower, TopicAuthorizationFailed
 from kafkatools.core.protocol.varints import unsigned_varint
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
 VERSIONS = (4, 18)
+WITH_SESSIONS, FIRST_FROM_FOLLOWERS, BY_ID, FIRST_WITH_LEADERS = 7, 11, 13, 16
 INLINE_BYTES = 4096
 BYTES_PER_PARTITION = 50
 _HEAD = Struct(">ihqq")
+_INT32 = Struct(">i")
 _INT64 = Struct(">q")
 _SIZE_AND_CORRELATION = Struct(">ii")
 
 
 def handle(node: Node, request: Request) -> Response:
     """Answer now when there is enough, else wait."""
-    entity = request.decode()
     version = request.version
-    context = _context(node, entity, version)
-    max_bytes = min(entity.max_bytes, node.fetch_max_bytes)
-    isolation_level = entity.isolation_level
-    if context.error_code or _is_follower(entity, version):
-        return respond(request, context, _refused(node, request, context))
+    data = _parse(node, request)
+    if data.replica_id >= 0 and node.replicas.replication is not None and version >= BY_ID:
+        if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
+            return respond(request, FetchContext(data.wanted), _refused(data.wanted, TopicAuthorizationFailed.code))
+        return node.replicas.replication.sessions.fetch(request, data)
+    context = _context(node, data, version)
+    if context.error_code:
+        return respond(request, context, [])
+    if data.replica_id >= 0:
+        is_allowed = node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
+        error = NotLeaderOrFollower if is_allowed else TopicAuthorizationFailed
+        return respond(request, context, _refused(context.wanted, error.code))
+    return _fetch(node, request, data, context)
+
+
+def _fetch(node: Node, request: Request, data: FetchRequest, context: FetchContext) -> Response:
+    """A consumer's fetch."""
+    max_bytes = min(data.max_bytes, node.fetch_max_bytes)
+    isolation_level = data.isolation_level
+    reader = Reader(isolation_level, data.rack_id, is_leader_only=request.version < FIRST_FROM_FOLLOWERS)
     if node.authorizer is None:
-        read = partial(node.replicas.read, context.wanted, max_bytes, isolation_level)
+        read = partial(node.replicas.read, context.wanted, max_bytes, reader)
     else:
-        read = partial(_read_allowed, node, request, context.wanted, max_bytes, isolation_level)
+        read = partial(_read_allowed, node, request, context.wanted, max_bytes, reader)
     results = read()
-    max_wait_ms = entity.max_wait // _MILLISECOND
     if (
-        max_wait_ms <= 0
+        data.max_wait_ms <= 0
         or not context.wanted
-        or sum(result.size_bytes for result in results) >= entity.min_bytes
-        or any(result.error_code or result.diverging for result in results)
+        or sum(result.size_bytes for result in results) >= data.min_bytes
+        or any(result.error_code or result.diverging or result.preferred_read_replica >= 0 for result in results)
     ):
-        return respond(request, context, results)
+        return _answer(node, request, context, results)
 
     def complete() -> None:
-        request.complete(respond(request, context, read()))
+        request.complete(_answer(node, request, context, read()))
 
-    operation = DelayedFetch(max_wait_ms, node.replicas, context.wanted, (entity.min_bytes, isolation_level), complete)
+    operation = DelayedFetch(data.max_wait_ms, node.replicas, context.wanted, (data.min_bytes, reader), complete)
     keys = [partition.key for partition in map(node.replicas.find, context.wanted) if partition is not None]
     node.fetch_purgatory.try_complete_else_watch(operation, keys, node.clock.now_ms())
     return DELAYED
 
 
-def _refused(node: Node, request: Request, context: FetchContext) -> list[FetchedPartition]:
-    """Who says that it is a replica: this broker has none but its own, and a client may not even ask."""
-    is_allowed = node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
-    error = NotLeaderOrFollower if is_allowed else TopicAuthorizationFailed
-    return [FetchedPartition(error_code=error.code) for _ in context.wanted]
+def _answer(node: Node, request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> list[Part]:
+    """The response; where a partition's leader is another broker, its address too."""
+    leaders = {result.current_leader[0] for result in results if result.current_leader is not None}
+    endpoints = node_endpoints(node, request, leaders) if leaders and request.version >= FIRST_WITH_LEADERS else []
+    return respond(request, context, results, endpoints)
+
+
+def node_endpoints(node: Node, request: Request, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
+    """Where brokers are, on the listener that the client uses; those that are not alive are left out."""
+    found = ((broker_id, node.replicas.endpoint(broker_id, request.listener_name)) for broker_id in sorted(broker_ids))
+    return [NodeEndpoint(broker_id, *place) for broker_id, place in found if place is not None]
+
+
+def _parse(node: Node, request: Request) -> FetchRequest:
+    if request.version >= BY_ID:
+        try:
+            data = parse_request(request.frame, request.body_offset, request.version)
+        except DecodeError as error:
+            raise CloseConnection(str(error)) from error
+        topic_name = node.replicas.topic_name
+        for each in data.wanted:
+            each.topic = topic_name(each.topic_id)
+        return data
+    return _from_entity(request.decode(), request.version)
+
+
+def _refused(wanted: Sequence[FetchPartition], error_code: int) -> list[FetchedPartition]:
+    """Who says that it is a replica where there is none, or may not."""
+    return [FetchedPartition(error_code=error_code) for _ in wanted]
 
 
 def _read_allowed(
-    node: Node, request: Request, wanted: Sequence[FetchPartition], max_bytes: int, isolation_level: int
+    node: Node, request: Request, wanted: Sequence[FetchPartition], max_bytes: int, reader: Reader
 ) -> list[FetchedPartition]:
     """Read what the client may; a topic whose id is unknown stays unknown."""
     names = [each.topic if each.topic is not None else node.replicas.topic_name(each.topic_id) for each in wanted]
     allowed = {name for name in set(names) if name is None or node.authorize(request, READ, TOPIC, name)}
     readable = [each for each, name in zip(wanted, names, strict=True) if name in allowed]
-    results = iter(node.replicas.read(readable, max_bytes, isolation_level))
+    results = iter(node.replicas.read(readable, max_bytes, reader))
     denied = FetchedPartition(error_code=TopicAuthorizationFailed.code, aborted=())
     return [next(results) if name in allowed else denied for name in names]
 
 
-def _milliseconds() -> Any:
-    from datetime import timedelta
-
-    return timedelta(milliseconds=1)
-
-
-_MILLISECOND = _milliseconds()
-
-
-def _is_follower(entity: Any, version: int) -> bool:
-    return bool(entity.replica_state.replica_id >= 0 if version >= 15 else entity.replica_id >= 0)
-
-
-def _context(node: Node, entity: Any, version: int) -> FetchContext:
-    by_id = version >= 13
-    wanted = []
-    for topic in entity.topics:
-        topic_id = topic.topic_id if by_id else None
-        name = node.replicas.topic_name(topic_id) if by_id else topic.topic
-        for each in topic.partitions:
-            wanted.append(
-                FetchPartition(
-                    name,
-                    topic_id if not by_id or topic_id is not None else _ZERO_ID,
-                    each.partition,
-                    each.fetch_offset,
-                    each.partition_max_bytes,
-                    each.current_leader_epoch if version >= 9 else -1,
-                    each.last_fetched_epoch if version >= 12 else -1,
-                )
-            )
-    if version < 7:
-        return FetchContext(wanted)
-    forgotten: list[SessionKey] = [
-        (topic.topic_id if by_id else topic.topic, index)
-        for topic in entity.forgotten_topics_data
-        for index in topic.partitions
+def _from_entity(entity: Any, version: int) -> FetchRequest:
+    """A request of a version that names topics."""
+    wanted = [
+        FetchPartition(
+            topic.topic,
+            None,
+            each.partition,
+            each.fetch_offset,
+            each.partition_max_bytes,
+            each.current_leader_epoch if version >= 9 else -1,
+            each.last_fetched_epoch if version >= 12 else -1,
+        )
+        for topic in entity.topics
+        for each in topic.partitions
     ]
-    return node.fetch_sessions.context(
-        entity.session_id, entity.session_epoch, wanted, forgotten, node.clock.now_ms(), uses_topic_ids=by_id
+    with_session = version >= WITH_SESSIONS
+    return FetchRequest(
+        int(entity.max_wait.total_seconds() * 1000),
+        entity.min_bytes,
+        entity.max_bytes,
+        entity.isolation_level,
+        entity.session_id if with_session else 0,
+        entity.session_epoch if with_session else -1,
+        wanted,
+        [(topic.topic, index) for topic in entity.forgotten_topics_data for index in topic.partitions]
+        if with_session
+        else [],
+        entity.rack_id if version >= FIRST_FROM_FOLLOWERS else "",
+        entity.replica_id,
+        -1,
     )
 
 
-def _zero_id() -> Any:
-    from uuid import UUID
-
-    return UUID(int=0)
-
-
-_ZERO_ID = _zero_id()
+def _context(node: Node, data: FetchRequest, version: int) -> FetchContext:
+    if version < WITH_SESSIONS:
+        return FetchContext(data.wanted)
+    return node.fetch_sessions.context(
+        data.session_id,
+        data.session_epoch,
+        data.wanted,
+        data.forgotten,
+        node.clock.now_ms(),
+        uses_topic_ids=version >= BY_ID,
+    )
 
 
 def _size(results: Sequence[FetchedPartition]) -> int:
@@ -141,7 +175,12 @@ def _size(results: Sequence[FetchedPartition]) -> int:
     return sum(result.size_bytes for result in results) + BYTES_PER_PARTITION * len(results)
 
 
-def respond(request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> list[Part]:
+def respond(
+    request: Request,
+    context: FetchContext,
+    results: Sequence[FetchedPartition],
+    endpoints: Sequence[NodeEndpoint] = (),
+) -> list[Part]:
     """The response as parts: framing and, between it, file regions. Above its quota a client gets none of it."""
     is_throttled = request.quotas is not None and not request.quotas.note_fetch(request, _size(results))
     chosen = [] if is_throttled else context.select(results)
@@ -160,7 +199,7 @@ def respond(request: Request, context: FetchContext, results: Sequence[FetchedPa
         for wanted, result in partitions:
             writer.partition(wanted.index, result)
         writer.tags()
-    writer.tags()
+    writer.endpoints(endpoints)
     return writer.finish(request)
 
 
@@ -200,10 +239,10 @@ class _Writer:
             out += _INT64.pack(result.log_start_offset)
         self._aborted(result)
         if self._version >= 11:
-            out += b"\xff\xff\xff\xff"  # no preferred read replica
+            out += _INT32.pack(result.preferred_read_replica)
         self._records(result)
         if self._is_flexible:
-            self._diverging(result)
+            self._tags(result)
 
     def _aborted(self, result: FetchedPartition) -> None:
         if result.aborted is None:
@@ -227,12 +266,22 @@ class _Writer:
         self._file_bytes += size
         self._out = bytearray()
 
-    def _diverging(self, result: FetchedPartition) -> None:
-        if result.diverging is None:
-            self._out += b"\0"
+    def _tags(self, result: FetchedPartition) -> None:
+        end, leader = result.diverging, result.current_leader
+        tags = []
+        if end is not None:
+            tags.append(b"\0\x0d" + pack(">iq", end.leader_epoch, end.end_offset) + b"\0")
+        if leader is not None and self._version >= FIRST_WITH_LEADERS:
+            tags.append(b"\1\x09" + pack(">ii", *leader) + b"\0")
+        self._out += bytes((len(tags),)) + b"".join(tags)
+
+    def endpoints(self, endpoints: Sequence[NodeEndpoint]) -> None:
+        """The end of the response."""
+        if not endpoints:
+            self.tags()
             return
-        end = result.diverging
-        self._out += b"\1\0\x0d" + pack(">iq", end.leader_epoch, end.end_offset) + b"\0"
+        encoded = encode_endpoints(endpoints)
+        self._out += b"\1\0" + unsigned_varint(len(encoded)) + encoded
 
     def finish(self, request: Request) -> list[Part]:
         parts = self._parts

@@ -2,8 +2,7 @@
 
 Timestamps -1 latest, -2 earliest, -3 the newest record (version 7 on), -4 earliest local (8), -5 latest tiered (9),
 -6 earliest pending upload (11); without tiered storage -4 is the log start and -5, -6 have no answer. Both isolation
-levels, current leader epoch.
-Not done: requests of followers are answered as a consumer's.
+levels, current leader epoch. A follower is told the end of the log, not the high watermark.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.controller.acls import DESCRIBE, TOPIC
+from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, DESCRIBE, TOPIC
+from kafkatools.core.broker.partition import READ_ALL
 from kafkatools.core.broker.replica_manager import error_code_of
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import InvalidRequest, TopicAuthorizationFailed, UnsupportedVersion
@@ -27,6 +27,8 @@ def handle(node: Node, request: Request) -> Response:
     """One answer per partition."""
     entity = request.decode()
     isolation_level = entity.isolation_level if request.version >= 2 else 0
+    if entity.replica_id >= 0 and node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
+        isolation_level = READ_ALL
     topics = []
     for topic in entity.topics:
         is_allowed = node.authorize(request, DESCRIBE, TOPIC, topic.name)

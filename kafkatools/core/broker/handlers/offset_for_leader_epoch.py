@@ -1,8 +1,5 @@
 """OffsetForLeaderEpoch (key 23), versions 2-4: where a leader epoch ended, for clients that check for truncation
-(KIP-320).
-
-Not done: nothing of what a client needs; followers do not ask here.
-"""
+(KIP-320) and for followers that do not learn it from their fetches (KIP-101)."""
 
 from __future__ import annotations
 

@@ -4,13 +4,13 @@ The hot path: the frame is read by hand over the receive buffer, each batch is s
 there; nothing is copied and no record is looked at. acks 0, 1 and all; with acks=0 any error closes the connection.
 One record batch of magic 2 per partition (ProduceRequest.validateRecords). The first batch of a transaction in a
 partition is verified with, from version 12 on added by, the transaction coordinator (KIP-890, `transactional_produce`).
-Not done: current leader and node endpoints of KIP-951 (one node has no other leader).
+From version 10 on NOT_LEADER_OR_FOLLOWER comes with the leader and its address (KIP-951).
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
@@ -21,6 +21,7 @@ from kafkatools.core.broker.controller.acls import TOPIC, WRITE
 from kafkatools.core.broker.controller.metadata_image import INTERNAL_TOPICS
 from kafkatools.core.broker.delayed_produce import DelayedProduce, ProduceStatus
 from kafkatools.core.broker.handlers.repeated_produce import repeat_of
+from kafkatools.core.broker.node_endpoints import NodeEndpoint, encode_endpoints
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.replica_manager import error_code_of
 from kafkatools.core.broker.requests import DELAYED, NO_RESPONSE, CloseConnection, Request, Response
@@ -29,6 +30,7 @@ from kafkatools.core.errors import (
     InvalidRecord,
     InvalidRequiredAcks,
     InvalidTopic,
+    NotLeaderOrFollower,
     UnknownTopicId,
     UnsupportedCompressionType,
 )
@@ -40,11 +42,13 @@ if TYPE_CHECKING:
 VERSIONS = (3, 13)
 ALL = -1
 NONE = 0
+FIRST_WITH_LEADERS = 10
 ADMIN_CLIENT = "__admin_client"
 ZSTD = 4
 ATTRIBUTES_LOW_BYTE = 22
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
+_TWO_INT32 = Struct(">ii")
 _ACKS_AND_TIMEOUT = Struct(">hi")
 _PARTITION_RESPONSE = Struct(">ihqqq")
 
@@ -77,6 +81,7 @@ class PartitionResult(NamedTuple):
     log_start_offset: int = -1
     message: str | None = None
     record_errors: tuple[tuple[int, str | None], ...] = ()
+    current_leader: tuple[int, int] | None = None
 
 
 NOTHING_REFUSED: Mapping[tuple[str, int], PartitionResult] = MappingProxyType({})
@@ -126,7 +131,40 @@ def append_all(
         return _delay(node, request, data, results, statuses)
     if request.is_flexible:
         _remember(node, request, data, results)
-    return [encode_response(request, results)]
+    return [_encoded(node, request, results)]
+
+
+def _encoded(node: Node, request: Request, results: list[tuple[TopicData, list[PartitionResult]]]) -> bytes:
+    """The response; where a partition's leader is another broker, its address too."""
+    leaders = {
+        each.current_leader[0] for _, partitions in results for each in partitions if each.current_leader is not None
+    }
+    if not leaders or request.version < FIRST_WITH_LEADERS:
+        return encode_response(request, results)
+    from kafkatools.core.broker.handlers.fetch import node_endpoints
+
+    return encode_response(request, results, node_endpoints(node, request, leaders))
+
+
+def _failed_later(
+    node: Node, topic: TopicData, result: PartitionResult, failed: Mapping[tuple[uuid.UUID, int], int]
+) -> PartitionResult:
+    """A write that was not replicated."""
+    topic_id = topic.topic_id
+    if topic_id is None:
+        known = node.image.topics.get(topic.name or "")
+        topic_id = None if known is None else known.topic_id
+    code = NONE if topic_id is None else failed.get((topic_id, result.partition), NONE)
+    if not code:
+        return result
+    return _with_leader(node, topic, result._replace(error_code=code))
+
+
+def _with_leader(node: Node, topic: TopicData, result: PartitionResult) -> PartitionResult:
+    """NOT_LEADER_OR_FOLLOWER names the leader."""
+    if result.error_code != NotLeaderOrFollower.code or node.replicas.replication is None:
+        return result
+    return result._replace(current_leader=node.replicas.current_leader(topic.name, topic.topic_id, result.partition))
 
 
 def _remember(
@@ -156,18 +194,12 @@ def _delay(
     """Wait in the purgatory until the followers have it."""
 
     def complete(_: object) -> None:
-        failed = {(s.partition.topic, s.partition.index): s.error_code for s in statuses if s.error_code}
+        failed = {s.partition.key: s.error_code for s in statuses if s.error_code}
         answered = [
-            (
-                topic,
-                [
-                    result._replace(error_code=failed.get((topic.name or "", result.partition), result.error_code))
-                    for result in items
-                ],
-            )
+            (topic, [_failed_later(node, topic, result, failed) for result in items] if failed else items)
             for topic, items in results
         ]
-        request.complete([encode_response(request, answered)])
+        request.complete([_encoded(node, request, answered)])
 
     keys = [status.partition.key for status in statuses]
     node.produce_purgatory.try_complete_else_watch(
@@ -194,10 +226,10 @@ def _append(
         assert records is not None
         if refused and (partition.topic, index) in refused:
             return refused[partition.topic, index]
-        info = partition.append(records, node.clock.wall_ms())
+        info = partition.append(records, node.clock.wall_ms(), required_acks=data.acks)
     except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer, whatever it is
         node.note_failure(error)
-        return failed_result(index, error)
+        return _with_leader(node, topic, failed_result(index, error))
     node.replicas.note_append(partition)
     if data.acks == ALL or partition.waits_for_disk:
         statuses.append(ProduceStatus(partition, info.last_offset + 1))
@@ -225,6 +257,8 @@ def find_partition(node: Node, request: Request, topic: TopicData, index: int) -
     partition = partitions.get(index) if partitions is not None else None
     if partition is None:
         raise node.replicas.absence(topic.name or node.replicas.topic_name(topic.topic_id) or "", index)
+    if not partition.is_leader:
+        raise NotLeaderOrFollower()
     if partition.topic in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT:
         raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
     return partition
@@ -339,7 +373,11 @@ def _compact_string(frame: memoryview, position: int) -> tuple[str | None, int]:
     return None if text is None else str(text, "utf-8"), position
 
 
-def encode_response(request: Request, results: list[tuple[TopicData, list[PartitionResult]]]) -> bytes:
+def encode_response(
+    request: Request,
+    results: list[tuple[TopicData, list[PartitionResult]]],
+    endpoints: Sequence[NodeEndpoint] = (),
+) -> bytes:
     """The response frame."""
     version = request.version
     if request.quotas is not None:
@@ -349,9 +387,14 @@ def encode_response(request: Request, results: list[tuple[TopicData, list[Partit
         for topic, partitions in results:
             out += topic.wire_name + unsigned_varint(len(partitions) + 1)
             for result in partitions:
-                _write_flexible(out, result)
+                _write_flexible(out, result, with_leader=version >= FIRST_WITH_LEADERS)
             out += b"\0"
-        out += _INT32.pack(request.throttle_ms) + b"\0"
+        out += _INT32.pack(request.throttle_ms)
+        if endpoints:
+            encoded = encode_endpoints(endpoints)
+            out += b"\1\0" + unsigned_varint(len(encoded)) + encoded
+        else:
+            out += b"\0"
     else:
         out = bytearray(_INT32.pack(len(results)))
         for topic, partitions in results:
@@ -362,15 +405,17 @@ def encode_response(request: Request, results: list[tuple[TopicData, list[Partit
     return request.frame_response(out)
 
 
-def _write_flexible(out: bytearray, result: PartitionResult) -> None:
+def _write_flexible(out: bytearray, result: PartitionResult, *, with_leader: bool) -> None:
     out += _PARTITION_RESPONSE.pack(*result[:5])
+    leader = result.current_leader if with_leader else None
+    tags = b"\0" if leader is None else b"\1\0\x09" + _TWO_INT32.pack(*leader) + b"\0"
     if result.message is None and not result.record_errors:
-        out += b"\1\0\0"
+        out += b"\1\0" + tags
         return
     out += unsigned_varint(len(result.record_errors) + 1)
     for index, message in result.record_errors:
         out += _INT32.pack(index) + _compact(message) + b"\0"
-    out += _compact(result.message) + b"\0"
+    out += _compact(result.message) + tags
 
 
 def _write_plain(out: bytearray, result: PartitionResult, version: int) -> None:

@@ -1,0 +1,36 @@
+"""Addresses of brokers in answers of Produce and Fetch (KIP-951): a client that came to the wrong broker needs no
+Metadata request to find the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from kafkatools.core.protocol.varints import unsigned_varint
+
+_INT32 = Struct(">i")
+
+
+class NodeEndpoint(NamedTuple):
+    """A broker and where it is."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+def encode_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
+    """The field NodeEndpoints, tag 0 of both responses."""
+    out = bytearray(unsigned_varint(len(endpoints) + 1))
+    for each in endpoints:
+        out += _INT32.pack(each.node_id) + _compact(each.host) + _INT32.pack(each.port) + _compact(each.rack) + b"\0"
+    return bytes(out)
+
+
+def _compact(text: str | None) -> bytes:
+    if text is None:
+        return b"\0"
+    encoded = text.encode()
+    return unsigned_varint(len(encoded) + 1) + encoded

@@ -1,0 +1,60 @@
+"""What a leader knows of one follower (Kafka's Replica and ReplicaState)."""
+
+from __future__ import annotations
+
+UNKNOWN_OFFSET = -1
+NO_BROKER_EPOCH = -2
+
+
+class Replica:
+    """A follower, as its fetches tell of it. `broker_epoch` is -1 when the follower did not say which."""
+
+    __slots__ = (
+        "broker_epoch",
+        "broker_id",
+        "last_caught_up_ms",
+        "last_fetch_leader_end",
+        "last_fetch_ms",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.last_fetch_leader_end = UNKNOWN_OFFSET
+        self.last_fetch_ms = 0
+        self.last_caught_up_ms = 0
+        self.broker_epoch = NO_BROKER_EPOCH
+
+    def reset(self, now_ms: int, leader_end: int, *, is_new_leader: bool, is_in_sync: bool) -> None:
+        """A leader epoch begins. Who was in sync gets the time of replica.lag.time.max.ms to show it; a leader that
+        stays one keeps what it knows (Replica.resetReplicaState)."""
+        if is_new_leader:
+            self.log_end_offset = self.log_start_offset = self.last_fetch_leader_end = UNKNOWN_OFFSET
+            self.last_fetch_ms = 0
+            self.broker_epoch = NO_BROKER_EPOCH
+            self.last_caught_up_ms = now_ms if is_in_sync else 0
+            return
+        self.last_fetch_leader_end = leader_end
+        if is_in_sync:
+            self.last_caught_up_ms = self.last_fetch_ms = now_ms
+        else:
+            self.last_caught_up_ms = self.last_fetch_ms = 0
+
+    def note_fetch(self, fetch_offset: int, start_offset: int, leader_end: int, now_ms: int) -> None:
+        """A fetch came: it has everything below `fetch_offset`. It was caught up at this fetch if it asks for the end,
+        or at its last one if it has what was the end then (Replica.updateFetchState)."""
+        if fetch_offset >= leader_end:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        elif fetch_offset >= self.last_fetch_leader_end:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.log_end_offset = fetch_offset
+        self.log_start_offset = start_offset
+        self.last_fetch_leader_end = max(leader_end, self.last_fetch_leader_end)
+        self.last_fetch_ms = now_ms
+
+    def is_caught_up(self, leader_end: int, now_ms: int, max_lag_ms: int) -> bool:
+        """Whether it has everything, or had not long ago."""
+        return self.log_end_offset == leader_end or now_ms - self.last_caught_up_ms <= max_lag_ms
