@@ -142,7 +142,8 @@ class MetadataLog:
         self.snapshots.remove_leftovers()
         self._log = open_log(self._files, self.directory, self._rules.log_config, wall_ms, is_clean=is_clean)
         ids = self.snapshots.ids()
-        if ids and ids[-1].offset > self._log.log_end_offset:  # a crash cut the log behind a snapshot that is whole
+        end = (self._latest_log_epoch(), self._log.log_end_offset)
+        if ids and (ids[-1].epoch, ids[-1].offset) > end:  # a crash cut the log behind a snapshot that is whole
             self._log.truncate_fully_and_start_at(ids[-1].offset, wall_ms)
             self._log.assign_epoch_start_offset(ids[-1].epoch)
         self._last_snapshot_ms = self._last_clean_ms = now_ms

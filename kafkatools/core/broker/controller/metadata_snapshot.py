@@ -9,7 +9,7 @@ renamed, so a snapshot that has its name is whole; reading believes only what ha
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kafkatools.core.errors import CorruptRecord
@@ -143,9 +143,10 @@ def _decoded(batches: Iterable[RecordBatch]) -> Iterator[Any]:
 class SnapshotDownload:
     """A snapshot that comes in parts; it has its name when all of it is there, sound and on the disk."""
 
-    def __init__(self, files: FileSystem, path: str, snapshot_id: SnapshotId) -> None:
+    def __init__(self, files: FileSystem, path: str, snapshot_id: SnapshotId, note_change: Callable[[], None]) -> None:
         self._files = files
         self._path = path
+        self._note_change = note_change
         self.snapshot_id = snapshot_id
         self._file = files.open(path + PART_SUFFIX, create=True)
 
@@ -169,6 +170,7 @@ class SnapshotDownload:
         self._file.close()
         self._files.rename(self._path + PART_SUFFIX, self._path)
         self._files.fsync_directory(os.path.dirname(self._path))
+        self._note_change()
 
     def abandon(self) -> None:
         """Leave nothing behind."""
@@ -177,16 +179,22 @@ class SnapshotDownload:
 
 
 class SnapshotStore:
-    """The snapshots of one metadata log's directory."""
+    """The snapshots of one metadata log's directory, which nobody else changes."""
 
     def __init__(self, files: FileSystem, directory: str) -> None:
         self._files = files
         self._directory = directory
+        self._ids: list[SnapshotId] | None = None
+
+    def _forget(self) -> None:
+        self._ids = None
 
     def ids(self) -> list[SnapshotId]:
         """The snapshots there are, oldest first."""
-        names = [entry.name for entry in self._files.list_directory(self._directory) if not entry.is_directory]
-        return sorted(found for found in map(parse_name, names) if found is not None)
+        if self._ids is None:
+            names = [entry.name for entry in self._files.list_directory(self._directory) if not entry.is_directory]
+            self._ids = sorted(found for found in map(parse_name, names) if found is not None)
+        return self._ids
 
     def sizes(self) -> dict[SnapshotId, int]:
         """How large each is."""
@@ -206,6 +214,7 @@ class SnapshotStore:
         self._files.write_bytes(path + PART_SUFFIX, data, sync=True)
         self._files.rename(path + PART_SUFFIX, path)
         self._files.fsync_directory(self._directory)
+        self._forget()
 
     def read_part(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> bytes:
         """Bytes of one from a position on; raises FileNotFoundError."""
@@ -219,14 +228,16 @@ class SnapshotStore:
         """Where the parts of another node's snapshot are put."""
         path = self._path(snapshot_id)
         self._files.remove(path + PART_SUFFIX)
-        return SnapshotDownload(self._files, path, snapshot_id)
+        return SnapshotDownload(self._files, path, snapshot_id, self._forget)
 
     def delete(self, snapshot_id: SnapshotId) -> None:
         """Remove one."""
+        self._forget()
         self._files.remove(self._path(snapshot_id))
 
     def remove_leftovers(self) -> None:
         """Remove what a stop in the middle of writing or removing left."""
+        self._forget()
         for entry in self._files.list_directory(self._directory):
             if is_leftover(entry.name):
                 self._files.remove(os.path.join(self._directory, entry.name))

@@ -65,8 +65,11 @@ class RaftLog:
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record, 0 in an empty log."""
-        return self.log.latest_epoch or 0
+        """The epoch of the last record, also of one that lies in a snapshot; 0 in an empty log."""
+        epoch = self.log.latest_epoch
+        if epoch is None:  # nothing behind the snapshot, or all of that was cut off
+            epoch = next((each.epoch for each in reversed(self.snapshots.ids()) if each.offset == self.end_offset), 0)
+        return epoch
 
     @property
     def end(self) -> SnapshotId:
