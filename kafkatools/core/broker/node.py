@@ -44,7 +44,7 @@ from kafkatools.core.broker.listener import Listener
 from kafkatools.core.broker.log_cleaner import LogCleaner
 from kafkatools.core.broker.node_settings import node_settings
 from kafkatools.core.broker.partition import Partition
-from kafkatools.core.broker.producer_ids import ProducerIds
+from kafkatools.core.broker.producer_ids import ProducerIds, ProducerIdSource
 from kafkatools.core.broker.purgatory import Purgatory
 from kafkatools.core.broker.quotas import Quotas
 from kafkatools.core.broker.replica_manager import ReplicaManager
@@ -135,7 +135,7 @@ class Node:
         self.coordination: Coordination
         self.groups: GroupCoordinator
         self.cleaner: LogCleaner | None = None
-        self.producer_ids: ProducerIds
+        self.producer_ids: ProducerIdSource
         self._transactions: TransactionCoordinator | None = None
         self._share_partitions: SharePartitionManager | None = None
         self.listener: Listener
@@ -254,15 +254,19 @@ class Node:
         self.controller.start(endpoints, bootstrap, is_clean=self.logs.is_clean_start)
         if self._is_new:
             self._adopt_partitions()
-        self.coordination = Coordination(self)
-        self.groups = open_groups(self)
         self.producer_ids = ProducerIds(self.controller.take_producer_ids)
-        if TRANSACTION_TOPIC in self.image.topics:
-            self._open_transactions()
-        self.controller.apply_delta = self._apply_delta
+        self._open_coordinators()
+        self.controller.apply_delta = self.apply_delta
         self.replicas.note_failure = self.note_failure
 
-    def _apply_delta(self, delta: MetadataDelta) -> None:
+    def _open_coordinators(self) -> None:
+        self.coordination = Coordination(self)
+        self.groups = open_groups(self)
+        if TRANSACTION_TOPIC in self.image.topics:
+            self._open_transactions()
+
+    def apply_delta(self, delta: MetadataDelta) -> None:
+        """Let everybody here act on a change of the metadata."""
         self.replicas.apply_delta(delta)
         note_topics(self, delta)
         if delta.removed_topics:
@@ -287,6 +291,20 @@ class Node:
     def is_ready(self) -> bool:
         """Whether clients are served."""
         return True
+
+    @property
+    def controller_id(self) -> int:
+        """The active controller, -1 when none is known."""
+        return self.node_id
+
+    @property
+    def controllers(self) -> dict[int, tuple[str, int]]:
+        """The voters of the quorum, and where they listen."""
+        return {self.node_id: (self.advertised_host, self.advertised_port)}
+
+    def is_controller_listener(self, name: str) -> bool:
+        """Whether controllers are asked there."""
+        return False
 
     @property
     def metadata_offset(self) -> int:
@@ -473,6 +491,23 @@ class Node:
 
     def _close_metadata(self) -> None:
         self.controller.close()
+
+
+def open_node(
+    config: Config,
+    clock: Clock,
+    files: FileSystem | None = None,
+    report: Callable[[str], None] | None = None,
+) -> Node:
+    """The node that these settings describe: one on its own, or one of a cluster. `run` serves until it is asked to
+    stop; a node of a cluster serves clients when `is_ready`. Raises ConfigError."""
+    from kafkatools.core.broker.cluster.cluster_settings import is_clustered
+
+    if not is_clustered(config):
+        return Node(config, clock, files, report)
+    from kafkatools.core.broker.cluster.cluster_node import ClusterNode
+
+    return ClusterNode(config, clock, files, report)
 
 
 def single_node_config(directory: str, host: str, port: int, overrides: dict[str, str] | None = None) -> Config:

@@ -68,6 +68,7 @@ class Peers:
         self._addresses: dict[int, Address] = {}
         self._next_ms: int | None = None
         self._is_polling = False
+        self.watch_answers: Callable[[int, Any], None] | None = None
         listener.watch(self._client, self.poll)
 
     def send(
@@ -87,7 +88,10 @@ class Peers:
             return [messages.encode_fields(messages.request_type(api_key, version), fields)]
 
         def answered(response: ClientResponse) -> None:
-            on_answer(_decoded(response))
+            answer = _decoded(response)
+            if self.watch_answers is not None and answer is not None:
+                self.watch_answers(node_id, answer)
+            on_answer(answer)
 
         self._send(ClientRequest(_lane(node_id, api_key), api_key, build, answered, timeout_ms, decode=False))
 

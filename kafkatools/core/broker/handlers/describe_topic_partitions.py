@@ -1,16 +1,13 @@
 """DescribeTopicPartitions (key 75), version 0: topics in name order, in pages of at most
-max.request.partition.size.limit partitions (KIP-966; DescribeTopicPartitionsRequestHandler).
-
-Not done: eligible leader replicas are empty (one node has none).
-"""
+max.request.partition.size.limit partitions (KIP-966; DescribeTopicPartitionsRequestHandler)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.alive_brokers import AliveBrokers, partition_fields
 from kafkatools.core.broker.controller.acls import DESCRIBE, TOPIC
 from kafkatools.core.broker.controller.topics import validate_name
-from kafkatools.core.broker.handlers.metadata import partition_fields
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import InvalidRequest, InvalidTopic, TopicAuthorizationFailed, UnknownTopicOrPartition
 
@@ -18,6 +15,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
 VERSIONS = (0, 0)
+NEWEST_METADATA = 13
 
 
 def handle(node: Node, request: Request) -> Response:
@@ -36,7 +34,7 @@ def handle(node: Node, request: Request) -> Response:
             first_partition = cursor.partition_index
     allowed = dict.fromkeys(name for name in names if node.authorize(request, DESCRIBE, TOPIC, name))
     limit = max(1, min(entity.response_partition_limit, node.config.max_request_partition_size_limit))
-    topics, next_cursor = _page(node, list(allowed), first_partition, limit)
+    topics, next_cursor = _page(node, list(allowed), first_partition, limit, AliveBrokers(image, request.listener_name))
     for topic in topics:
         topic["topic_authorized_operations"] = node.authorized_operations(request, TOPIC, topic["name"])
     if wanted:
@@ -44,13 +42,15 @@ def handle(node: Node, request: Request) -> Response:
     return request.respond({"topics": topics, "next_cursor": next_cursor})
 
 
-def _page(node: Node, names: list[str], first: int, limit: int) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def _page(
+    node: Node, names: list[str], first: int, limit: int, alive: AliveBrokers
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     topics: list[dict[str, Any]] = []
     left = limit
     for name in names:
         if left == 0:
             return topics, {"topic_name": name, "partition_index": 0}
-        topic, following = _topic(node, name, first, left)
+        topic, following = _topic(node, name, first, left, alive)
         left -= len(topic["partitions"])
         topics.append(topic)
         first = 0
@@ -59,7 +59,7 @@ def _page(node: Node, names: list[str], first: int, limit: int) -> tuple[list[di
     return topics, None
 
 
-def _topic(node: Node, name: str, first: int, limit: int) -> tuple[dict[str, Any], int | None]:
+def _topic(node: Node, name: str, first: int, limit: int, alive: AliveBrokers) -> tuple[dict[str, Any], int | None]:
     topic = node.image.topics.get(name)
     if topic is None:
         return _missing(name), None
@@ -71,7 +71,9 @@ def _topic(node: Node, name: str, first: int, limit: int) -> tuple[dict[str, Any
         "name": name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
-        "partitions": [partition_fields(index, topic.partitions[index]) for index in indexes[:limit]],
+        "partitions": [
+            partition_fields(index, topic.partitions[index], alive, NEWEST_METADATA) for index in indexes[:limit]
+        ],
     }
     return fields, indexes[limit] if len(indexes) > limit else None
 

@@ -13,15 +13,15 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.alive_brokers import AliveBrokers, partition_fields
 from kafkatools.core.broker.controller import topics
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, CREATE, DESCRIBE, TOPIC
-from kafkatools.core.broker.controller.metadata_image import INTERNAL_TOPICS, PartitionState, TopicState
+from kafkatools.core.broker.controller.metadata_image import INTERNAL_TOPICS, BrokerState, TopicState
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import (
     InvalidRequest,
     InvalidTopic,
     KafkaError,
-    LeaderNotAvailable,
     TopicAlreadyExists,
     TopicAuthorizationFailed,
     UnknownServerError,
@@ -42,10 +42,11 @@ def handle(node: Node, request: Request) -> Response:
     entity = request.decode()
     version = request.version
     wanted = entity.topics
+    alive = AliveBrokers(node.image, request.listener_name)
     if wanted is None or (version == 0 and not wanted):
         image = node.image
         found = [
-            topic_fields(topic, NONE)
+            topic_fields(topic, alive, version)
             for topic in image.topics.values()
             if node.authorize(request, DESCRIBE, TOPIC, topic.name)
         ]
@@ -53,14 +54,14 @@ def handle(node: Node, request: Request) -> Response:
         error = _invalid(wanted, version)
         if error is not None:
             return _refused(request, wanted, error)
-        found = _named(node, request, wanted, allow_creation=version < 4 or entity.allow_auto_topic_creation)
+        may_create = version < 4 or entity.allow_auto_topic_creation
+        found = _named(node, request, wanted, alive, allow_creation=may_create)
     if version >= 8 and entity.include_topic_authorized_operations:
         for topic in found:
             if topic["error_code"] != TopicAuthorizationFailed.code:
                 topic["topic_authorized_operations"] = node.authorized_operations(request, TOPIC, topic["name"] or "")
-    broker = {"node_id": node.node_id, "host": node.advertised_host, "port": node.advertised_port, "rack": None}
     fields: dict[str, Any] = {
-        "brokers": [broker],
+        "brokers": [_broker(alive, broker) for broker in alive.nodes()],
         "topics": _with_names(found, version),
         "controller_id": node.node_id,
         "cluster_id": node.cluster_id,
@@ -70,6 +71,11 @@ def handle(node: Node, request: Request) -> Response:
         operations = node.authorized_operations(request, CLUSTER, CLUSTER_NAME) if is_allowed else 0
         fields["cluster_authorized_operations"] = operations
     return request.respond(fields)
+
+
+def _broker(alive: AliveBrokers, broker: BrokerState) -> dict[str, Any]:
+    host, port = alive.addresses[broker.broker_id]
+    return {"node_id": broker.broker_id, "host": host, "port": port, "rack": broker.rack}
 
 
 def _with_names(found: list[dict[str, Any]], version: int) -> list[dict[str, Any]]:
@@ -97,29 +103,31 @@ def _refused(request: Request, wanted: Sequence[Any], error: KafkaError) -> Resp
     )
 
 
-def _named(node: Node, request: Request, wanted: Sequence[Any], *, allow_creation: bool) -> list[dict[str, Any]]:
+def _named(
+    node: Node, request: Request, wanted: Sequence[Any], alive: AliveBrokers, *, allow_creation: bool
+) -> list[dict[str, Any]]:
     ids = dict.fromkeys(topic_id for each in wanted if (topic_id := getattr(each, "topic_id", None)) is not None)
     if ids:
-        return [_by_id(node, request, topic_id) for topic_id in ids]
+        return [_by_id(node, request, topic_id, alive) for topic_id in ids]
     names = dict.fromkeys(each.name for each in wanted)
-    return [_by_name(node, request, name, allow_creation=allow_creation) for name in names]
+    return [_by_name(node, request, name, alive, allow_creation=allow_creation) for name in names]
 
 
-def _by_id(node: Node, request: Request, topic_id: uuid.UUID) -> dict[str, Any]:
+def _by_id(node: Node, request: Request, topic_id: uuid.UUID, alive: AliveBrokers) -> dict[str, Any]:
     topic = node.image.topics_by_id.get(topic_id)
     if topic is None:
         return {**_missing(None, UnknownTopicId.code), "topic_id": topic_id}
     if not node.authorize(request, DESCRIBE, TOPIC, topic.name):
         return {**_missing(None, TopicAuthorizationFailed.code), "topic_id": topic_id}
-    return topic_fields(topic, NONE)
+    return topic_fields(topic, alive, request.version)
 
 
-def _by_name(node: Node, request: Request, name: str, *, allow_creation: bool) -> dict[str, Any]:
+def _by_name(node: Node, request: Request, name: str, alive: AliveBrokers, *, allow_creation: bool) -> dict[str, Any]:
     if not node.authorize(request, DESCRIBE, TOPIC, name):
         return {**_missing(name, TopicAuthorizationFailed.code), "is_internal": False}
     topic = node.image.topics.get(name)
     if topic is not None:
-        return topic_fields(topic, NONE)
+        return topic_fields(topic, alive, request.version)
     if allow_creation and node.broker_settings.effective().auto_create_topics_enable:
         may_create = node.authorize(request, CREATE, CLUSTER, CLUSTER_NAME)
         if not may_create and not node.authorize(request, CREATE, TOPIC, name):
@@ -142,29 +150,16 @@ def auto_create(node: Node, name: str) -> int:
     return UnknownTopicOrPartition.code
 
 
-def topic_fields(topic: TopicState, error_code: int) -> dict[str, Any]:
+def topic_fields(topic: TopicState, alive: AliveBrokers, version: int) -> dict[str, Any]:
     """A topic with all fields of the newest version."""
     return {
-        "error_code": error_code,
+        "error_code": NONE,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
-        "partitions": [partition_fields(index, partition) for index, partition in sorted(topic.partitions.items())],
-    }
-
-
-def partition_fields(index: int, partition: PartitionState) -> dict[str, Any]:
-    """A partition, for Metadata and DescribeTopicPartitions; one node has no eligible leader replicas."""
-    return {
-        "error_code": NONE if partition.leader >= 0 else LeaderNotAvailable.code,
-        "partition_index": index,
-        "leader_id": partition.leader,
-        "leader_epoch": partition.leader_epoch,
-        "replica_nodes": partition.replicas,
-        "isr_nodes": partition.isr,
-        "offline_replicas": (),
-        "eligible_leader_replicas": (),
-        "last_known_elr": (),
+        "partitions": [
+            partition_fields(index, partition, alive, version) for index, partition in sorted(topic.partitions.items())
+        ],
     }
 
 
