@@ -3,7 +3,8 @@ image, then to whoever applies them.
 
 Rules: a request is decided against the image as it is now and written at once, so decisions never overlap. Applying a
 delta (creating or dropping partition logs) happens before the answer, so that a created topic can be written to when
-the client hears of it.
+the client hears of it. `QuorumController` is the same over a quorum's log: there a change is written when a method
+returns, and committed later.
 """
 
 from __future__ import annotations
@@ -12,32 +13,76 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kafkatools.core.broker.controller import acls, client_quotas, configs, features, scram, topics
+from kafkatools.core.broker.cluster.channels import RecordWriter
+from kafkatools.core.broker.controller import acls, client_quotas, configs, features, partitions, scram, topics
 from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.controller.broker_settings import BrokerSettings
-from kafkatools.core.broker.controller.metadata_image import BROKER_RESOURCE, MetadataDelta, MetadataImage, TopicState
+from kafkatools.core.broker.controller.metadata_image import (
+    BROKER_RESOURCE,
+    MetadataDelta,
+    MetadataImage,
+    PartitionState,
+    TopicState,
+)
 from kafkatools.core.broker.controller.metadata_log import MetadataLog
+from kafkatools.core.broker.controller.placement import Placement
+from kafkatools.core.broker.controller.replica_control import ReplicaControl
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import (
+    BrokerIdNotRegistered,
+    ElectionNotNeeded,
+    InvalidRequest,
+    KafkaError,
+    NotController,
+    UnknownServerError,
+)
 from kafkatools.core.protocol.uuids import random_uuid
+from kafkatools.core.replica_placement import JavaRandom
 
 PRODUCER_ID_BLOCK = 1000
+LONG_MAX = 2**63 - 1
 RECORDS_PER_BATCH = 2000
 
 
 class Controller:
     """Metadata changes and the answers about them."""
 
-    def __init__(self, log: MetadataLog, config: Config, node_id: int, directory_id: uuid.UUID, clock: Clock) -> None:
-        self.image = MetadataImage()
-        self.settings = BrokerSettings(config, self.image, node_id)
+    def __init__(
+        self, log: MetadataLog | None, config: Config, node_id: int, directory_id: uuid.UUID | None, clock: Clock
+    ) -> None:
+        """`log` and `directory_id` are those of a quorum of one."""
         self.node_id = node_id
         self.broker_epoch = -1
         self.apply_delta: Callable[[MetadataDelta], None] = lambda delta: None
+        self.report: Callable[[str], None] = lambda line: None
+        self.random = JavaRandom()
+        self._config = config
         self._log = log
+        self._writer: RecordWriter | None = log
         self._clock = clock
         self._directory_id = directory_id
+        self._image: MetadataImage
+        self.settings: BrokerSettings
+        self.replica_control: ReplicaControl
+        self._decide_over(MetadataImage())
+
+    def _decide_over(self, image: MetadataImage) -> None:
+        """From now on this is what changes are decided against."""
+        self._image = image
+        self.settings = BrokerSettings(self._config, image, self.node_id)
+        self.replica_control = ReplicaControl(image, self.settings, lambda line: self.report(line))
+
+    @property
+    def image(self) -> MetadataImage:
+        """What changes are decided against."""
+        return self._image
+
+    @property
+    def log(self) -> MetadataLog:
+        """The metadata log of a quorum of one."""
+        assert self._log is not None, "a quorum of one"
+        return self._log
 
     @property
     def effective_config(self) -> Config:
@@ -57,15 +102,15 @@ class Controller:
             EndTransactionRecord,
         )
 
-        self._log.replay(self.image.replay)
-        self._log.lead(self._clock.wall_ms())
+        self.log.replay(self.image.replay)
+        self.log.lead(self._clock.wall_ms())
         if bootstrap is not None:
             min_isr = ConfigRecord(
                 resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="1"
             )
             self._write([BeginTransactionRecord(name="Bootstrap records"), *bootstrap, min_isr, EndTransactionRecord()])
         self._write([self._controller_registration(endpoints)])
-        self.broker_epoch = self._log.end_offset
+        self.broker_epoch = self.log.end_offset
         self._write([self._broker_registration(endpoints)])
         self._write(
             [
@@ -134,9 +179,11 @@ class Controller:
 
     # -- writing ---------------------------------------------------------------------------------------------------
     def _write(self, records: Sequence[Any]) -> None:
+        if self._writer is None:
+            raise NotController()
         for start in range(0, len(records), RECORDS_PER_BATCH):
             part = list(records[start : start + RECORDS_PER_BATCH])
-            self._log.append(part, self._clock.wall_ms())
+            self._writer.append(part, self._clock.wall_ms())
             for record in part:
                 self.image.replay(record)
 
@@ -145,11 +192,9 @@ class Controller:
         self.apply_delta(self.image.take_delta())
 
     # -- topics ----------------------------------------------------------------------------------------------------
-    def _placement(self) -> topics.Placement:
+    def _placement(self) -> Placement:
         config = self.effective_config
-        return topics.Placement(
-            self.node_id, self._directory_id, config.num_partitions, config.default_replication_factor, random_uuid
-        )
+        return Placement(self.image, self.random, config.num_partitions, config.default_replication_factor, random_uuid)
 
     def create_topics(
         self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False
@@ -162,6 +207,7 @@ class Controller:
                 topics.check_collision(self.image, topic.name)
             except KafkaError as error:
                 results[topic.name] = error
+        made: list[Any] = []
         for topic in wanted:
             if topic.name in results:
                 continue
@@ -169,15 +215,15 @@ class Controller:
                 topics.check_new_topic(self.image, topic.name)
                 configs.validate_topic_configs(topic.configs, self.effective_config)
                 state, records = topics.create_topic(self.image, topic, placement)
-                if validate_only:
-                    results[topic.name] = planned(state, records)
-                else:
-                    self._write(records)
-                    results[topic.name] = self.image.topics[topic.name]
+                results[topic.name] = planned(state, records)
+                made += records
             except KafkaError as error:
                 results[topic.name] = error
+        if validate_only:
+            return results
+        self._write(made)
         self.publish()
-        return results
+        return {name: self.image.topics[name] if isinstance(r, TopicState) else r for name, r in results.items()}
 
     def create_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool
@@ -215,6 +261,68 @@ class Controller:
                 )
             )
         self._write(records)
+
+    # -- partitions ------------------------------------------------------------------------------------------------
+    def elect_leaders(
+        self, election_type: int, wanted: Sequence[tuple[str, Sequence[int]]] | None
+    ) -> list[tuple[str, list[tuple[int, KafkaError | None]]]]:
+        """Elections for the partitions that are named, or for all that need one (None): by topic and partition why
+        there was none. Raises InvalidRequest."""
+        if election_type not in (partitions.PREFERRED, partitions.UNCLEAN):
+            raise InvalidRequest(f"Unknown election type {election_type}")
+        named = wanted
+        if named is None:
+            named = [(topic.name, list(topic.partitions)) for topic in self.image.topics.values()]
+        records: list[Any] = []
+        results = []
+        for name, indexes in named:
+            outcomes: list[tuple[int, KafkaError | None]] = []
+            for index in indexes:
+                try:
+                    records += partitions.elect_leader(self.replica_control, election_type, name, index)
+                    outcomes.append((index, None))
+                except ElectionNotNeeded as error:
+                    if wanted is not None:
+                        outcomes.append((index, error))
+                except KafkaError as error:
+                    outcomes.append((index, error))
+            results.append((name, outcomes))
+        self._write(records)
+        self.publish()
+        return results
+
+    def alter_reassignments(
+        self, wanted: Sequence[tuple[str, int, Sequence[int] | None]], *, may_change_factor: bool = True
+    ) -> list[KafkaError | None]:
+        """Begin (replicas) or take back (None) reassignments of partitions; gives why one was not."""
+        records: list[Any] = []
+        results: list[KafkaError | None] = []
+        for name, index, replicas in wanted:
+            try:
+                records += partitions.reassign(
+                    self.replica_control, name, index, replicas, may_change_factor=may_change_factor
+                )
+                results.append(None)
+            except KafkaError as error:
+                results.append(error)
+        self._write(records)
+        self.publish()
+        return results
+
+    def list_reassignments(
+        self, wanted: Sequence[tuple[str, Sequence[int]]] | None
+    ) -> list[tuple[str, list[PartitionState]]]:
+        """Partitions that are being reassigned, by topic: of those that are named, or all."""
+        return partitions.reassignments(self.image, wanted)
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Forget a broker. Raises BrokerIdNotRegistered; the only broker stays."""
+        if broker_id not in self.image.brokers:
+            raise BrokerIdNotRegistered(f"Broker ID {broker_id} is not currently registered")
+        if len(self.image.brokers) == 1:
+            raise InvalidRequest("The only broker of a cluster cannot be unregistered.")
+        self._write(self.replica_control.unregister(broker_id))
+        self.publish()
 
     # -- settings --------------------------------------------------------------------------------------------------
     def alter_configs(
@@ -276,25 +384,35 @@ class Controller:
     @property
     def quorum_position(self) -> tuple[int, int]:
         """Leader epoch and end offset of the metadata log."""
-        return self._log.epoch, self._log.end_offset
+        return self.log.epoch, self.log.end_offset
 
     # -- producer ids ----------------------------------------------------------------------------------------------
-    def take_producer_ids(self) -> range:
-        """The next block of producer ids, noted in the metadata log (ProducerIdControlManager)."""
+    def take_producer_ids(self, broker_id: int | None = None, broker_epoch: int | None = None) -> range:
+        """The next block of producer ids, noted in the metadata log (ProducerIdControlManager); for this broker when
+        none is named. Raises UnknownServerError when there are none left."""
         from kafkatools.core.protocol.schemas.metadata import ProducerIdsRecord
 
         first = self.image.next_producer_id
+        if first > LONG_MAX - PRODUCER_ID_BLOCK:
+            raise UnknownServerError(
+                "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit"
+            )
         end = first + PRODUCER_ID_BLOCK
-        self._write([ProducerIdsRecord(broker_id=self.node_id, broker_epoch=self.broker_epoch, next_producer_id=end)])
+        record = ProducerIdsRecord(
+            broker_id=self.node_id if broker_id is None else broker_id,
+            broker_epoch=self.broker_epoch if broker_epoch is None else broker_epoch,
+            next_producer_id=end,
+        )
+        self._write([record])
         return range(first, end)
 
     def maybe_snapshot(self) -> bool:
         """Write a metadata snapshot when it is time for one."""
-        return self._log.maybe_snapshot(self.image.records, self._clock.now_ms(), self._clock.wall_ms())
+        return self.log.maybe_snapshot(self.image.records, self._clock.now_ms(), self._clock.wall_ms())
 
     def close(self) -> None:
         """Close the metadata log."""
-        self._log.close()
+        self.log.close()
 
 
 def planned(state: TopicState, records: Sequence[Any]) -> TopicState:

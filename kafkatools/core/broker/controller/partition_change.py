@@ -33,6 +33,13 @@ class Election(Enum):
     UNCLEAN = "unclean"
 
 
+def record_version(metadata_level: int) -> int:
+    """Version of PartitionRecord and PartitionChangeRecord under a metadata version."""
+    if metadata_level >= ELR_RECORDS_SINCE:
+        return 2
+    return 1 if metadata_level >= DIRECTORIES_SINCE else 0
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterRules:
     """What holds for a partition's changes: metadata version, min.insync.replicas (not more than replicas), whether
@@ -46,10 +53,7 @@ class ClusterRules:
 
     @property
     def record_version(self) -> int:
-        """Version of PartitionRecord and PartitionChangeRecord."""
-        if self.metadata_level >= ELR_RECORDS_SINCE:
-            return 2
-        return 1 if self.metadata_level >= DIRECTORIES_SINCE else 0
+        return record_version(self.metadata_level)
 
 
 def hash_order(replicas: Iterable[int]) -> list[int]:
@@ -151,9 +155,9 @@ class PartitionChangeBuilder:
         may_be_empty = self.rules.elr_enabled
         if "isr" not in changes and (self.target_isr or may_be_empty) and self.target_isr != partition.isr:
             changes["isr"] = self.target_isr
-        if self.rules.metadata_level < NO_EPOCH_BUMP_ON_SHRINK_SINCE and "leader" not in changes and "isr" in changes:
-            if not set(changes["isr"]).issuperset(partition.isr):
-                changes["leader"] = partition.leader
+        is_shrinking = "isr" in changes and not set(changes["isr"]).issuperset(partition.isr)
+        if is_shrinking and "leader" not in changes and self.rules.metadata_level < NO_EPOCH_BUMP_ON_SHRINK_SINCE:
+            changes["leader"] = partition.leader
         self._note_last_known_leader()
 
     def _note_last_known_leader(self) -> None:
@@ -233,12 +237,11 @@ class PartitionChangeBuilder:
         if self.rules.metadata_level < DIRECTORIES_SINCE:
             return
         partition = self.partition
-        known = dict(zip(partition.replicas, partition.directories, strict=False)) | self.directories
-        if not partition.directories:
-            known = {replica: None for replica in partition.replicas} | self.directories
+        before = partition.directories or (None,) * len(partition.replicas)
+        known = {**dict(zip(partition.replicas, before, strict=False)), **self.directories}
         directories = tuple(
             known[replica] if replica in known else self.rules.default_directory(replica)
             for replica in self.target_replicas
         )
-        if directories != (partition.directories or (None,) * len(partition.replicas)):
+        if directories != before:
             self._changes["directories"] = directories

@@ -7,11 +7,15 @@ the image and give records.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkatools.core.broker.controller.directory_ids import default_directory
 from kafkatools.core.broker.controller.metadata_image import TOPIC_RESOURCE, MetadataImage, TopicState
+from kafkatools.core.broker.controller.partition_change import record_version
+from kafkatools.core.broker.controller.placement import Placement
+from kafkatools.core.broker.feature_levels import METADATA_VERSION
 from kafkatools.core.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,
@@ -39,17 +43,6 @@ class NewTopic:
     replication_factor: int = -1
     assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
     configs: Mapping[str, str | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where new partitions may go: the broker, its directory, and the defaults of the cluster."""
-
-    broker_id: int
-    directory_id: uuid.UUID | None
-    num_partitions: int = 1
-    replication_factor: int = 1
-    make_topic_id: Callable[[], uuid.UUID] = uuid.uuid4
 
 
 def validate_name(name: str) -> None:
@@ -97,18 +90,18 @@ def check_collision(image: MetadataImage, name: str) -> None:
 def create_topic(image: MetadataImage, topic: NewTopic, placement: Placement) -> tuple[TopicState, list[Any]]:
     """The topic as it will be and the records that make it; raises a KafkaError."""
     check_new_topic(image, topic.name)
-    replica_lists = _manual_assignments(topic, placement) if topic.assignments else _placed(topic, placement)
+    replica_lists = _manual_assignments(image, topic) if topic.assignments else _placed(topic, placement)
     from kafkatools.core.protocol.schemas.metadata import ConfigRecord, TopicRecord
 
     state = TopicState(topic.name, placement.make_topic_id())
     records: list[Any] = [TopicRecord(name=state.name, topic_id=state.topic_id)]
     for name, value in topic.configs.items():
         records.append(ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=state.name, name=name, value=value))
-    records += _partition_records(state.topic_id, 0, replica_lists, placement)
+    records += _partition_records(image, state.topic_id, 0, replica_lists)
     return state, records
 
 
-def _manual_assignments(topic: NewTopic, placement: Placement) -> list[tuple[int, ...]]:
+def _manual_assignments(image: MetadataImage, topic: NewTopic) -> list[tuple[int, ...]]:
     if topic.replication_factor != -1:
         raise InvalidRequest("A manual partition assignment was specified, but replication factor was not set to -1.")
     if topic.num_partitions != -1:
@@ -117,20 +110,22 @@ def _manual_assignments(topic: NewTopic, placement: Placement) -> list[tuple[int
     for index, replicas in topic.assignments:
         if index in lists:
             raise InvalidReplicaAssignment(f"Found multiple manual partition assignments for partition {index}")
-        check_assignment(replicas, placement.broker_id)
+        factor = next((len(others) for others in lists.values()), None)
+        check_assignment(image, replicas, factor)
+        check_some_active(image, replicas, index)
         lists[index] = replicas
     if sorted(lists) != list(range(len(lists))):
         raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
     return [lists[index] for index in range(len(lists))]
 
 
-def check_assignment(replicas: Sequence[int], broker_id: int) -> None:
-    """ReplicationControlManager.validateManualPartitionAssignment over the one registered broker."""
+def check_assignment(image: MetadataImage, replicas: Sequence[int], factor: int | None = None) -> None:
+    """ReplicationControlManager.validateManualPartitionAssignment; with `factor` each partition has so many."""
     if not replicas:
         raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
     previous = None
     for replica in sorted(replicas):
-        if replica != broker_id:
+        if replica not in image.brokers:
             raise InvalidReplicaAssignment(
                 f"The manual partition assignment includes broker {replica}, but no such broker is registered."
             )
@@ -139,6 +134,20 @@ def check_assignment(replicas: Sequence[int], broker_id: int) -> None:
                 f"The manual partition assignment includes the broker {replica} more than once."
             )
         previous = replica
+    if factor is not None and len(replicas) != factor:
+        raise InvalidReplicaAssignment(
+            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
+            f"consistent with previous partitions, which have {factor} replica(s)."
+        )
+
+
+def check_some_active(image: MetadataImage, replicas: Sequence[int], index: int) -> None:
+    """A new partition needs somebody who leads it."""
+    if not any(image.brokers[replica].is_active for replica in replicas):
+        raise InvalidReplicaAssignment(
+            f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
+            "controlled shutdown."
+        )
 
 
 def _placed(topic: NewTopic, placement: Placement) -> list[tuple[int, ...]]:
@@ -148,39 +157,45 @@ def _placed(topic: NewTopic, placement: Placement) -> list[tuple[int, ...]]:
         raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
     count = placement.num_partitions if topic.num_partitions == -1 else topic.num_partitions
     factor = placement.replication_factor if topic.replication_factor == -1 else topic.replication_factor
-    check_replication_factor(factor)
+    check_count(count)
+    try:
+        return placement.place(count, factor)
+    except InvalidReplicationFactor as error:
+        raise InvalidReplicationFactor(f"Unable to replicate the partition {factor} time(s): {error}") from None
+
+
+def check_count(count: int) -> None:
+    """Not too many partitions at once (validateTotalNumberOfPartitions)."""
     if count > MAX_PARTITIONS_PER_BATCH:
         raise PolicyViolation("Excessively large number of partitions per request.")
-    return [(placement.broker_id,)] * count
-
-
-def check_replication_factor(factor: int) -> None:
-    """StripedReplicaPlacer over one broker."""
-    if factor > 1:
-        raise InvalidReplicationFactor(
-            f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be "
-            "reached because only 1 broker(s) are registered or some brokers have all their log directories cordoned."
-        )
 
 
 def _partition_records(
-    topic_id: uuid.UUID, first: int, replica_lists: Sequence[tuple[int, ...]], placement: Placement
+    image: MetadataImage, topic_id: uuid.UUID, first: int, replica_lists: Sequence[tuple[int, ...]]
 ) -> list[Any]:
+    """New partitions; in the ISR is who is active, and the first of them leads."""
     from kafkatools.core.protocol.schemas.metadata import PartitionRecord
 
-    return [
-        PartitionRecord(
-            partition_id=first + index,
-            topic_id=topic_id,
-            replicas=replicas,
-            isr=replicas,
-            leader=replicas[0],
-            leader_epoch=0,
-            partition_epoch=0,
-            directories=(placement.directory_id,) * len(replicas),
-        )
-        for index, replicas in enumerate(replica_lists)
-    ]
+    level = image.features.get(METADATA_VERSION, 0)
+    version = record_version(level) if level else None
+    active = {broker.broker_id for broker in image.brokers.values() if broker.is_active}
+    directories = {broker_id: default_directory(image, broker_id) for broker_id in image.brokers}
+    records = []
+    for index, replicas in enumerate(replica_lists, first):
+        isr = tuple(replica for replica in replicas if replica in active)
+        fields: dict[str, Any] = {
+            "partition_id": index,
+            "topic_id": topic_id,
+            "replicas": replicas,
+            "isr": isr,
+            "leader": isr[0],
+            "leader_epoch": 0,
+            "partition_epoch": 0,
+        }
+        if version != 0:
+            fields["directories"] = tuple(directories[replica] for replica in replicas)
+        records.append(PartitionRecord(version=version, **fields))
+    return records
 
 
 def create_partitions(
@@ -198,20 +213,20 @@ def create_partitions(
             f"The topic {name} currently has {current} partition(s); {count} would not be an increase."
         )
     added = count - current
+    factor = len(topic.partitions[0].replicas)
     if assignments is None:
-        replica_lists: list[tuple[int, ...]] = [(placement.broker_id,)] * added
-    else:
-        if len(assignments) != added:
-            raise InvalidReplicaAssignment(
-                f"Attempted to add {added} additional partition(s), but only {len(assignments)} assignment(s) "
-                "were specified."
-            )
-        replica_lists = [tuple(replicas) for replicas in assignments]
-        for replicas in replica_lists:
-            check_assignment(replicas, placement.broker_id)
-    if added > MAX_PARTITIONS_PER_BATCH:
-        raise PolicyViolation("Excessively large number of partitions per request.")
-    return _partition_records(topic.topic_id, current, replica_lists, placement)
+        check_count(added)
+        return _partition_records(image, topic.topic_id, current, placement.place(added, factor))
+    if len(assignments) != added:
+        raise InvalidReplicaAssignment(
+            f"Attempted to add {added} additional partition(s), but only {len(assignments)} assignment(s) "
+            "were specified."
+        )
+    for index, replicas in enumerate(assignments, current):
+        check_assignment(image, replicas, factor)
+        check_some_active(image, replicas, index)
+    check_count(added)
+    return _partition_records(image, topic.topic_id, current, [tuple(replicas) for replicas in assignments])
 
 
 def delete_topic(image: MetadataImage, name: str | None, topic_id: uuid.UUID | None) -> tuple[TopicState, list[Any]]:

@@ -1,8 +1,7 @@
-"""AlterPartitionReassignments (key 45), versions 0-1.
+"""AlterPartitionReassignments (key 45), versions 0-1: begins reassignments, and takes them back where no replicas are
+given. One to the replicas that are there is done at once.
 
-One broker can hold one replica, so a reassignment is the one that is there already, done at once, or names a broker
-that is not registered.
-Not done: nothing of what can happen on one broker.
+Not done: nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import ALTER, CLUSTER, CLUSTER_NAME
 from kafkatools.core.broker.controller.configs import error_fields
-from kafkatools.core.broker.controller.partitions import reassign
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import KafkaError, NoReassignmentInProgress
 
@@ -39,8 +37,13 @@ def handle(node: Node, request: Request) -> Response:
         ]
         fields = {"allow_replication_factor_change": allow_change, **error_fields(error), "responses": refused}
         return request.respond(fields)
+    wanted = [(topic.name, each.partition_index, each.replicas) for topic in entity.topics for each in topic.partitions]
+    outcomes = iter(node.controller.alter_reassignments(wanted, may_change_factor=allow_change))
     responses = [
-        {"name": topic.name, "partitions": [_partition(node, topic.name, each) for each in topic.partitions]}
+        {
+            "name": topic.name,
+            "partitions": [_partition(each.partition_index, next(outcomes)) for each in topic.partitions],
+        }
         for topic in entity.topics
     ]
     return request.respond(
@@ -53,12 +56,8 @@ def handle(node: Node, request: Request) -> Response:
     )
 
 
-def _partition(node: Node, topic: str, wanted: Any) -> dict[str, Any]:
-    answer = {"partition_index": wanted.partition_index, "error_code": 0, "error_message": None}
-    try:
-        reassign(node.controller.image, topic, wanted.partition_index, wanted.replicas)
-    except NoReassignmentInProgress as error:
+def _partition(index: int, error: KafkaError | None) -> dict[str, Any]:
+    answer = {"partition_index": index, "error_code": 0, "error_message": None}
+    if isinstance(error, NoReassignmentInProgress):
         return {**answer, "error_code": error.code}
-    except KafkaError as error:
-        return {**answer, **error_fields(error)}
-    return answer
+    return answer if error is None else {**answer, **error_fields(error)}

@@ -1,14 +1,15 @@
-"""ListPartitionReassignments (key 46), version 0: always empty, since one broker moves nothing.
+"""ListPartitionReassignments (key 46), version 0: the partitions whose replicas are being added or removed.
 
-Not done: nothing of what can happen on one broker.
+Not done: nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE
 from kafkatools.core.broker.controller.configs import error_fields
+from kafkatools.core.broker.controller.metadata_image import PartitionState
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import KafkaError
 
@@ -19,10 +20,26 @@ VERSIONS = (0, 0)
 
 
 def handle(node: Node, request: Request) -> Response:
-    """Nothing is being moved."""
-    request.decode()
+    """What is being moved, of the partitions that are named or of all."""
+    entity = request.decode()
     try:
         node.authorize_or_raise(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
     except KafkaError as error:
         return request.respond({**error_fields(error), "topics": []})
-    return request.respond({"error_code": 0, "error_message": None, "topics": []})
+    wanted = None
+    if entity.topics is not None:
+        wanted = [(topic.name, list(topic.partition_indexes)) for topic in entity.topics]
+    topics = [
+        {"name": name, "partitions": [_ongoing(each) for each in partitions]}
+        for name, partitions in node.controller.list_reassignments(wanted)
+    ]
+    return request.respond({"error_code": 0, "error_message": None, "topics": topics})
+
+
+def _ongoing(partition: PartitionState) -> dict[str, Any]:
+    return {
+        "partition_index": partition.partition_id,
+        "replicas": partition.replicas,
+        "adding_replicas": partition.adding_replicas,
+        "removing_replicas": partition.removing_replicas,
+    }
