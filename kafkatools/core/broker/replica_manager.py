@@ -340,6 +340,11 @@ class ReplicaManager:
         if self.deletes is not None:
             self.deletes.check_and_complete(partition.key)
 
+    @property
+    def has_delayed(self) -> bool:
+        """Whether `complete_delayed` has something to look at."""
+        return bool(self._appended or self._advanced)
+
     def complete_delayed(self) -> None:
         """Look at the requests that wait for what was appended or replicated."""
         replication = self.replication

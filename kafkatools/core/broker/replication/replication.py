@@ -106,7 +106,9 @@ class Replication:
 
     @property
     def next_deadline_ms(self) -> int:
-        """When `tick` is needed at the latest."""
+        """When `tick` is needed at the latest; at once when somebody was not answered yet."""
+        if self._replicas.has_delayed:
+            return 0
         due = [self._next_shrink_ms, self.fetchers.next_deadline_ms, self.isr_changes.next_deadline_ms]
         return min(each for each in due if each is not None)
 
