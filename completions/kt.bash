@@ -15,7 +15,7 @@ _kt() {
     if [[ $before == --profile && -z $command ]]; then
         words="$(kt completion --profiles 2>/dev/null)"
     elif [[ -z $command ]]; then
-        words="topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test e2e-latency verifiable-producer verifiable-consumer configs acls delegation-tokens storage pipeline sandbox server-start server-stop doctor help-json completion dump-log-segments --profile --confirm --version --help"
+        words="topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test e2e-latency verifiable-producer verifiable-consumer configs acls delegation-tokens storage pipeline sandbox server-start server-stop doctor monitor help-json completion dump-log-segments --profile --confirm --version --help"
     elif [[ $before == --topic ]]; then
         words="$(kt "${place[@]}" completion --topics "${where[@]}" 2>/dev/null)"
     elif [[ $before == --group ]]; then
@@ -43,6 +43,7 @@ _kt() {
         "pipeline --by") words="key offset multiset" ;;
         "sandbox --durability") words="none fsync" ;;
         "server-start --durability") words="none fsync" ;;
+        "monitor --view") words="brokers topics partitions groups lag quorum log-dirs events all" ;;
         "completion --shell") words="bash zsh fish" ;;
         *" "--*config | *" "--*-file | *" --files" | *" -c")
             COMPREPLY=($(compgen -f -- "$word"))
@@ -82,6 +83,7 @@ _kt() {
             server-start) words="--override --durability --insecure --json --help --version" ;;
             server-stop) words="--node-id --json --help --version" ;;
             doctor) words="--bootstrap-server --command-config --json --help --version" ;;
+            monitor) words="--bootstrap-server --command-config --interval --once --topic --group --regex --view --fail-if --web --prometheus --insecure --json --help --version" ;;
             help-json) words="--json --help --version" ;;
             completion) words="--shell --topics --groups --profiles --bootstrap-server --json --help --version" ;;
             dump-log-segments) words="--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version" ;;

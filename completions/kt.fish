@@ -658,6 +658,22 @@ complete -c kt -n '__kt_at doctor' -l command-config -d 'Properties file with se
 complete -c kt -n '__kt_at doctor' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at doctor' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at doctor' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
+complete -c kt -n "__kt_at ''" -a monitor -d 'Watch brokers, partitions, groups and rates of a cluster, live.'
+complete -c kt -n '__kt_at monitor' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
+complete -c kt -n '__kt_at monitor' -l command-config -d 'Properties file with settings of the client.' -r -F
+complete -c kt -n '__kt_at monitor' -l interval -d 'Seconds between two looks, 2 by default.' -x
+complete -c kt -n '__kt_at monitor' -l once -d 'Look once, show it, and end.'
+complete -c kt -n '__kt_at monitor' -l topic -d 'Only this topic; may be given several times.' -x -a '(__kt_names --topics)'
+complete -c kt -n '__kt_at monitor' -l group -d 'Only this group; may be given several times.' -x -a '(__kt_names --groups)'
+complete -c kt -n '__kt_at monitor' -l regex -d '--topic and --group are regular expressions (Java\'s).'
+complete -c kt -n '__kt_at monitor' -l view -d 'What is shown, with commas between: brokers, topics, partitions, groups, lag (of groups by topic), quorum, log-dirs, events, all. Without it: brokers, topics, groups, events, and partitions that are not well.' -x -a 'brokers topics partitions groups lag quorum log-dirs events all'
+complete -c kt -n '__kt_at monitor' -l fail-if -d 'End with exit status 3 when this holds, such as offline>0, under-replicated>0, under-min-isr>0, brokers<3, lag>1000 (of a group), or unwell (anything is wrong); may be given several times.' -x
+complete -c kt -n '__kt_at monitor' -l web -d 'Serve a page at this address that shows it all.' -x
+complete -c kt -n '__kt_at monitor' -l prometheus -d 'Serve /metrics for Prometheus at this address.' -x
+complete -c kt -n '__kt_at monitor' -l insecure -d 'Serve at addresses that other machines can reach, without any protection.'
+complete -c kt -n '__kt_at monitor' -l json -d 'Write JSON, one object a line; errors too.'
+complete -c kt -n '__kt_at monitor' -l help -d 'Show this text and stop.'
+complete -c kt -n '__kt_at monitor' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
 complete -c kt -n "__kt_at ''" -a help-json -d 'Print the tree of commands and options as JSON.'
 complete -c kt -n '__kt_at help-json' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at help-json' -l help -d 'Show this text and stop.'

@@ -16,7 +16,7 @@ _kt() {
     if [[ $before == --profile && -z $command ]]; then
         words_of=(${(f)"$(kt completion --profiles 2>/dev/null)"})
     elif [[ -z $command ]]; then
-        words_of=(topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test e2e-latency verifiable-producer verifiable-consumer configs acls delegation-tokens storage pipeline sandbox server-start server-stop doctor help-json completion dump-log-segments --profile --confirm --version --help)
+        words_of=(topics console-producer console-consumer consumer-groups groups share-groups transactions get-offsets delete-records reassign-partitions log-dirs replica-verification leader-election cluster broker-api-versions metadata-quorum features dump-log producer-perf-test consumer-perf-test e2e-latency verifiable-producer verifiable-consumer configs acls delegation-tokens storage pipeline sandbox server-start server-stop doctor monitor help-json completion dump-log-segments --profile --confirm --version --help)
     elif [[ $before == --topic ]]; then
         words_of=(${(f)"$(kt $place completion --topics $where 2>/dev/null)"})
     elif [[ $before == --group ]]; then
@@ -44,6 +44,7 @@ _kt() {
         "pipeline --by") words_of=(key offset multiset) ;;
         "sandbox --durability") words_of=(none fsync) ;;
         "server-start --durability") words_of=(none fsync) ;;
+        "monitor --view") words_of=(brokers topics partitions groups lag quorum log-dirs events all) ;;
         "completion --shell") words_of=(bash zsh fish) ;;
         *" "--*config | *" "--*-file | *" --files" | *" -c")
             _files
@@ -83,6 +84,7 @@ _kt() {
             server-start) words_of=(--override --durability --insecure --json --help --version) ;;
             server-stop) words_of=(--node-id --json --help --version) ;;
             doctor) words_of=(--bootstrap-server --command-config --json --help --version) ;;
+            monitor) words_of=(--bootstrap-server --command-config --interval --once --topic --group --regex --view --fail-if --web --prometheus --insecure --json --help --version) ;;
             help-json) words_of=(--json --help --version) ;;
             completion) words_of=(--shell --topics --groups --profiles --bootstrap-server --json --help --version) ;;
             dump-log-segments) words_of=(--files --print-data-log --deep-iteration --skip-record-metadata --max-bytes --verify-index-only --index-sanity-check --max-message-size --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder --remote-log-metadata-decoder --share-group-state-decoder --key-decoder-class --value-decoder-class --stop-at-damage --salvage --json --help --version) ;;

@@ -41,6 +41,7 @@ COMMANDS = {
     "server-start": "server_start",
     "server-stop": "server_stop",
     "doctor": "doctor",
+    "monitor": "monitor",
     "help-json": "help_json",
     "completion": "completion",
 }

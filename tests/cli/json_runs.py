@@ -180,6 +180,9 @@ class JsonRuns:
         kt("leader-election", "--election-type", "unclean", "--topic", "ghost", "--partition", "0", status=1)
         kt("leader-election", "--election-type", "preferred", "--topic", "orders", "--partition", "0", "--dry-run")
         kt("doctor")
+        kt("monitor", "--once")
+        kt("monitor", "--once", "--topic", "ghost", status=1)
+        kt("monitor", "--fail-if", "brokers=1", status=3)
         self.bootstrap, right = "127.0.0.1:1", self.bootstrap
         kt("doctor", status=3)
         self.bootstrap = right

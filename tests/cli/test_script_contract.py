@@ -76,6 +76,7 @@ UNREACHABLE = {
     "configs": (*SERVER, "--describe", "--entity-type", "topics"),
     "acls": (*SERVER, "--list"),
     "delegation-tokens": (*SERVER, "--describe", "--command-config", "empty.properties"),
+    "monitor": SERVER,
     "pipeline": ("run", *SERVER, "--from", "topic:t", "--to", "console:"),
 }  # fmt: skip
 """A command line for each command that fails when there is no broker."""

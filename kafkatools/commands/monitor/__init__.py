@@ -1,0 +1,81 @@
+"""kt monitor: what a cluster is doing, again and again. Ours, not Kafka's; it works for any Kafka cluster.
+
+One ClusterCollector looks at the cluster every --interval; what it found goes to the terminal (`screen.py`), to lines
+(`lines.py`), to --json (`json_form.py`), and by a thread of its own (`server.py`) to browsers and to Prometheus. Of the
+threads only the main one talks to the cluster: the others read the last view from the `Board`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, Refusal, command_config
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+
+SECTIONS = ("brokers", "topics", "partitions", "groups", "lag", "quorum", "log-dirs", "events")
+"""What --view takes, in the order in which it is shown."""
+
+DEFAULT_INTERVAL_S = 2.0
+
+
+def seconds(text: str) -> float:
+    """A number of seconds, a tenth at least; ValueError otherwise."""
+    number = float(text)
+    if not 0.1 <= number <= 86_400:
+        raise ValueError(text)
+    return number
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Looks and shows until it is stopped, or once."""
+    from kafkatools.commands.monitor.wanted import read_wanted
+    from kafkatools.commands.monitor.watch import watch
+
+    return watch(console, args, read_wanted(args))
+
+
+OPTIONS = (
+    BOOTSTRAP_SERVER,
+    command_config(),
+    Option("--interval", "Seconds between two looks, 2 by default.", value="SECONDS", type=seconds),
+    Option("--once", "Look once, show it, and end."),
+    Option("--topic", "Only this topic; may be given several times.", value="TOPIC", repeatable=True),
+    Option("--group", "Only this group; may be given several times.", value="GROUP", repeatable=True),
+    Option("--regex", "--topic and --group are regular expressions (Java's)."),
+    Option(
+        "--view",
+        "What is shown, with commas between: brokers, topics, partitions, groups, lag (of groups by topic), quorum, "
+        "log-dirs, events, all. Without it: brokers, topics, groups, events, and partitions that are not well.",
+        value="SECTION,...",
+        choices=(*SECTIONS, "all"),
+    ),
+    Option(
+        "--fail-if",
+        "End with exit status 3 when this holds, such as offline>0, under-replicated>0, under-min-isr>0, brokers<3, "
+        "lag>1000 (of a group), or unwell (anything is wrong); may be given several times.",
+        value="CONDITION",
+        repeatable=True,
+    ),
+    Option("--web", "Serve a page at this address that shows it all.", value="[HOST:]PORT"),
+    Option("--prometheus", "Serve /metrics for Prometheus at this address.", value="[HOST:]PORT"),
+    Option("--insecure", "Serve at addresses that other machines can reach, without any protection."),
+)
+
+COMMAND = Command(
+    "monitor",
+    "Watch brokers, partitions, groups and rates of a cluster, live.",
+    tuple(option._replace(ours=True) for option in OPTIONS),
+    run,
+    rules=(Refusal("once", ("web", "prometheus")), Refusal("json", ("view",))),
+    needs_arguments=False,
+    examples=(
+        "kt monitor",
+        "kt monitor --bootstrap-server broker1:9092 --topic orders --view partitions,lag",
+        "kt monitor --once --fail-if unwell --fail-if 'lag>10000'",
+        "kt monitor --web 8080 --prometheus 9308 --interval 5",
+        "kt monitor --json | jq '.totals'",
+    ),
+)

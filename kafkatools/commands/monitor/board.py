@@ -1,0 +1,85 @@
+"""The Board: the last view and what came before it, for all who show them.
+
+Written by the thread that looks, read by any thread; `_lock` guards everything.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.cluster_view import ClusterView, Event
+
+_EVENTS = 500
+_POINTS = 300
+
+
+class Point(NamedTuple):
+    """What charts show of a look. `topics` (messages per second) and `lags` (by group and topic) hold what is not 0."""
+
+    time_ms: int
+    messages_in: float | None
+    bytes_in: float | None
+    lag: int
+    under_replicated: int
+    offline: int
+    topics: Mapping[str, float]
+    lags: Mapping[tuple[str, str], int]
+
+
+class Board:
+    """What is known now: the last view (None before the first), why the last look failed (None when it did not), the
+    newest events first, and a history of points, the oldest first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._view: ClusterView | None = None
+        self._error: str | None = None
+        self._events: deque[Event] = deque(maxlen=_EVENTS)
+        self._points: deque[Point] = deque(maxlen=_POINTS)
+
+    def publish(self, view: ClusterView) -> None:
+        """A look that went well."""
+        point = _point(view)
+        with self._lock:
+            self._view, self._error = view, None
+            self._events.extendleft(view.events)
+            self._points.append(point)
+
+    def fail(self, error: str) -> None:
+        """A look that told nothing."""
+        with self._lock:
+            self._error = error
+
+    @property
+    def last(self) -> tuple[ClusterView | None, str | None]:
+        """The last view, and why there is no newer one."""
+        with self._lock:
+            return self._view, self._error
+
+    def events(self, number: int) -> list[Event]:
+        """The newest ones, the newest first."""
+        with self._lock:
+            return list(self._events)[:number]
+
+    def points(self) -> list[Point]:
+        """The history."""
+        with self._lock:
+            return list(self._points)
+
+
+def _point(view: ClusterView) -> Point:
+    totals = view.totals
+    return Point(
+        view.time_ms,
+        totals.messages_in,
+        totals.bytes_in,
+        totals.lag,
+        totals.under_replicated,
+        totals.offline,
+        {topic.name: topic.messages_in for topic in view.topics if topic.messages_in},
+        {(group.group_id, topic): lag for group in view.groups for topic, lag in group.lag_by_topic().items() if lag},
+    )

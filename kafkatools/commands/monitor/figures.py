@@ -1,0 +1,58 @@
+"""Numbers as people read them: sizes, rates, times."""
+
+from __future__ import annotations
+
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_UNKNOWN = "-"
+
+
+def size(number: float | None) -> str:
+    """Bytes with a binary unit."""
+    if number is None or number < 0:
+        return _UNKNOWN
+    unit = 0
+    while number >= 1024 and unit < len(_SIZES) - 1:
+        number /= 1024
+        unit += 1
+    return f"{number:.0f} {_SIZES[unit]}" if unit == 0 or number >= 100 else f"{number:.1f} {_SIZES[unit]}"
+
+
+def rate(number: float | None) -> str:
+    """Something per second."""
+    if number is None:
+        return _UNKNOWN
+    return f"{number:,.0f}" if number >= 100 or number == 0 else f"{number:.1f}"
+
+
+def count(number: int | None) -> str:
+    """A number, or that it is not known."""
+    return _UNKNOWN if number is None else f"{number:,}"
+
+
+def ids(brokers: tuple[int, ...] | None) -> str:
+    """Broker ids as Kafka's tools print them."""
+    return _UNKNOWN if brokers is None else ",".join(map(str, brokers))
+
+
+def span(seconds: float | None) -> str:
+    """How long something takes, in the two largest units."""
+    if seconds is None:
+        return _UNKNOWN
+    left = round(seconds)
+    parts = [(left // 86_400, "d"), (left // 3600 % 24, "h"), (left // 60 % 60, "min"), (left % 60, "s")]
+    shown = [f"{number} {unit}" for number, unit in parts if number][:2]
+    return " ".join(shown) or "0 s"
+
+
+def local_time(time_ms: int) -> str:
+    """A time of day, here."""
+    from datetime import UTC, datetime
+
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC).astimezone():%H:%M:%S}"
+
+
+def stamp(time_ms: int) -> str:
+    """A time for logs."""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(time_ms / 1000, UTC).astimezone().isoformat(timespec="seconds")

@@ -1,0 +1,223 @@
+"""A look as JSON: what --json prints, and the parts of which the page's /view.json is made. The keys are those of
+docs/json/monitor.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.cluster_view import (
+        BrokerView,
+        ClusterView,
+        Event,
+        GroupView,
+        PartitionView,
+        Problem,
+        TopicView,
+    )
+    from kafkatools.core.admin.log_dirs import LogDir
+    from kafkatools.core.admin.quorum import MetadataQuorum
+
+
+def view_json(view: ClusterView, findings: Sequence[str]) -> dict[str, Any]:
+    """All of it."""
+    return {
+        **head_json(view),
+        "brokers": brokers_json(view),
+        "topics": [topic_json(topic) for topic in view.topics],
+        "partitions": [partition_json(part) for part in view.partitions],
+        "quorum": quorum_json(view.quorum),
+        "groups": [group_json(group) for group in view.groups],
+        "events": events_json(view.events),
+        "problems": problems_json(view.problems),
+        "findings": list(findings),
+    }
+
+
+def head_json(view: ClusterView) -> dict[str, Any]:
+    """What it is, and the totals."""
+    from kafkatools.commands.monitor.conditions import what_is_wrong
+
+    totals = view.totals
+    return {
+        "time": view.time_ms,
+        "took_ms": view.took_ms,
+        "cluster_id": view.cluster_id,
+        "controller": view.controller if view.controller >= 0 else None,
+        "wrong": what_is_wrong(view),
+        "totals": {
+            "brokers": totals.brokers,
+            "alive": totals.alive,
+            "answering": totals.answering,
+            "topics": totals.topics,
+            "partitions": totals.partitions,
+            "offline": totals.offline,
+            "under_replicated": totals.under_replicated,
+            "under_min_isr": totals.under_min_isr,
+            "at_min_isr": totals.at_min_isr,
+            "not_preferred": totals.not_preferred,
+            "moving": totals.moving,
+            "offline_log_dirs": totals.offline_log_dirs,
+            "groups": totals.groups,
+            "lag": totals.lag,
+            "messages_per_second": _rate(totals.messages_in),
+            "bytes_per_second": _rate(totals.bytes_in),
+        },
+    }
+
+
+def brokers_json(view: ClusterView) -> list[dict[str, Any]]:
+    """The brokers, with what each leads and holds of what is looked at."""
+    leaders: dict[int, int] = {}
+    replicas: dict[int, int] = {}
+    in_sync: dict[int, int] = {}
+    for part in view.partitions:
+        leaders[part.leader] = leaders.get(part.leader, 0) + 1
+        for broker in part.replicas:
+            replicas[broker] = replicas.get(broker, 0) + 1
+        for broker in part.isr:
+            in_sync[broker] = in_sync.get(broker, 0) + 1
+    return [
+        {
+            **_broker_json(broker),
+            "leaders": leaders.get(broker.id, 0),
+            "replicas": replicas.get(broker.id, 0),
+            "in_sync": in_sync.get(broker.id, 0),
+        }
+        for broker in view.brokers
+    ]
+
+
+def _broker_json(broker: BrokerView) -> dict[str, Any]:
+    return {
+        "id": broker.id,
+        "host": broker.host,
+        "port": broker.port,
+        "rack": broker.rack,
+        "fenced": broker.is_fenced,
+        "answering": broker.is_answering,
+        "log_bytes": broker.log_bytes,
+        "log_dirs": None if broker.log_dirs is None else [_log_dir_json(path) for path in broker.log_dirs],
+    }
+
+
+def _log_dir_json(path: LogDir) -> dict[str, Any]:
+    return {
+        "path": path.path,
+        "replicas": len(path.replicas),
+        "bytes": sum(replica.size_bytes for replica in path.replicas),
+        "total_bytes": path.total_bytes if path.total_bytes >= 0 else None,
+        "usable_bytes": path.usable_bytes if path.usable_bytes >= 0 else None,
+        "error": None if path.error is None else str(path.error),
+    }
+
+
+def topic_json(topic: TopicView) -> dict[str, Any]:
+    """A topic, its partitions counted."""
+    parts = topic.partitions
+    return {
+        "topic": topic.name,
+        "topic_id": topic.topic_id,
+        "internal": topic.is_internal,
+        "partitions": len(parts),
+        "replication_factor": max((len(part.replicas) - len(part.adding_replicas) for part in parts), default=0),
+        "min_isr": parts[0].min_isr if parts else None,
+        "offline": sum(part.is_offline for part in parts),
+        "under_replicated": sum(part.is_under_replicated for part in parts),
+        "under_min_isr": sum(part.is_under_min_isr for part in parts),
+        "bytes": topic.size_bytes,
+        "messages_per_second": _rate(topic.messages_in),
+        "bytes_per_second": _rate(topic.bytes_in),
+    }
+
+
+def partition_json(part: PartitionView) -> dict[str, Any]:
+    """A partition."""
+    return {
+        "topic": part.topic,
+        "partition": part.partition,
+        "leader": None if part.is_offline else part.leader,
+        "leader_epoch": part.leader_epoch,
+        "preferred_leader": part.preferred_leader,
+        "replicas": list(part.replicas),
+        "isr": list(part.isr),
+        "elr": None if part.elr is None else list(part.elr),
+        "offline_replicas": list(part.offline_replicas),
+        "adding_replicas": list(part.adding_replicas),
+        "removing_replicas": list(part.removing_replicas),
+        "offline": part.is_offline,
+        "under_replicated": part.is_under_replicated,
+        "under_min_isr": part.is_under_min_isr,
+        "at_min_isr": part.is_at_min_isr,
+        "end_offset": part.end_offset,
+        "bytes": part.size_bytes,
+    }
+
+
+def quorum_json(quorum: MetadataQuorum | None) -> dict[str, Any] | None:
+    """The quorum; null where there is none, or nobody told."""
+    if quorum is None:
+        return None
+    end = max((replica.log_end_offset for replica in quorum.voters), default=0)
+    return {
+        "leader": quorum.leader_id,
+        "epoch": quorum.leader_epoch,
+        "high_watermark": quorum.high_watermark,
+        "replicas": [
+            {
+                "id": replica.id,
+                "voter": is_voter,
+                "log_end_offset": replica.log_end_offset,
+                "lag": max(0, end - replica.log_end_offset),
+                "caught_up_time": replica.last_caught_up_timestamp if replica.last_caught_up_timestamp >= 0 else None,
+            }
+            for replicas, is_voter in ((quorum.voters, True), (quorum.observers, False))
+            for replica in replicas
+        ],
+    }
+
+
+def group_json(group: GroupView) -> dict[str, Any]:
+    """A group, with its lag and rate by topic."""
+    consumed = group.consumed_by_topic or {}
+    return {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "coordinator": group.coordinator,
+        "members": group.members,
+        "lag": group.lag,
+        "consumed_per_second": _rate(group.consumed),
+        "topics": [
+            {"topic": topic, "lag": lag, "consumed_per_second": _rate(consumed.get(topic))}
+            for topic, lag in group.lag_by_topic().items()
+        ],
+    }
+
+
+def events_json(events: Iterable[Event]) -> list[dict[str, Any]]:
+    """Events, in their order."""
+    return [
+        {
+            "time": event.time_ms,
+            "event": event.kind,
+            "message": event.message,
+            "broker": event.broker,
+            "topic": event.topic,
+            "partition": event.partition,
+            "group": event.group,
+        }
+        for event in events
+    ]
+
+
+def problems_json(problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    """What was not told."""
+    return [
+        {"broker": one.broker if one.broker >= 0 else None, "what": one.what, "error": one.error} for one in problems
+    ]
+
+
+def _rate(number: float | None) -> float | None:
+    return None if number is None else round(number, 3)

@@ -1,0 +1,52 @@
+"""A view as one line, for logs and other programs' eyes; and the tables of --once as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.monitor.figures import rate, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkatools.commands.monitor.wanted import Wanted
+    from kafkatools.console import Console
+    from kafkatools.core.admin.cluster_view import ClusterView
+
+
+def summary(view: ClusterView) -> str:
+    """The numbers that matter, always the same ones in the same order."""
+    totals = view.totals
+    controller = "none" if view.controller < 0 else view.controller
+    return (
+        f"brokers {totals.answering}/{totals.brokers} controller {controller} topics {totals.topics} "
+        f"partitions {totals.partitions} offline {totals.offline} under-min-isr {totals.under_min_isr} "
+        f"under-replicated {totals.under_replicated} groups {totals.groups} lag {totals.lag} "
+        f"messages/s {rate(totals.messages_in)} bytes/s {rate(totals.bytes_in)}"
+    )
+
+
+def line(view: ClusterView) -> str:
+    """A round in one line: when, the summary, how many events of each kind, and what was not told."""
+    parts = [f"{stamp(view.time_ms)} {summary(view)}"]
+    kinds = Counter(event.kind for event in view.events)
+    if kinds:
+        parts.append(", ".join(f"{number} {kind}" for kind, number in kinds.items()))
+    parts += [problem.message for problem in view.problems]
+    return "; ".join(parts)
+
+
+def once_text(console: Console, view: ClusterView, wanted: Wanted) -> Iterator[str]:
+    """The tables, each under its title."""
+    from kafkatools.commands.monitor.tables import tables
+    from kafkatools.output import table
+
+    yield f"cluster {view.cluster_id or '-'}, {summary(view)}"
+    for one in tables(view, wanted.sections, wanted.is_overview, view.events):
+        if one.rows:
+            rows = [row.cells for row in one.rows]
+            text = table(one.headers, rows, terminal=console.is_terminal, width=console.width).rstrip("\n")
+            yield f"\n{one.title}\n{text}"
+        elif one.when_empty:
+            yield f"\n{one.title}: {one.when_empty}"

@@ -1,0 +1,82 @@
+"""Where views go on stdout: objects (--json), tables (--once), lines (no terminal), or the screen of `screen.py`.
+
+An Output is entered, shown one view after the other with the texts of what --fail-if found, told of looks that failed,
+and left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkatools.commands.monitor.board import Board
+    from kafkatools.commands.monitor.wanted import Wanted
+    from kafkatools.console import Console
+    from kafkatools.core.admin.cluster_view import ClusterView
+    from kafkatools.core.errors import KafkaError
+
+
+class Output:
+    """Lines: one for each view."""
+
+    def __init__(self, console: Console, wanted: Wanted) -> None:
+        self.console = console
+        self.wanted = wanted
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+    def show(self, view: ClusterView, findings: Sequence[str]) -> None:
+        """A view, and what conditions hold in it."""
+        from kafkatools.commands.monitor.lines import line
+
+        self.console.print(line(view))
+        self.tell(findings)
+
+    def fail(self, error: KafkaError) -> None:
+        """A look told nothing."""
+        self.console.error(f"Error while monitoring: {error}", error.name)
+
+    def tell(self, findings: Sequence[str]) -> None:
+        """What conditions hold."""
+        for text in findings:
+            self.console.error(text)
+
+
+class JsonOutput(Output):
+    """An object for each view; what holds is in it."""
+
+    def show(self, view: ClusterView, findings: Sequence[str]) -> None:
+        from kafkatools.commands.monitor.json_form import view_json
+
+        self.console.print_json(view_json(view, findings))
+
+
+class TablesOutput(Output):
+    """Tables, for a view that is the only one; what was not told follows on stderr."""
+
+    def show(self, view: ClusterView, findings: Sequence[str]) -> None:
+        from kafkatools.commands.monitor.lines import once_text
+
+        for text in once_text(self.console, view, self.wanted):
+            self.console.print(text)
+        for problem in view.problems:
+            self.console.error(f"not told: {problem.message}")
+        self.tell(findings)
+
+
+def output(console: Console, as_json: bool, wanted: Wanted, board: Board, addresses: Sequence[str]) -> Output:
+    """The one that these options and this stdout ask for."""
+    if as_json:
+        return JsonOutput(console, wanted)
+    if wanted.is_once:
+        return TablesOutput(console, wanted)
+    if console.is_terminal and console.environ.get("TERM") != "dumb":
+        from kafkatools.commands.monitor.screen import Screen
+
+        return Screen(console, wanted, board, addresses)
+    return Output(console, wanted)

@@ -1,0 +1,91 @@
+"""What the page asks for: /view.json, the view without the partitions of topics that are not chosen, and a history.
+
+The page is read by people: what could be thousands of rows is cut, and says how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafkatools.commands.monitor.board import Board, Point
+    from kafkatools.core.admin.cluster_view import ClusterView, GroupView
+
+_EVENTS = 50
+_TROUBLED = 100
+_ROWS = 500
+_COLUMNS = 8
+_CHARTS = 3
+
+
+def page_data(board: Board, topic: str) -> dict[str, Any]:
+    """The object; `error` says why the view is not a new one, the rest is missing before the first view."""
+    view, error = board.last
+    if view is None:
+        return {"error": error or "there is no view yet"}
+    from kafkatools.commands.monitor import json_form
+    from kafkatools.commands.monitor.tables import is_in_trouble, partition_notes
+
+    troubled = [part for part in view.partitions if is_in_trouble(part)]
+    points = board.points()
+    return {
+        "error": error,
+        **json_form.head_json(view),
+        "brokers": json_form.brokers_json(view),
+        "quorum": json_form.quorum_json(view.quorum),
+        "topics": [json_form.topic_json(each) for each in view.topics],
+        "groups": [_group(view, group) for group in view.groups[:_ROWS]],
+        "troubled": [
+            {**json_form.partition_json(part), "notes": partition_notes(part)} for part in troubled[:_TROUBLED]
+        ],
+        "troubled_count": len(troubled),
+        "events": json_form.events_json(board.events(_EVENTS)),
+        "problems": json_form.problems_json(view.problems),
+        "history": [_point(point) for point in points],
+        "topic": _topic(view, topic, points),
+    }
+
+
+def _point(point: Point) -> list[float | int | None]:
+    """Time, messages per second, bytes per second, lag, under-replicated partitions."""
+    return [point.time_ms, point.messages_in, point.bytes_in, point.lag, point.under_replicated]
+
+
+def _group(view: ClusterView, group: GroupView) -> dict[str, Any]:
+    from kafkatools.commands.monitor.json_form import group_json
+    from kafkatools.commands.monitor.tables import catches_up_s
+
+    return {**group_json(group), "catches_up_s": catches_up_s(view, group)}
+
+
+def _topic(view: ClusterView, name: str, points: Sequence[Point]) -> dict[str, Any] | None:
+    """The chosen topic: its partitions with the lag of the groups that are furthest behind, and both over time: lists
+    of a time, messages per second, and the lags of the first groups."""
+    chosen = next((topic for topic in view.topics if topic.name == name), None)
+    if chosen is None:
+        return None
+    from kafkatools.commands.monitor.json_form import partition_json
+    from kafkatools.commands.monitor.tables import partition_notes
+
+    lags: dict[int, dict[str, int | None]] = {}
+    for group in view.groups:
+        for part in group.partitions or ():
+            if part.topic == name:
+                lags.setdefault(part.partition, {})[group.group_id] = part.lag
+    groups = sorted({group for by_group in lags.values() for group in by_group})
+    groups.sort(key=lambda group: -sum(by_group.get(group) or 0 for by_group in lags.values()))
+    return {
+        "topic": name,
+        "partitions": [
+            {**partition_json(part), "notes": partition_notes(part), "lags": lags.get(part.partition, {})}
+            for part in chosen.partitions[:_ROWS]
+        ],
+        "partition_count": len(chosen.partitions),
+        "groups": groups[:_COLUMNS],
+        "group_count": len(groups),
+        "history": [
+            [point.time_ms, point.topics.get(name, 0), [point.lags.get((group, name), 0) for group in groups[:_CHARTS]]]
+            for point in points
+        ],
+    }

@@ -1,0 +1,269 @@
+"""The script of the page: asks for /view.json every interval and draws what it says. No libraries, no network."""
+
+SCRIPT = r"""
+'use strict';
+(() => {
+const byId = (id) => document.getElementById(id);
+const interval = Number(document.body.dataset.interval);
+const SHOWN_TOPICS = 200;
+let chosen = new URLSearchParams(location.hash.slice(1)).get('topic') || '';
+let paused = false, last = null, timer = 0;
+
+// -- words --
+const known = (number) => number !== null && number !== undefined;
+const count = (number) => known(number) ? number.toLocaleString('en') : '–';
+const rate = (number) => !known(number) ? '–' : number >= 100 || number === 0 ? Math.round(number).toLocaleString('en')
+  : number.toFixed(1);
+const size = (number) => {
+  if (!known(number)) return '–';
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  let unit = 0;
+  while (number >= 1024 && unit < units.length - 1) { number /= 1024; unit += 1; }
+  return (unit === 0 || number >= 100 ? Math.round(number) : number.toFixed(1)) + ' ' + units[unit];
+};
+const span = (seconds) => {
+  if (!known(seconds)) return '–';
+  const left = Math.round(seconds);
+  const parts = [[Math.floor(left / 86400), 'd'], [Math.floor(left / 3600) % 24, 'h'],
+    [Math.floor(left / 60) % 60, 'min'], [left % 60, 's']];
+  return parts.filter(([number]) => number).slice(0, 2).map((part) => part.join(' ')).join(' ') || '0 s';
+};
+const clock = (time) => new Date(time).toLocaleTimeString('en-GB');
+
+// -- elements --
+const element = (name, attributes = {}, ...children) => {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) if (value !== '') made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+};
+const drawn = (name, attributes, ...children) => {
+  const made = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+};
+// Columns: [header, kind]; a kind is text, mood (text that says how bad it is) or number.
+// Rows: {cells, mood}; cells are texts or elements. What has not changed is left alone, so that focus stays.
+const fill = (id, columns, rows, whenEmpty) => {
+  const head = element('tr', {}, ...columns.map(([header, kind]) =>
+    element('th', {scope: 'col', class: kind === 'number' ? '' : 'text'}, header)));
+  const lines = rows.map(({cells, mood}) => element('tr', {class: mood || ''}, ...cells.map((cell, place) => {
+    const kind = columns[place][1];
+    const names = (kind === 'number' ? '' : 'text') + (kind === 'mood' ? ' mood' : '');
+    return element('td', {class: names}, ...(Array.isArray(cell) ? cell : [cell]));
+  })));
+  if (!rows.length) lines.push(element('tr', {}, element('td', {class: 'text', colspan: columns.length}, whenEmpty)));
+  const table = element('table', {}, element('thead', {}, head), element('tbody', {}, ...lines));
+  const old = byId(id);
+  if (old.innerHTML === table.innerHTML) return;
+  const focus = document.activeElement && old.contains(document.activeElement)
+    ? document.activeElement.dataset.topic : undefined;
+  old.replaceChildren(...table.childNodes);
+  if (focus !== undefined) for (const button of old.querySelectorAll('button'))
+    if (button.dataset.topic === focus) button.focus();
+};
+
+// -- charts: [time, value] points --
+const chart = (title, points, worded) => {
+  const width = 320, height = 90, left = 4, bottom = 74, top = 8;
+  const told = points.filter(([, value]) => known(value));
+  const box = element('div', {}, element('h3', {}, title));
+  if (told.length < 2) {
+    box.append(element('p', {class: 'now'}, told.length ? worded(told[0][1]) : '–'),
+      element('p', {}, 'no history yet'));
+    return box;
+  }
+  const values = told.map(([, value]) => value);
+  const most = Math.max(...values), now = values[values.length - 1], least = Math.min(...values);
+  const from = told[0][0], to = told[told.length - 1][0];
+  const x = (time) => left + (time - from) / Math.max(1, to - from) * (width - 2 * left);
+  const y = (value) => bottom - value / (most || 1) * (bottom - top);
+  const line = told.map(([time, value]) => x(time).toFixed(1) + ',' + y(value).toFixed(1)).join(' L ');
+  const about = title + ': now ' + worded(now) + ', between ' + worded(least) + ' and ' + worded(most) + ' since ' +
+    clock(from);
+  const text = (where, height, anchor, words) => drawn('text', {x: where, y: height, 'text-anchor': anchor}, words);
+  box.append(element('p', {class: 'now'}, worded(now)), drawn('svg',
+    {viewBox: '0 0 ' + width + ' ' + height, role: 'img', 'aria-label': about},
+    drawn('line', {class: 'grid', x1: left, x2: width - left, y1: top, y2: top}),
+    drawn('path', {class: 'area', d: 'M ' + x(from).toFixed(1) + ',' + bottom + ' L ' + line + ' L ' +
+      x(to).toFixed(1) + ',' + bottom + ' Z'}),
+    drawn('path', {class: 'line', d: 'M ' + line}),
+    drawn('line', {class: 'axis', x1: left, x2: width - left, y1: bottom, y2: bottom}),
+    text(width - left, top - 1, 'end', worded(most)), text(left, height - 3, 'start', clock(from)),
+    text(width - left, height - 3, 'end', clock(to))));
+  return box;
+};
+
+// -- sections --
+const replicas = (part) => part.replicas.map((broker) => {
+  const isLeader = broker === part.leader, isIn = part.isr.includes(broker);
+  const words = isLeader ? ' (leader)' : isIn ? ' (in sync)' : ' (not in sync)';
+  return element('span', {class: 'replica' + (isLeader ? ' leader' : isIn ? '' : ' out'),
+    title: 'broker ' + broker + words, 'aria-label': broker + words}, String(broker));
+});
+const mood = (part) => part.offline || part.under_min_isr ? 'bad' : part.under_replicated ? 'warn' : '';
+const PARTITION = [['Partition', 'number'], ['Leader', 'number'], ['Replicas', 'text'], ['ISR', 'text'],
+  ['ELR', 'text'], ['End', 'number'], ['Size', 'number'], ['Notes', 'mood']];
+const partition = (part) => [String(part.partition), known(part.leader) ? String(part.leader) : 'none', replicas(part),
+  part.isr.join(', '), part.elr === null ? '–' : part.elr.join(', '), count(part.end_offset), size(part.bytes),
+  part.notes.join(', ')];
+
+const drawHead = (view) => {
+  byId('cluster').textContent = view.cluster_id || '';
+  const state = byId('state');
+  const words = view.error ? 'The last look failed: ' + view.error
+    : view.wrong.length ? 'Wrong: ' + view.wrong.join(', ') : 'Well';
+  if (state.textContent !== words) state.textContent = words;
+  state.className = view.error ? 'warn' : view.wrong.length ? 'bad' : 'good';
+  document.title = (view.wrong.length ? 'Wrong' : 'Well') + ' – Kafka cluster';
+  byId('when').textContent = 'as of ' + clock(view.time) + ', looked in ' + view.took_ms + ' ms';
+  const totals = view.totals;
+  const tiles = [
+    ['Brokers', totals.answering + ' of ' + totals.brokers, totals.answering < totals.brokers],
+    ['Controller', known(view.controller) ? String(view.controller) : 'none', !known(view.controller)],
+    ['Partitions', count(totals.partitions), false],
+    ['Offline', count(totals.offline), totals.offline],
+    ['Under min ISR', count(totals.under_min_isr), totals.under_min_isr],
+    ['Under-replicated', count(totals.under_replicated), totals.under_replicated],
+    ['Messages/s', rate(totals.messages_per_second), false],
+    ['Lag', count(totals.lag), false],
+  ];
+  byId('tiles').replaceChildren(...tiles.map(([name, value, bad]) =>
+    element('div', {class: bad ? 'bad' : ''}, element('dt', {}, name), element('dd', {}, value))));
+};
+const drawCharts = (view) => {
+  const column = (place) => view.history.map((point) => [point[0], point[place]]);
+  byId('charts').replaceChildren(
+    chart('Messages per second', column(1), rate), chart('Bytes per second', column(2), size),
+    chart('Lag of all groups', column(3), count), chart('Under-replicated partitions', column(4), count));
+};
+const drawBrokers = (view) => {
+  fill('brokers', [['Broker', 'number'], ['Address', 'text'], ['Rack', 'text'], ['State', 'mood'],
+    ['Leaders', 'number'], ['In sync', 'number'], ['Logs', 'number'], ['Free', 'number']],
+  view.brokers.map((broker) => {
+    const offline = (broker.log_dirs || []).filter((path) => path.error);
+    const states = [broker.fenced ? 'fenced' : broker.answering ? 'alive' : 'no answer'];
+    if (broker.id === view.controller) states.push('controller');
+    if (offline.length) states.push('log directories offline: ' + offline.map((path) => path.path).join(', '));
+    const free = (broker.log_dirs || []).map((path) => path.usable_bytes).filter(known);
+    return {mood: broker.fenced || !broker.answering || offline.length ? 'bad' : '', cells: [String(broker.id),
+      broker.host + ':' + broker.port, broker.rack || '–', states.join(', '), count(broker.leaders),
+      broker.in_sync + ' of ' + broker.replicas, size(broker.log_bytes),
+      free.length ? size(free.reduce((sum, each) => sum + each, 0)) : '–']};
+  }), 'No broker.');
+};
+const drawTopics = (view) => {
+  const wanted = byId('find').value.trim().toLowerCase(), internal = byId('internal').checked;
+  const bad = (topic) => topic.offline || topic.under_min_isr ? 2 : topic.under_replicated ? 1 : 0;
+  const found = view.topics.filter((topic) => topic.topic.toLowerCase().includes(wanted) &&
+    (internal || !topic.internal || bad(topic) || topic.topic === chosen));
+  found.sort((one, other) => bad(other) - bad(one) ||
+    (other.messages_per_second || 0) - (one.messages_per_second || 0) || (one.topic < other.topic ? -1 : 1));
+  fill('topics', [['Topic', 'text'], ['Partitions', 'number'], ['Replicas', 'number'], ['State', 'mood'],
+    ['Size', 'number'], ['Messages/s', 'number'], ['Bytes/s', 'number']],
+  found.slice(0, SHOWN_TOPICS).map((topic) => {
+    const states = [];
+    if (topic.offline) states.push(topic.offline + ' offline');
+    if (topic.under_min_isr) states.push(topic.under_min_isr + ' under min ISR');
+    if (topic.under_replicated) states.push(topic.under_replicated + ' under-replicated');
+    const button = element('button', {type: 'button', class: 'row-button', 'data-topic': topic.topic,
+      'aria-pressed': String(topic.topic === chosen)}, topic.topic);
+    return {mood: (['', 'warn', 'bad'][bad(topic)] + (topic.topic === chosen ? ' chosen' : '')).trim(), cells: [button,
+      count(topic.partitions), count(topic.replication_factor), states.join(', ') || 'well', size(topic.bytes),
+      rate(topic.messages_per_second), size(topic.bytes_per_second)]};
+  }), 'No topic.');
+  const more = found.length - SHOWN_TOPICS;
+  byId('topics-more').textContent = more > 0 ? 'and ' + count(more) + ' more' : '';
+};
+const drawTopic = (view) => {
+  const topic = view.topic;
+  byId('topic-section').hidden = !topic;
+  if (!topic) return;
+  byId('h-topic').textContent = 'Topic ' + topic.topic;
+  const groups = topic.groups, lags = topic.history.length ? topic.history[0][2].length : 0;
+  byId('topic-charts').replaceChildren(
+    chart('Messages per second', topic.history.map(([time, messages]) => [time, messages]), rate),
+    ...groups.slice(0, lags).map((group, place) =>
+      chart('Lag of ' + group, topic.history.map((point) => [point[0], point[2][place]]), count)));
+  fill('partitions', [...PARTITION, ...groups.map((group) => ['Lag of ' + group, 'number'])],
+    topic.partitions.map((part) => ({mood: mood(part),
+      cells: [...partition(part), ...groups.map((group) => count(part.lags[group]))]})), 'No partition.');
+  const more = topic.partition_count - topic.partitions.length;
+  const others = topic.group_count - groups.length;
+  byId('partitions-more').textContent = (more > 0 ? 'and ' + count(more) + ' more partitions ' : '') +
+    (others > 0 ? 'and ' + count(others) + ' groups with less lag' : '');
+};
+const drawTroubled = (view) => {
+  byId('troubled-section').hidden = !view.troubled.length;
+  const more = view.troubled_count - view.troubled.length;
+  byId('h-troubled').textContent = 'Partitions that are not well' +
+    (more > 0 ? ' (' + view.troubled.length + ' of ' + count(view.troubled_count) + ')' : '');
+  fill('troubled', [['Topic', 'text'], ...PARTITION],
+    view.troubled.map((part) => ({mood: mood(part), cells: [part.topic, ...partition(part)]})), 'None.');
+};
+const drawGroups = (view) => {
+  const ordered = [...view.groups].sort((one, other) =>
+    (other.lag || 0) - (one.lag || 0) || (one.group < other.group ? -1 : 1));
+  fill('groups', [['Group', 'text'], ['Type', 'text'], ['State', 'mood'], ['Members', 'number'],
+    ['Coordinator', 'number'], ['Lag', 'number'], ['Consumed/s', 'number'], ['Caught up in', 'number']],
+  ordered.map((group) => ({mood: group.state === 'Empty' && group.lag ? 'warn' : '', cells: [group.group, group.type,
+    group.state, count(group.members), String(group.coordinator), count(group.lag), rate(group.consumed_per_second),
+    span(group.catches_up_s)]})), 'No group.');
+};
+const drawQuorum = (view) => {
+  const quorum = view.quorum;
+  fill('quorum', [['Node', 'number'], ['Role', 'text'], ['Log end', 'number'], ['Lag', 'number'],
+    ['Caught up ago', 'number']], (quorum ? quorum.replicas : []).map((node) => ({cells: [String(node.id),
+    node.id === quorum.leader ? 'leader' : node.voter ? 'follower' : 'observer', count(node.log_end_offset),
+    count(node.lag), span(known(node.caught_up_time) ? Math.max(0, view.time - node.caught_up_time) / 1000 : null)]})),
+  'Nobody told of a quorum.');
+};
+const BAD_EVENTS = ['broker-gone', 'broker-silent', 'leader-lost', 'log-dir-offline'];
+const drawEvents = (view) => {
+  fill('events', [['Time', 'text'], ['Event', 'mood'], ['What', 'text']], view.events.map((event) => ({
+    mood: BAD_EVENTS.includes(event.event) ? 'bad' : ['isr-shrank', 'group-empty'].includes(event.event) ? 'warn' : '',
+    cells: [clock(event.time), event.event, event.message]})), 'Nothing has happened since the monitor began.');
+  byId('problems-section').hidden = !view.problems.length;
+  byId('problems').replaceChildren(...view.problems.map((one) =>
+    element('li', {}, (known(one.broker) ? 'broker ' + one.broker + ': ' : '') + one.what + ': ' + one.error)));
+};
+const draw = (view) => {
+  for (const part of [drawHead, drawCharts, drawTroubled, drawBrokers, drawTopics, drawTopic, drawGroups, drawQuorum,
+    drawEvents]) part(view);
+};
+
+// -- the loop --
+const lost = (words) => {
+  byId('state').textContent = words;
+  byId('state').className = 'warn';
+};
+const ask = async () => {
+  clearTimeout(timer);
+  try {
+    const answer = await fetch('view.json?topic=' + encodeURIComponent(chosen), {cache: 'no-store'});
+    const view = await answer.json();
+    if (view.totals) { last = view; draw(view); document.body.dataset.drawn = String(view.time); }
+    else lost(view.error);
+  } catch (error) {
+    lost('The monitor does not answer: it has ended, or cannot be reached.');
+  }
+  if (!paused) timer = setTimeout(ask, interval);
+};
+byId('pause').addEventListener('click', () => {
+  paused = !paused;
+  byId('pause').setAttribute('aria-pressed', String(paused));
+  byId('pause').textContent = paused ? 'Go on' : 'Pause';
+  if (paused) clearTimeout(timer); else ask();
+});
+byId('topics').addEventListener('click', (event) => {
+  const topic = event.target.dataset.topic;
+  if (topic === undefined) return;
+  chosen = topic === chosen ? '' : topic;
+  history.replaceState(null, '', chosen ? '#' + new URLSearchParams({topic: chosen}) : location.pathname);
+  ask();
+});
+for (const id of ['find', 'internal']) byId(id).addEventListener('input', () => { if (last) drawTopics(last); });
+ask();
+})();
+"""

@@ -1,0 +1,180 @@
+"""The live view of a terminal, drawn by rich on its alternate screen: tables cut to what fits, the rows that matter
+most first. What is wrong stands in words in the head, never in colour alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from kafkatools.commands.monitor.figures import local_time, rate, size
+from kafkatools.commands.monitor.outputs import Output
+from kafkatools.commands.monitor.tables import BAD, GOOD, WARNING, Table, tables
+
+if TYPE_CHECKING:
+    from kafkatools.commands.monitor.board import Board
+    from kafkatools.commands.monitor.wanted import Wanted
+    from kafkatools.console import Console
+    from kafkatools.core.admin.cluster_view import ClusterView
+    from kafkatools.core.errors import KafkaError
+
+_DEFAULT_HEIGHT = 40
+_EVENTS = 8
+_FRAME_LINES = 3  # of a table besides its rows: a title, the headers, a blank line
+_LEAST_ROWS = 3
+
+
+class Screen(Output):
+    """rich's Live over Console's stdout. What conditions found is told when the screen is left."""
+
+    def __init__(self, console: Console, wanted: Wanted, board: Board, addresses: Sequence[str]) -> None:
+        super().__init__(console, wanted)
+        self._board = board
+        self._addresses = addresses
+        self._findings: Sequence[str] = ()
+        self._live: Any = None
+        self._view: ClusterView | None = None
+
+    def __enter__(self) -> Screen:
+        from rich.console import Console as RichConsole
+        from rich.live import Live
+
+        drawn = RichConsole(
+            file=cast(IO[str], _Writer(self.console)),
+            force_terminal=True,
+            width=self.console.width,
+            height=_height(self.console),
+            no_color=not self.console.has_colour,
+            highlight=False,
+        )
+        self._live = Live(console=drawn, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._live.start()
+        self.console.flush()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._live.stop()
+        self.console.flush()
+        self.tell(self._findings)
+
+    def show(self, view: ClusterView, findings: Sequence[str]) -> None:
+        self._view = view
+        self._findings = findings
+        self._draw()
+
+    def fail(self, error: KafkaError) -> None:
+        self._draw()
+        self.console.flush()
+
+    def _draw(self) -> None:
+        from rich.console import Group
+
+        width, height = self.console.width, _height(self.console)
+        self._live.console.size = (width, height)
+        if self._view is not None:
+            lines = list(self._head(self._view))
+            left = height - len(lines) - 1
+            self._live.update(Group(*lines, *self._tables(self._view, left)), refresh=True)
+
+    def _head(self, view: ClusterView) -> Iterator[Any]:
+        from rich.text import Text
+
+        from kafkatools.commands.monitor.conditions import what_is_wrong
+        from kafkatools.output import visible
+
+        totals = view.totals
+        every = f"every {self.wanted.interval_ms / 1000:g} s, Ctrl-C ends"
+        cluster = visible(view.cluster_id or "-")
+        yield _text(f"cluster {cluster}  {local_time(view.time_ms)}  took {view.took_ms} ms, {every}", style="dim")
+        wrong = what_is_wrong(view)
+        yield _text(f"WRONG: {', '.join(wrong)}", style="bold red") if wrong else _text("well", style="bold green")
+        yield _text(
+            f"{totals.answering}/{totals.brokers} brokers  {totals.topics} topics  {totals.partitions} partitions  "
+            f"{totals.groups} groups  lag {totals.lag:,}  {rate(totals.messages_in)} messages/s  "
+            f"{size(totals.bytes_in)}/s"
+        )
+        error = self._board.last[1]
+        if error is not None:
+            yield _text(f"the last look failed: {visible(error)}", style="bold red")
+        for problem in view.problems[:3]:
+            yield _text(f"not told: {visible(problem.message)}", style="yellow")
+        for line in self._addresses:
+            yield _text(line, style="dim")
+        yield Text("")
+
+    def _tables(self, view: ClusterView, height: int) -> Iterator[Any]:
+        found = list(tables(view, self.wanted.sections, self.wanted.is_overview, self._board.events(_EVENTS)))
+        shown = [table for table in found if table.rows]
+        for table, rows in zip(shown, fitting([len(table.rows) for table in shown], height), strict=True):
+            yield _rich_table(table, rows)
+
+
+def fitting(rows: Sequence[int], height: int) -> list[int]:
+    """How many rows of each table are drawn so that all fit: the longest ones are cut first, none below three."""
+    shown = list(rows)
+    while shown and sum(shown) + _FRAME_LINES * len(shown) > height and max(shown) > _LEAST_ROWS:
+        shown[shown.index(max(shown))] -= 1
+    return shown
+
+
+def _text(line: str, style: str = "") -> Any:
+    from rich.text import Text
+
+    return Text(line, style=style, no_wrap=True, overflow="ellipsis")
+
+
+def _rich_table(table: Table, count: int) -> Any:
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    from kafkatools.output import visible
+
+    more = len(table.rows) - count
+    rows = list(table.rows[: count - 1 if more else count])
+    title = table.title + (f" ({len(table.rows):,}, the first {len(rows)})" if more else "")
+    drawn = RichTable(
+        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0),
+        header_style="dim",
+    )  # fmt: skip
+    for number, header in enumerate(table.headers):
+        is_number = number in table.numbers
+        drawn.add_column(header, justify="right" if is_number else "left", no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        drawn.add_row(*(Text(visible(cell)) for cell in row.cells), style=_STYLES[row.mood])
+    drawn.add_row(style="")
+    return drawn
+
+
+_STYLES = {GOOD: "", WARNING: "yellow", BAD: "red"}
+
+
+def _height(console: Console) -> int:
+    lines = console.environ.get("LINES", "")
+    if lines.isdigit() and int(lines) > 0:
+        return int(lines)
+    try:
+        return os.get_terminal_size(console.stdout.fileno()).lines or _DEFAULT_HEIGHT
+    except (OSError, ValueError):
+        return _DEFAULT_HEIGHT
+
+
+class _Writer:
+    """Console's stdout as the text file that rich writes to."""
+
+    encoding = "utf-8"
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def write(self, text: str) -> int:
+        """Text to stdout, as UTF-8."""
+        self._console.write(text.encode("utf-8", "replace"))
+        return len(text)
+
+    def flush(self) -> None:
+        """Hands it on."""
+        self._console.flush()
+
+    def isatty(self) -> bool:
+        """It is a terminal: else there is no screen."""
+        return True

@@ -1,0 +1,220 @@
+"""The sections of a view as tables of texts: what --once prints and the screen draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkatools.commands.monitor.figures import count, ids, local_time, rate, size, span
+from kafkatools.commands.monitor.json_form import brokers_json, quorum_json
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.cluster_view import ClusterView, Event, GroupView, PartitionView, TopicView
+
+GOOD, WARNING, BAD = "", "yellow", "red"
+
+
+class Row(NamedTuple):
+    """Cells, and how bad it is."""
+
+    cells: tuple[str, ...]
+    mood: str = GOOD
+
+
+class Table(NamedTuple):
+    """A section. `numbers`: which columns are numbers. `omitted`: what may be said of an empty one."""
+
+    title: str
+    headers: tuple[str, ...]
+    rows: Sequence[Row]
+    numbers: frozenset[int] = frozenset()
+    when_empty: str = ""
+
+
+def tables(view: ClusterView, sections: Iterable[str], is_overview: bool, events: Iterable[Event]) -> Iterator[Table]:
+    """The tables of these sections, in their order."""
+    for section in sections:
+        if section == "events":
+            yield _events(events)
+        elif section == "partitions":
+            yield _troubled(view) if is_overview else _partitions(view.partitions, "Partitions")
+        else:
+            yield _SECTIONS[section](view)
+
+
+def _brokers(view: ClusterView) -> Table:
+    rows = []
+    for broker, row in zip(view.brokers, brokers_json(view), strict=True):
+        states = ["fenced" if broker.is_fenced else "alive" if broker.is_answering else "no answer"]
+        states += ["controller"] * (broker.id == view.controller)
+        states += [f"{len(broker.offline_log_dirs)} log dirs offline"] * bool(broker.offline_log_dirs)
+        free = [path.usable_bytes for path in broker.log_dirs or () if path.usable_bytes >= 0]
+        cells = (
+            str(broker.id), f"{broker.host}:{broker.port}", broker.rack or "-", ", ".join(states),
+            count(row["leaders"]), f"{row['in_sync']}/{row['replicas']}", size(broker.log_bytes),
+            size(sum(free)) if free else "-",
+        )  # fmt: skip
+        mood = BAD if broker.is_fenced or not broker.is_answering or broker.offline_log_dirs else GOOD
+        rows.append(Row(cells, mood))
+    headers = ("ID", "ADDRESS", "RACK", "STATE", "LEADERS", "IN SYNC", "LOGS", "FREE")
+    return Table("Brokers", headers, rows, frozenset({0, 4, 5, 6, 7}), "no broker")
+
+
+def _topic_mood(topic: TopicView) -> str:
+    if any(part.is_offline or part.is_under_min_isr for part in topic.partitions):
+        return BAD
+    return WARNING if any(part.is_under_replicated for part in topic.partitions) else GOOD
+
+
+_MOODS = {BAD: 0, WARNING: 1, GOOD: 2}
+
+
+def _topics(view: ClusterView) -> Table:
+    moods = {topic.name: _topic_mood(topic) for topic in view.topics}
+    ordered = sorted(
+        view.topics,
+        key=lambda topic: (_MOODS[moods[topic.name]], topic.is_internal, -(topic.messages_in or 0), topic.name),
+    )
+    rows = []
+    for topic in ordered:
+        parts = topic.partitions
+        cells = (
+            topic.name, count(len(parts)), count(max((len(part.replicas) for part in parts), default=0)),
+            count(sum(part.is_under_replicated for part in parts)), count(sum(part.is_under_min_isr for part in parts)),
+            count(sum(part.is_offline for part in parts)), size(topic.size_bytes), rate(topic.messages_in),
+            size(topic.bytes_in),
+        )  # fmt: skip
+        rows.append(Row(cells, moods[topic.name]))
+    headers = (
+        "TOPIC", "PARTITIONS", "REPLICAS", "UNDER-REPL", "UNDER-MIN-ISR", "OFFLINE", "SIZE", "MESSAGES/S", "BYTES/S",
+    )  # fmt: skip
+    return Table("Topics", headers, rows, frozenset(range(1, 9)), "no topic")
+
+
+def partition_notes(part: PartitionView) -> list[str]:
+    """What is to be said of a partition, the worst first."""
+    notes = []
+    if part.is_offline:
+        notes.append("offline")
+    if part.is_under_min_isr:
+        notes.append("under min ISR")
+    if part.is_under_replicated:
+        notes.append("under-replicated")
+    if part.adding_replicas or part.removing_replicas:
+        gets, loses = ids(part.adding_replicas), ids(part.removing_replicas)
+        notes.append("moving" + (f" to {gets}" if gets else "") + (f" from {loses}" if loses else ""))
+    if not part.is_offline and not part.is_preferred:
+        notes.append(f"preferred leader {part.preferred_leader}")
+    return notes
+
+
+def is_in_trouble(part: PartitionView) -> bool:
+    """Should an operator see it?"""
+    return part.is_offline or part.is_under_min_isr or part.is_under_replicated or bool(part.adding_replicas)
+
+
+def _troubled(view: ClusterView) -> Table:
+    found = [part for part in view.partitions if is_in_trouble(part)]
+    found.sort(key=lambda part: (not part.is_offline, not part.is_under_min_isr, part.topic, part.partition))
+    return _partitions(found, "Partitions that are not well")
+
+
+def _partitions(parts: Iterable[PartitionView], title: str) -> Table:
+    rows = []
+    for part in parts:
+        cells = (
+            part.topic, str(part.partition), "none" if part.is_offline else str(part.leader), ids(part.replicas),
+            ids(part.isr), ids(part.elr) if part.elr is not None else "-", count(part.end_offset),
+            size(part.size_bytes), ", ".join(partition_notes(part)),
+        )  # fmt: skip
+        bad = part.is_offline or part.is_under_min_isr
+        rows.append(Row(cells, BAD if bad else WARNING if part.is_under_replicated else GOOD))
+    headers = ("TOPIC", "PARTITION", "LEADER", "REPLICAS", "ISR", "ELR", "END", "SIZE", "NOTES")
+    return Table(title, headers, rows, frozenset({1, 2, 6, 7}))
+
+
+def catches_up_s(view: ClusterView, group: GroupView) -> float | None:
+    """In how many seconds a group will have no lag, as things go; None when it will not, or it is not known."""
+    if not group.lag or not group.consumed:
+        return None
+    arriving = sum(topic.messages_in or 0 for topic in view.topics if topic.name in (group.consumed_by_topic or {}))
+    gain = group.consumed - arriving
+    return group.lag / gain if gain > 0 else None
+
+
+def _groups(view: ClusterView) -> Table:
+    rows = []
+    for group in sorted(view.groups, key=lambda group: (-(group.lag or 0), group.group_id)):
+        cells = (
+            group.group_id, group.type, group.state, count(group.members), str(group.coordinator), count(group.lag),
+            rate(group.consumed), span(catches_up_s(view, group)),
+        )  # fmt: skip
+        is_left = group.state == "Empty" and bool(group.lag)
+        rows.append(Row(cells, WARNING if is_left else GOOD))
+    headers = ("GROUP", "TYPE", "STATE", "MEMBERS", "COORDINATOR", "LAG", "CONSUMED/S", "CAUGHT UP IN")
+    return Table("Groups", headers, rows, frozenset({3, 4, 5, 6, 7}), "no group")
+
+
+def _lag(view: ClusterView) -> Table:
+    found = [
+        (group.group_id, topic, lag, (group.consumed_by_topic or {}).get(topic))
+        for group in view.groups
+        for topic, lag in group.lag_by_topic().items()
+    ]
+    found.sort(key=lambda one: (-(one[2] or 0), one[0], one[1]))
+    rows = [Row((group, topic, count(lag), rate(consumed))) for group, topic, lag, consumed in found]
+    return Table("Lag", ("GROUP", "TOPIC", "LAG", "CONSUMED/S"), rows, frozenset({2, 3}), "no group has offsets")
+
+
+def _quorum(view: ClusterView) -> Table:
+    found: dict[str, Any] | None = quorum_json(view.quorum)
+    rows = []
+    for replica in found["replicas"] if found is not None else ():
+        is_leader = found is not None and replica["id"] == found["leader"]
+        role = "leader" if is_leader else "follower" if replica["voter"] else "observer"
+        caught_up = replica["caught_up_time"]
+        behind = None if caught_up is None else max(0, view.time_ms - caught_up) / 1000
+        cells = (str(replica["id"]), role, count(replica["log_end_offset"]), count(replica["lag"]), span(behind))
+        rows.append(Row(cells))
+    headers = ("ID", "ROLE", "LOG END", "LAG", "CAUGHT UP AGO")
+    title = "Quorum" if found is None else f"Quorum, epoch {found['epoch']}, high watermark {found['high_watermark']:,}"
+    return Table(title, headers, rows, frozenset({0, 2, 3, 4}), "nobody told of a quorum")
+
+
+def _log_dirs(view: ClusterView) -> Table:
+    rows = []
+    for row in brokers_json(view):
+        for path in row["log_dirs"] or ():
+            cells = (
+                str(row["id"]), path["path"], count(path["replicas"]), size(path["bytes"]), size(path["usable_bytes"]),
+                path["error"] or "",
+            )  # fmt: skip
+            rows.append(Row(cells, BAD if path["error"] else GOOD))
+    headers = ("BROKER", "DIRECTORY", "REPLICAS", "LOGS", "FREE", "ERROR")
+    return Table("Log directories", headers, rows, frozenset({0, 2, 3, 4}), "no broker told of its log directories")
+
+
+def _events(events: Iterable[Event]) -> Table:
+    rows = [
+        Row((local_time(event.time_ms), event.kind, event.message), _EVENT_MOODS.get(event.kind, GOOD))
+        for event in events
+    ]
+    return Table("Events", ("TIME", "EVENT", "WHAT"), rows)
+
+
+_EVENT_MOODS = {
+    "broker-gone": BAD,
+    "broker-silent": BAD,
+    "leader-lost": BAD,
+    "log-dir-offline": BAD,
+    "isr-shrank": WARNING,
+    "group-empty": WARNING,
+}
+_SECTIONS: dict[str, Callable[[ClusterView], Table]] = {
+    "brokers": _brokers,
+    "topics": _topics,
+    "groups": _groups,
+    "lag": _lag,
+    "quorum": _quorum,
+    "log-dirs": _log_dirs,
+}

@@ -1,0 +1,124 @@
+"""What a run of `kt monitor` is to do, read from its options; every mistake is told before anything is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.commands.monitor import DEFAULT_INTERVAL_S, SECTIONS
+from kafkatools.commands.monitor.conditions import Condition, parse_condition
+from kafkatools.exit_status import UsageError
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.cluster_look import Scope
+    from kafkatools.core.net.addresses import HostPort
+    from kafkatools.options import Args
+
+OVERVIEW = ("brokers", "topics", "partitions", "groups", "events")
+_LOOPBACK = "127.0.0.1"
+_ADDRESS = re.compile(r"(?:(?P<host>\[[^\]]+\]|[^:\[\]]+):)?(?P<port>[0-9]{1,5})", re.ASCII)
+_MAX_PORT = 65535
+
+
+class Wanted(NamedTuple):
+    """`sections`: what is shown; `is_overview`: of partitions only those that are not well."""
+
+    interval_ms: int
+    is_once: bool
+    sections: tuple[str, ...]
+    is_overview: bool
+    topics: tuple[str, ...]
+    groups: tuple[str, ...]
+    is_regex: bool
+    conditions: tuple[Condition, ...]
+    web: HostPort | None
+    prometheus: HostPort | None
+
+    def scope(self) -> Scope:
+        """What is looked at."""
+        from kafkatools.core.admin.cluster_look import Scope
+
+        names = () if self.is_regex else self.topics
+        return Scope(names, _taker(self.topics, self.is_regex), _taker(self.groups, self.is_regex))
+
+
+def read_wanted(args: Args) -> Wanted:
+    """The options as one value. Raises UsageError."""
+    sections = _sections(args.view)
+    wanted = Wanted(
+        interval_ms=round((args.interval or DEFAULT_INTERVAL_S) * 1000),
+        is_once=args.once,
+        sections=sections or OVERVIEW,
+        is_overview=not sections,
+        topics=tuple(dict.fromkeys(args.topic)),
+        groups=tuple(dict.fromkeys(args.group)),
+        is_regex=args.regex,
+        conditions=tuple(parse_condition(text) for text in args.fail_if),
+        web=_address("--web", args.web, args.insecure),
+        prometheus=_address("--prometheus", args.prometheus, args.insecure),
+    )
+    if wanted.is_regex:
+        if not wanted.topics and not wanted.groups:
+            raise UsageError("--regex is about --topic and --group, and neither is given")
+        wanted.scope()  # a pattern that is none is told now
+    if args.insecure and wanted.web is None and wanted.prometheus is None:
+        raise UsageError("--insecure is about --web and --prometheus, and neither is given")
+    return wanted
+
+
+def _sections(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    named = [name.strip() for name in text.split(",")]
+    for name in named:
+        if name not in (*SECTIONS, "all"):
+            raise UsageError(f"--view knows no '{name}': it takes {', '.join(SECTIONS)}, all")
+    return tuple(name for name in SECTIONS if name in named or "all" in named)
+
+
+def _taker(names: Sequence[str], is_regex: bool) -> Callable[[str], bool]:
+    """Whether a name is among these, or matches one of them; without any every name is."""
+    if not names:
+        return lambda name: True
+    if not is_regex:
+        return frozenset(names).__contains__
+    from kafkatools.options.patterns import java_pattern
+
+    patterns = []
+    for text in names:
+        try:
+            patterns.append(java_pattern(text))
+        except re.error as error:
+            raise UsageError(f"'{text}' is no regular expression: {error}") from None
+    return lambda name: any(pattern.fullmatch(name) is not None for pattern in patterns)
+
+
+def _address(option: str, text: str | None, may_be_open: bool) -> HostPort | None:
+    """Where to listen; port 0 takes any free one. Other addresses than loopback need --insecure."""
+    if text is None:
+        return None
+    from kafkatools.core.net.addresses import HostPort
+
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) > _MAX_PORT:
+        raise UsageError(f"{option} takes [HOST:]PORT, such as 8080 or 127.0.0.1:8080, not '{text}'")
+    address = HostPort((found["host"] or _LOOPBACK).strip("[]"), int(found["port"]))
+    if not may_be_open and not is_loopback(address.host):
+        raise UsageError(
+            f"{option}: refusing to listen on {address.host} without authentication or encryption: "
+            "use 127.0.0.1, or --insecure"
+        )
+    return address
+
+
+def is_loopback(host: str) -> bool:
+    """Does only this machine reach it?"""
+    import ipaddress
+
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

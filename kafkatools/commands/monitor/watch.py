@@ -1,0 +1,109 @@
+"""The loop of `kt monitor`: look, show, wait.
+
+The first look decides whether there is anything to watch: a cluster that cannot be reached, or a topic or group of that
+name that is not there, ends the command. Later on a look that fails is named, and the next one is tried. It ends when a
+condition of --fail-if holds (exit status 3), and by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.options import client_settings
+
+if TYPE_CHECKING:
+    from kafkatools.commands.monitor.board import Board
+    from kafkatools.commands.monitor.outputs import Output
+    from kafkatools.commands.monitor.wanted import Wanted
+    from kafkatools.console import Console
+    from kafkatools.core.admin.cluster_collector import ClusterCollector
+    from kafkatools.core.admin.cluster_view import ClusterView
+    from kafkatools.options import Args
+
+_PATIENCE_MS = (2000, 10_000)
+
+
+def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
+    """Until a condition holds, or once."""
+    from kafkatools.commands.monitor.board import Board
+    from kafkatools.commands.monitor.outputs import output
+    from kafkatools.commands.monitor.server import serving
+
+    board = Board()
+    with ExitStack() as stack:
+        addresses = stack.enter_context(serving(board, wanted))  # a port that is taken is told before anything else
+        collector = stack.enter_context(_collector(console, args, wanted))
+        view = collector.collect()
+        _refuse_unknown(view, wanted)
+        for line in addresses:
+            console.note(line)
+        shown = stack.enter_context(output(console, args.json, wanted, board, addresses))
+        while True:
+            started_ms = console.clock.now_ms() - view.took_ms
+            board.publish(view)
+            findings = [text for condition in wanted.conditions for text in condition.findings(view)]
+            shown.show(view, findings)
+            console.flush()
+            if findings:
+                return ExitStatus.FINDINGS
+            if wanted.is_once:
+                return ExitStatus.OK
+            view = _next(console, collector, board, shown, started_ms)
+
+
+@contextmanager
+def _collector(console: Console, args: Args, wanted: Wanted) -> Iterator[ClusterCollector]:
+    """Two clients of the cluster, and who looks through them."""
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.cluster_collector import ClusterCollector
+
+    settings: dict[str, Any] = client_settings(args)
+    bootstrap = console.connect(args)
+    least, most = _PATIENCE_MS
+    patience_ms = most if wanted.is_once else min(most, max(least, wanted.interval_ms))
+    with (
+        AdminClient(bootstrap, settings, console.clock) as admin,
+        AdminClient(bootstrap, settings, console.clock) as aside,
+    ):
+        yield ClusterCollector(admin, aside, wanted.scope(), patience_ms)
+
+
+def _refuse_unknown(view: ClusterView, wanted: Wanted) -> None:
+    """A name that is not there is a mistake rather than something to wait for."""
+    if wanted.is_regex:
+        return
+    for kind, names, known in (
+        ("topic", wanted.topics, [topic.name for topic in view.topics]),
+        ("group", wanted.groups, [group.group_id for group in view.groups]),
+    ):
+        missing = [name for name in names if name not in known]
+        if missing:
+            told = [problem.message for problem in view.problems if problem.what in (f"{kind} {missing[0]}", "groups")]
+            raise CommandError(f"there is no {kind} '{missing[0]}'" + (f" ({told[0]})" if told else ""))
+
+
+def _next(console: Console, collector: ClusterCollector, board: Board, shown: Output, started_ms: int) -> ClusterView:
+    """The next view, an interval after the one before began."""
+    from kafkatools.core.errors import AuthenticationFailed, KafkaError
+
+    while True:
+        _wait(console, started_ms + shown.wanted.interval_ms)
+        started_ms = console.clock.now_ms()
+        try:
+            return collector.collect()
+        except AuthenticationFailed:
+            raise
+        except KafkaError as error:
+            board.fail(str(error))
+            shown.fail(error)
+
+
+def _wait(console: Console, until_ms: int) -> None:
+    """Sleeps in pieces: who reads our output may go away meanwhile."""
+    while (left_ms := until_ms - console.clock.now_ms()) > 0:
+        console.ensure_reader()
+        console.clock.sleep_ms(min(left_ms, 500))
+    console.ensure_reader()
