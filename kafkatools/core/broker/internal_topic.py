@@ -26,7 +26,7 @@ READ_BYTES = 1 << 20
 
 def follows_elections(node: Any) -> bool:
     """Whether partitions are led by nodes in turn; a node on its own leads all."""
-    return getattr(node.replicas, "replication", None) is not None
+    return node.replicas.replication is not None
 
 
 @lru_cache(maxsize=4096)

@@ -260,7 +260,8 @@ class Node:
         self.replicas.note_failure = self.note_failure
 
     def _open_coordinators(self) -> None:
-        self.coordination = Coordination(self)
+        coordination = self.coordination = Coordination(self)
+        self.replicas.on_elected, self.replicas.on_resigned = coordination.on_elected, coordination.on_resigned
         self.groups = open_groups(self)
         if TRANSACTION_TOPIC in self.image.topics:
             self._open_transactions()
