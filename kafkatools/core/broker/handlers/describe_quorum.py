@@ -1,6 +1,7 @@
-"""DescribeQuorum (key 55), versions 0-2: the quorum of one behind `__cluster_metadata`.
+"""DescribeQuorum (key 55), versions 0-2: the quorum behind `__cluster_metadata`, as its leader sees it.
 
-Not done: directories of voters (a dynamic quorum is not served); there are no observers.
+In a cluster the leader of the quorum answers; a node that is it no longer says NOT_LEADER_OR_FOLLOWER.
+Not done: directories of voters (a dynamic quorum is not served).
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE
 from kafkatools.core.broker.controller.topics import METADATA_TOPIC
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
+from kafkatools.core.errors import KafkaError, NotController, NotLeaderOrFollower, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.quorum.quorum_description import ReplicaDescription
+    from kafkatools.core.broker.quorum.raft import Raft
 
 VERSIONS = (0, 2)
 
 
 def handle(node: Node, request: Request) -> Response:
-    """The one voter, which is the leader and has everything."""
+    """The voters and observers with what they have; a quorum of one is its leader and has everything."""
     entity = request.decode()
     try:
         node.authorize_or_raise(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
@@ -34,9 +37,37 @@ def handle(node: Node, request: Request) -> Response:
         }
         for topic in entity.topics
     ]
-    listeners = [{"name": "CONTROLLER", "host": node.advertised_host, "port": node.advertised_port}]
-    nodes = [{"node_id": node.node_id, "listeners": listeners}] if is_right else []
+    nodes = _nodes(node) if is_right else []
     return request.respond({"error_code": 0, "error_message": "", "topics": topics, "nodes": nodes})
+
+
+def _nodes(node: Node) -> list[dict[str, Any]]:
+    raft: Raft | None = getattr(node, "raft", None)
+    addresses = {node.node_id: (node.advertised_host, node.advertised_port)} if raft is None else raft.voters
+    name = "CONTROLLER" if raft is None else raft.settings.listener_name
+    return [
+        {"node_id": node_id, "listeners": [{"name": name, "host": host, "port": port}]}
+        for node_id, (host, port) in sorted(addresses.items())
+    ]
+
+
+def _described(raft: Raft, now_ms: int) -> dict[str, Any]:
+    try:
+        found = raft.describe(now_ms)
+    except NotController:
+        error = NotLeaderOrFollower()
+        return {"error_code": error.code, "error_message": str(error)}
+    return {
+        "leader_id": found.leader_id,
+        "leader_epoch": found.leader_epoch,
+        "high_watermark": found.high_watermark,
+        "current_voters": [_replica(each) for each in found.voters],
+        "observers": [_replica(each) for each in found.observers],
+    }
+
+
+def _replica(found: ReplicaDescription) -> dict[str, Any]:
+    return {"replica_directory_id": None, **found._asdict()}
 
 
 def _partition(node: Node, index: int, is_right: bool) -> dict[str, Any]:
@@ -53,6 +84,9 @@ def _partition(node: Node, index: int, is_right: bool) -> dict[str, Any]:
     if not is_right:
         missing = UnknownTopicOrPartition()
         return {**fields, "error_code": missing.code, "error_message": str(missing)}
+    raft = getattr(node, "raft", None)
+    if raft is not None:
+        return {**fields, **_described(raft, node.clock.now_ms())}
     epoch, end_offset = node.controller.quorum_position
     now_ms = node.clock.wall_ms()
     voter = {

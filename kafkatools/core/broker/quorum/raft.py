@@ -13,16 +13,17 @@ a state has asked for is void when the state changes.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkatools.core.broker.cluster.channels import PeerChannel
 from kafkatools.core.broker.quorum import raft_answers, raft_requests
 from kafkatools.core.broker.quorum import raft_messages as wire
 from kafkatools.core.broker.quorum.election_store import ElectionState, ElectionStore
+from kafkatools.core.broker.quorum.peer_requests import PeerRequests
+from kafkatools.core.broker.quorum.quorum_description import QuorumDescription, quorum_description
 from kafkatools.core.broker.quorum.quorum_states import (
     NEVER,
     Candidate,
@@ -43,36 +44,6 @@ from kafkatools.core.errors import KafkaError, KafkaStorageError, NotController
 CHECK_QUORUM_FACTOR = 1.5
 RETRY_BACKOFF_BASE_MS = 100
 MAX_STATES_A_TICK = 10
-
-
-class ReplicaDescription(NamedTuple):
-    """A voter or observer as DescribeQuorum shows it; times since 1970, -1 when unknown."""
-
-    replica_id: int
-    log_end_offset: int
-    last_fetch_timestamp: int
-    last_caught_up_timestamp: int
-
-
-class QuorumDescription(NamedTuple):
-    """What the leader knows of the quorum."""
-
-    leader_id: int
-    leader_epoch: int
-    high_watermark: int
-    voters: tuple[ReplicaDescription, ...]
-    observers: tuple[ReplicaDescription, ...]
-
-
-class _Peer:
-    """What was sent to another node in this state: one request at a time."""
-
-    __slots__ = ("backoff_until_ms", "failures", "pending")
-
-    def __init__(self) -> None:
-        self.pending: object | None = None
-        self.backoff_until_ms = 0
-        self.failures = 0
 
 
 class Raft:
@@ -99,10 +70,8 @@ class Raft:
         self.high_watermark = -1
         self.parked: list[raft_requests.ParkedFetch] = []
         self._store = store
-        self._channel = channel
         self._random = random
-        self._peers: dict[int, _Peer] = {}
-        self._answers: deque[tuple[int, int, object, Any]] = deque()
+        self._requests = PeerRequests(channel, settings)
         self._applied = 0
         self._announced: tuple[int | None, int] = (None, -1)
         self._is_telling = False
@@ -156,7 +125,7 @@ class Raft:
         """When `tick` is wanted next; in the past when at once."""
         if self.failure is not None:
             return NEVER
-        return 0 if self._must_tick or self._answers or self._has_unflushed else self._wake_ms
+        return 0 if self._must_tick or self._requests.has_answers or self._has_unflushed else self._wake_ms
 
     # -- the owner's calls -----------------------------------------------------------------------------------------
     def start(self, now_ms: int) -> None:
@@ -243,21 +212,7 @@ class Raft:
         if not isinstance(state, Leader):
             raise NotController()
         self.now_ms = max(self.now_ms, now_ms)
-        state.forget_observers(self.now_ms)
-        wall_ms = self.log.wall_ms()
-
-        def described(each: ReplicaProgress) -> ReplicaDescription:
-            if each.replica_id == self.node_id:
-                return ReplicaDescription(each.replica_id, each.end_offset, wall_ms, wall_ms)
-            fetched, caught_up = (
-                -1 if at is None else wall_ms - (self.now_ms - at)
-                for at in (each.last_fetch_ms, each.last_caught_up_ms)
-            )
-            return ReplicaDescription(each.replica_id, each.end_offset, fetched, caught_up)
-
-        voters = tuple(described(state.voters[voter]) for voter in sorted(state.voters))
-        observers = tuple(described(state.observers[each]) for each in sorted(state.observers))
-        return QuorumDescription(self.node_id, state.epoch, state.high_watermark, voters, observers)
+        return quorum_description(state, self.now_ms, self.log.wall_ms())
 
     # -- requests of others ----------------------------------------------------------------------------------------
     def handle_vote(self, entity: Any, now_ms: int) -> wire.Fields:
@@ -305,7 +260,7 @@ class Raft:
         if isinstance(self.state, Follower) and self.state.download is not None:
             self.state.download.abandon()
         self.state = state
-        self._peers.clear()
+        self._requests.forget()
         self._must_tick = True
 
     def become_unattached(self, epoch: int, voted_id: int | None = None) -> None:
@@ -452,6 +407,10 @@ class Raft:
         state.backoff_until_ms = self.now_ms + wait_ms
         self._wake_at(state.backoff_until_ms)
 
+    @property
+    def _endpoint(self) -> wire.Fields:
+        return wire.endpoint(self.settings.listener_name, self.voters[self.node_id])
+
     def _ask_for_votes(self, votes: Votes, *, is_pre_vote: bool) -> None:
         for voter in votes.unrecorded:
             end = self.log.end
@@ -471,8 +430,7 @@ class Raft:
             else:
                 self._fetch_from(state.leader_id)
             return
-        leader = self._peers.get(state.leader_id)
-        if self.now_ms >= state.deadline_ms or (leader is not None and leader.backoff_until_ms > self.now_ms):
+        if self.now_ms >= state.deadline_ms or self._requests.backoff_until_ms(state.leader_id) > self.now_ms:
             self._fetch_from_anyone()
         else:
             self._wake_at(state.deadline_ms)
@@ -492,7 +450,7 @@ class Raft:
                 self._wake_at(heard + interval_ms)
                 continue
             fields = partial(
-                wire.begin_request, self.settings.cluster_id, voter, self.node_id, state.epoch, self.voters
+                wire.begin_request, self.settings.cluster_id, voter, self.node_id, state.epoch, self._endpoint
             )
             self._send(voter, wire.BEGIN_QUORUM_EPOCH, fields)
 
@@ -502,7 +460,7 @@ class Raft:
             return
         for voter in sorted(state.unacknowledged):
             fields = partial(
-                wire.end_request, self.settings.cluster_id, self.node_id, state.epoch, state.successors, self.voters
+                wire.end_request, self.settings.cluster_id, self.node_id, state.epoch, state.successors, self._endpoint
             )
             self._send(voter, wire.END_QUORUM_EPOCH, fields)
 
@@ -516,17 +474,14 @@ class Raft:
 
     def _fetch_from_anyone(self) -> None:
         """Ask a voter, to hear who leads."""
-        others = self.other_voters
-        ready = [voter for voter in others if self._is_ready(voter)]
-        is_asking = any(peer.pending is not None for peer in self._peers.values())
-        if ready and not is_asking:
+        if self._requests.is_asking or not self.other_voters:
+            return
+        requests = self._requests
+        ready = [voter for voter in self.other_voters if requests.backoff_until_ms(voter) <= self.now_ms]
+        if ready:
             self._fetch_from(self._random.choice(ready))
-        elif not is_asking:
-            self._wake_at(min((self._peers[voter].backoff_until_ms for voter in others), default=NEVER))
-
-    def _is_ready(self, node_id: int) -> bool:
-        peer = self._peers.get(node_id)
-        return peer is None or (peer.pending is None and peer.backoff_until_ms <= self.now_ms)
+        else:
+            self._wake_at(min(map(requests.backoff_until_ms, self.other_voters)))
 
     def _fetch_request(self) -> wire.Fields:
         end = self.log.end
@@ -552,34 +507,13 @@ class Raft:
         return wire.snapshot_request(settings.cluster_id, self.node_id, settings.fetch_snapshot_max_bytes, wanted)
 
     def _send(self, node_id: int, api_key: int, fields: Callable[[], wire.Fields]) -> None:
-        """Send a request, unless one is on its way or it is too early to try again."""
-        peer = self._peers.setdefault(node_id, _Peer())
-        if peer.pending is not None:
-            return
-        if peer.backoff_until_ms > self.now_ms:
-            self._wake_at(peer.backoff_until_ms)
-            return
-        token = peer.pending = object()
-        answered = partial(self._note_answer, node_id, api_key, token)
-        self._channel.send(node_id, api_key, fields(), answered, timeout_ms=self.settings.request_timeout_ms)
-
-    def _note_answer(self, node_id: int, api_key: int, token: object, entity: Any) -> None:
-        self._answers.append((node_id, api_key, token, entity))
+        self._wake_at(self._requests.send(node_id, api_key, fields, self.now_ms))
 
     def _take_answers(self) -> None:
-        while self._answers:
-            node_id, api_key, token, entity = self._answers.popleft()
-            peer = self._peers.get(node_id)
-            if peer is None or peer.pending is not token:
-                continue  # of a state that is over
-            peer.pending = None
-            if entity is not None and raft_answers.handle(self, node_id, api_key, entity):
-                peer.failures = 0
-                continue
-            peer.failures += 1
-            longest_ms = max(self.settings.retry_backoff_ms, self.settings.election_timeout_ms // 2)
-            wait_ms = min(self.settings.retry_backoff_ms << min(peer.failures - 1, 10), longest_ms)
-            peer.backoff_until_ms = self.now_ms + wait_ms
+        for answer in self._requests.take_answers():
+            is_settled = answer.entity is not None
+            is_settled = is_settled and raft_answers.handle(self, answer.node_id, answer.api_key, answer.entity)
+            self._requests.settle(answer, self.now_ms, is_settled=is_settled)
 
     # -- the leader's log ------------------------------------------------------------------------------------------
     def _settle_leader(self) -> None:

@@ -16,7 +16,6 @@ from kafkatools.core.protocol.uuids import METADATA_TOPIC_ID
 FETCH, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH_SNAPSHOT = 1, 52, 53, 54, 59
 NOBODY = -1
 LONG_MAX = 2**63 - 1
-LISTENER_NAME = "CONTROLLER"
 Voters = Mapping[int, tuple[str, int]]
 Fields = dict[str, Any]
 
@@ -65,24 +64,25 @@ def vote_request(cluster_id: str | None, voter_id: int, candidate: Fields) -> Fi
     return {"cluster_id": cluster_id, "voter_id": voter_id, "topics": topics}
 
 
-def _leader_endpoints(voters: Voters, leader_id: int) -> list[Fields]:
-    host, port = voters[leader_id]
-    return [{"name": LISTENER_NAME, "host": host, "port": port}]
+def endpoint(listener_name: str, address: tuple[str, int]) -> Fields:
+    """Where a leader listens."""
+    host, port = address
+    return {"name": listener_name, "host": host, "port": port}
 
 
-def begin_request(cluster_id: str | None, voter_id: int, leader_id: int, epoch: int, voters: Voters) -> Fields:
+def begin_request(cluster_id: str | None, voter_id: int, leader_id: int, epoch: int, leader_endpoint: Fields) -> Fields:
     """BeginQuorumEpoch."""
     partition = {"partition_index": 0, "voter_directory_id": None, "leader_id": leader_id, "leader_epoch": epoch}
     return {
         "cluster_id": cluster_id,
         "voter_id": voter_id,
         "topics": [{"topic_name": METADATA_TOPIC, "partitions": [partition]}],
-        "leader_endpoints": _leader_endpoints(voters, leader_id),
+        "leader_endpoints": [leader_endpoint],
     }
 
 
 def end_request(
-    cluster_id: str | None, leader_id: int, epoch: int, successors: tuple[int, ...], voters: Voters
+    cluster_id: str | None, leader_id: int, epoch: int, successors: tuple[int, ...], leader_endpoint: Fields
 ) -> Fields:
     """EndQuorumEpoch."""
     partition = {
@@ -94,7 +94,7 @@ def end_request(
     return {
         "cluster_id": cluster_id,
         "topics": [{"topic_name": METADATA_TOPIC, "partitions": [partition]}],
-        "leader_endpoints": _leader_endpoints(voters, leader_id),
+        "leader_endpoints": [leader_endpoint],
     }
 
 

@@ -20,10 +20,12 @@ class RaftSettings:
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 1_048_576
     fetch_snapshot_max_bytes: int = 1_048_576
+    listener_name: str = "CONTROLLER"
 
     @classmethod
     def of(cls, config: Config, cluster_id: str | None) -> RaftSettings:
         """From a node's settings."""
+        names = config["controller.listener.names"]
         return cls(
             cluster_id,
             config["controller.quorum.election.timeout.ms"],
@@ -33,4 +35,5 @@ class RaftSettings:
             config["controller.quorum.retry.backoff.ms"],
             fetch_max_bytes=config["controller.quorum.fetch.max.bytes"],
             fetch_snapshot_max_bytes=config["controller.quorum.fetch.snapshot.max.bytes"],
+            listener_name=names[0] if names else cls.listener_name,
         )
