@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkatools.core import config as tables
-from kafkatools.core.broker.controller.broker_settings import BrokerSettings, check_broker_configs, check_min_isr
+from kafkatools.core.broker.controller.broker_settings import (
+    ELIGIBLE_LEADER_REPLICAS,
+    MIN_ISR,
+    BrokerSettings,
+    check_broker_configs,
+    check_min_isr,
+)
 from kafkatools.core.broker.controller.metadata_image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -23,6 +29,7 @@ from kafkatools.core.config import Config, Table, to_text
 from kafkatools.core.config.setting import LIST
 from kafkatools.core.config.topic import topic_config
 from kafkatools.core.errors import (
+    BrokerIdNotRegistered,
     ConfigError,
     InvalidConfig,
     InvalidRequest,
@@ -125,8 +132,15 @@ def _check_resource(image: MetadataImage, settings: BrokerSettings, resource: Re
     if kind == BROKER_RESOURCE and name:
         if not is_integer(name):
             raise InvalidRequest(f"Node id must be an integer, but it is: {name}")
-        if int(name) != settings.node_id:
-            raise InvalidRequest(f"Unexpected broker id, expected {settings.node_id}, but received {name}")
+        _check_broker_id(image, settings.node_id, int(name))
+
+
+def _check_broker_id(image: MetadataImage, node_id: int, broker_id: int) -> None:
+    """A broker alone is asked about itself (ConfigAdminManager); among several it has to be registered."""
+    if len(image.brokers) <= 1 and broker_id != node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {broker_id}")
+    if len(image.brokers) > 1 and broker_id not in image.brokers:
+        raise BrokerIdNotRegistered(f"No broker with id {broker_id} found.")
 
 
 def is_integer(text: str) -> bool:
@@ -184,11 +198,36 @@ def _records(
     else:
         check_broker_configs(wanted, remaining, settings, is_default=not name)
         check_min_isr(wanted, name, image.features)
-    return [
+    records = [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
         for key, value in wanted.items()
         if current.get(key) != value
     ]
+    return records + _clear_elr(image, resource, [record.name for record in records])
+
+
+def _clear_elr(image: MetadataImage, resource: Resource, changed: Sequence[str]) -> list[Any]:
+    """Who is an eligible leader replica depends on min.insync.replicas (createClearElrRecordsAsNeeded)."""
+    from kafkatools.core.protocol.schemas.metadata import ClearElrRecord
+
+    if MIN_ISR not in changed or image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
+        return []
+    return [ClearElrRecord(topic_name=resource[1] if resource[0] == TOPIC_RESOURCE else "")]
+
+
+def elr_safety_records(image: MetadataImage, static: Config) -> list[Any]:
+    """What eligible leader replicas need before they are enabled: one min.insync.replicas, that of the cluster
+    (maybeGenerateElrSafetyRecords)."""
+    from kafkatools.core.protocol.schemas.metadata import ConfigRecord
+
+    records = []
+    if MIN_ISR not in image.configs.get((BROKER_RESOURCE, ""), {}):
+        value = str(static.min_insync_replicas)
+        records.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=MIN_ISR, value=value))
+    for (kind, name), values in image.configs.items():
+        if kind == BROKER_RESOURCE and name and MIN_ISR in values:
+            records.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=name, name=MIN_ISR, value=None))
+    return records
 
 
 def _validate_group_configs(remaining: Mapping[str, str], settings: BrokerSettings) -> None:

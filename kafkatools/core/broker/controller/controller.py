@@ -16,7 +16,7 @@ from typing import Any
 from kafkatools.core.broker.cluster.channels import RecordWriter
 from kafkatools.core.broker.controller import acls, client_quotas, configs, features, partitions, scram, topics
 from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
-from kafkatools.core.broker.controller.broker_settings import BrokerSettings
+from kafkatools.core.broker.controller.broker_settings import ELIGIBLE_LEADER_REPLICAS, BrokerSettings
 from kafkatools.core.broker.controller.metadata_image import (
     BROKER_RESOURCE,
     MetadataDelta,
@@ -376,7 +376,10 @@ class Controller:
 
     def update_features(self, updates: Sequence[features.FeatureUpdate], *, validate_only: bool) -> None:
         """Change feature levels, all or none; raises a KafkaError."""
-        records = features.update(self.image.features, self.node_id, updates)
+        supported = features.supported_levels(self.image, self.node_id)
+        records = features.update(self.image.features, self.node_id, updates, supported)
+        if any(record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level > 0 for record in records):
+            records = configs.elr_safety_records(self.image, self._config) + records
         if not validate_only:
             self._write(records)
             self.publish()

@@ -7,11 +7,14 @@ they are and give records. A request changes everything or nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.feature_levels import DEPENDENCIES, METADATA_LEVELS, METADATA_VERSION
 from kafkatools.core.errors import InvalidUpdateVersion
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.controller.metadata_image import MetadataImage
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 KRAFT_VERSION = "kraft.version"
@@ -27,7 +30,23 @@ class FeatureUpdate(NamedTuple):
     upgrade_type: int = UPGRADE
 
 
-def update(levels: Mapping[str, int], node_id: int, updates: Sequence[FeatureUpdate]) -> list[Any]:
+Supported = Mapping[str, Mapping[str, tuple[int, int]]]
+"""Who (`Broker 2`, `Controller 3`) -> feature -> lowest and highest level."""
+
+
+def supported_levels(image: MetadataImage, node_id: int) -> Supported:
+    """What the other members of the cluster support, as they registered (QuorumFeatures, ClusterSupportDescriber)."""
+    members = [(f"Broker {broker_id}", each) for broker_id, each in sorted(image.registrations.items())]
+    members += [(f"Controller {i}", each) for i, each in sorted(image.controllers.items()) if i != node_id]
+    return {
+        name: {each.name: (each.min_supported_version, each.max_supported_version) for each in member.features}
+        for name, member in members
+    }
+
+
+def update(
+    levels: Mapping[str, int], node_id: int, updates: Sequence[FeatureUpdate], supported: Supported | None = None
+) -> list[Any]:
     """The records that change feature levels; raises InvalidUpdateVersion when any of them may not change."""
     from kafkatools.core.protocol.schemas.metadata import FeatureLevelRecord
 
@@ -35,7 +54,7 @@ def update(levels: Mapping[str, int], node_id: int, updates: Sequence[FeatureUpd
     proposed = {**levels, **{each.name: each.level for each in wanted.values()}}
     records = []
     for each in wanted.values():
-        problem = _problem(levels, proposed, node_id, each)
+        problem = _problem(levels, proposed, node_id, each, supported or {})
         if problem is not None:
             raise InvalidUpdateVersion(
                 f"The update failed for all features since the following feature had an error: {problem}"
@@ -45,9 +64,15 @@ def update(levels: Mapping[str, int], node_id: int, updates: Sequence[FeatureUpd
     return records
 
 
-def _problem(levels: Mapping[str, int], proposed: Mapping[str, int], node_id: int, wanted: FeatureUpdate) -> str | None:
+def _problem(
+    levels: Mapping[str, int],
+    proposed: Mapping[str, int],
+    node_id: int,
+    wanted: FeatureUpdate,
+    supported: Supported,
+) -> str | None:
     """What is wrong with one update (updateFeature), None when nothing is."""
-    reason = _reason(levels, proposed, node_id, wanted)
+    reason = _reason(levels, proposed, node_id, wanted) or _unsupported(wanted, supported)
     if reason is not None:
         return f"Invalid update version {wanted.level} for feature {wanted.name}. {reason}"
     current = levels.get(wanted.name, 0)
@@ -83,6 +108,18 @@ def _reason(levels: Mapping[str, int], proposed: Mapping[str, int], node_id: int
     if needed is not None and proposed.get(METADATA_VERSION, 0) < METADATA_LEVELS[needed]:
         lowest = METADATA_LEVELS[needed]
         return f"{name} could not be set to {level} because it depends on {METADATA_VERSION} level {lowest}"
+    return None
+
+
+def _unsupported(wanted: FeatureUpdate, supported: Supported) -> str | None:
+    """A member of the cluster that could not live with a level (reasonNotSupported); a level of 0 all can."""
+    for member, features in supported.items():
+        lowest, highest = features.get(wanted.name, (0, 0))
+        if wanted.level == 0 or lowest <= wanted.level <= highest:
+            continue
+        if wanted.name not in features:
+            return f"{member} does not support this feature."
+        return f"{member} only supports versions {lowest}-{highest}"
     return None
 
 

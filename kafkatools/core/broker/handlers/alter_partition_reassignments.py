@@ -23,8 +23,10 @@ def handle(node: Node, request: Request) -> Response:
     """One result per partition."""
     entity = request.decode()
     allow_change = entity.allow_replication_factor_change if request.version >= 1 else True
+    wanted = [(topic.name, each.partition_index, each.replicas) for topic in entity.topics for each in topic.partitions]
     try:
         node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
+        outcomes = iter(node.controller.alter_reassignments(wanted, may_change_factor=allow_change))
     except KafkaError as error:
         refused = [
             {
@@ -37,8 +39,6 @@ def handle(node: Node, request: Request) -> Response:
         ]
         fields = {"allow_replication_factor_change": allow_change, **error_fields(error), "responses": refused}
         return request.respond(fields)
-    wanted = [(topic.name, each.partition_index, each.replicas) for topic in entity.topics for each in topic.partitions]
-    outcomes = iter(node.controller.alter_reassignments(wanted, may_change_factor=allow_change))
     responses = [
         {
             "name": topic.name,

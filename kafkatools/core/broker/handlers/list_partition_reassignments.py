@@ -22,17 +22,15 @@ VERSIONS = (0, 0)
 def handle(node: Node, request: Request) -> Response:
     """What is being moved, of the partitions that are named or of all."""
     entity = request.decode()
-    try:
-        node.authorize_or_raise(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
-    except KafkaError as error:
-        return request.respond({**error_fields(error), "topics": []})
     wanted = None
     if entity.topics is not None:
         wanted = [(topic.name, list(topic.partition_indexes)) for topic in entity.topics]
-    topics = [
-        {"name": name, "partitions": [_ongoing(each) for each in partitions]}
-        for name, partitions in node.controller.list_reassignments(wanted)
-    ]
+    try:
+        node.authorize_or_raise(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
+        ongoing = node.controller.list_reassignments(wanted)
+    except KafkaError as error:
+        return request.respond({**error_fields(error), "topics": []})
+    topics = [{"name": name, "partitions": [_ongoing(each) for each in partitions]} for name, partitions in ongoing]
     return request.respond({"error_code": 0, "error_message": None, "topics": topics})
 
 
