@@ -42,6 +42,7 @@ MAX_SESSIONS = 4
 INLINE_BYTES = 4096
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 SESSION_ID_NOT_FOUND, INVALID_SESSION_EPOCH = 70, 71
+NOTHING_TOLD = (-1, -1)
 _HEAD = Struct(">ihqqq")
 _NO_ABORTED_NO_REPLICA = b"\0\xff\xff\xff\xff"
 
@@ -72,7 +73,7 @@ class SessionPartition:
         self.max_bytes = 0
         self.error = NONE
         self.diverging: EpochEnd | None = None
-        self.told = (-1, -1)
+        self.told = NOTHING_TOLD
 
     def take(self, wanted: FetchPartition) -> None:
         """Where the follower is now."""
@@ -413,7 +414,8 @@ class FollowerSessions:
             writer.out += _HEAD.pack(index, result.error, -1, -1, -1) + _NO_ABORTED_NO_REPLICA
         else:
             log = partition.log
-            each.told = told = (log.high_watermark, log.log_start_offset)
+            told = (log.high_watermark, log.log_start_offset)
+            each.told = told if each.diverging is None else NOTHING_TOLD  # who has to truncate takes nothing else
             writer.out += _HEAD.pack(index, NONE, told[0], told[0], told[1]) + _NO_ABORTED_NO_REPLICA
         writer.records(result.records)
         if result.error == NONE and each.diverging is not None:
