@@ -219,7 +219,7 @@ class SandboxCluster:
         write_json(_used_path(self.home), {})
         try:
             for place in self.layout.places:
-                children.append(self._spawn(place, [place.node_id]))
+                children.append(self._spawn(place, self.node_ids))
             for child in children:
                 child.answer()
             for child in children:

@@ -25,6 +25,7 @@ from kafkatools.core.broker.run_files import RunFile, read_run_file
 from kafkatools.core.broker.sandbox_spawn import DEFAULT_PORT, HOST
 
 if TYPE_CHECKING:
+    from kafkatools.core.broker.cluster.cluster_node import ClusterNode
     from kafkatools.core.broker.node import Node
     from kafkatools.core.clock import Clock
 
@@ -54,15 +55,17 @@ def main(request: Mapping[str, Any], clock: Clock) -> None:
         "started_ms": clock.wall_ms(),
     }
     run_file.write(info)
+    watch = Watch(request, clock)
     signal.signal(signal.SIGTERM, lambda *_: node.request_stop())
-    signal.signal(signal.SIGINT, lambda *_: node.request_stop())
+    signal.signal(signal.SIGINT, lambda *_: watch.hurry(node))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     wait_for = request.get("wait_for")
     _answer(info, is_last=wait_for is None)
-    watch = Watch(request, clock)
     serve(node, watch, wait_for)
     if watch.is_deserted:
         watch.take_others_along()
+    elif wait_for is not None:
+        leave(node, watch)
     node.close()
     run_file.remove()
     watch.remove_what_is_left()
@@ -95,7 +98,14 @@ class Watch:
         self._looked_ms = self._begun_ms = clock.now_ms()
         self.is_deserted = False
         """Whether the node ends because nobody wants it, and with it the others."""
+        self.is_hurried = False
+        """Whether it ends without handing over what it leads."""
         self._is_orphan = False
+
+    def hurry(self, node: Node) -> None:
+        """End now."""
+        self.is_hurried = True
+        node.request_stop()
 
     def look(self, node: Node) -> None:
         """Stop the node when it is idle, or left by its parent: whoever loses it gets another one."""
@@ -149,18 +159,43 @@ class Watch:
 
 def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
     """Serve until stopped; says when the brokers `wait_for` are all there."""
+    is_one_of_several = wait_for is not None
     gc.freeze()  # what is loaded by now stays: the collector need not look at it again
     while not node.is_stopping:
-        if wait_for is not None and all(_is_there(node, broker_id) for broker_id in wait_for):
+        if wait_for is not None and _are_there(node, wait_for):
             _answer({"ready": True})
             wait_for = None
         node.run_once(IDLE_CHECK_MS)
         watch.look(node)
+    member = None if not is_one_of_several else _member(node)
+    if member is not None and member.failure is not None:
+        if wait_for is None:
+            _log(f"ERROR {member.failure}")
+        else:
+            _answer({"error": str(member.failure)})
 
 
-def _is_there(node: Node, broker_id: int) -> bool:
-    broker = node.image.brokers.get(broker_id)
-    return broker is not None and not broker.is_fenced
+def _are_there(node: Node, broker_ids: list[int]) -> bool:
+    """Whether these brokers are in the cluster, as this one sees it, which serves clients itself."""
+    brokers = [node.image.brokers.get(broker_id) for broker_id in broker_ids]
+    return node.is_ready and all(broker is not None and not broker.is_fenced for broker in brokers)
+
+
+def _member(node: Node) -> ClusterNode | None:
+    """The node as one of several; None for one alone."""
+    from kafkatools.core.broker.cluster.cluster_node import ClusterNode
+
+    return node if isinstance(node, ClusterNode) else None
+
+
+def leave(node: Node, watch: Watch) -> None:
+    """Hand over what the node leads: partitions, then the quorum."""
+    member = _member(node)
+    if member is None or member.failure is not None:
+        return
+    member.begin_leaving()
+    while not (watch.is_hurried or member.has_left):
+        member.run_once(IDLE_CHECK_MS)
 
 
 _DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
@@ -174,10 +209,10 @@ def _start(request: Mapping[str, Any], clock: Clock) -> Node:
 def _start_node(request: Mapping[str, Any], clock: Clock) -> Node:
     """One of several."""
     from kafkatools.core import config as tables
-    from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.node import open_node
     from kafkatools.core.config import Config
 
-    node = Node(Config(tables.BROKER, request["settings"]), clock, report=_log)
+    node = open_node(Config(tables.BROKER, request["settings"]), clock, report=_log)
     _listening(node.start)
     return node
 
