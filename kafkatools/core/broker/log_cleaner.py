@@ -25,7 +25,7 @@ from kafkatools.core.errors import KafkaError, KafkaStorageError
 from kafkatools.core.log import checkpoints
 from kafkatools.core.log.cleaner import CleanedSegment, Cleaner, CleanerStats
 from kafkatools.core.log.cleaner_manager import LogCleanerManager
-from kafkatools.core.log.filenames import CLEANER_OFFSET_CHECKPOINT, TopicPartition
+from kafkatools.core.log.filenames import TopicPartition
 from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.log_manager import LogManager
 from kafkatools.core.log.log_to_clean import CleaningAborted, LogToClean
@@ -103,7 +103,7 @@ class LogCleaner:
         if self._wanted is not None or self._is_stopping:
             return
         known = set(self.manager.uncleanable)
-        grabbed = self.manager.grab_filthiest_log(self._logs.logs.values(), self._clock.wall_ms())
+        grabbed = self.manager.grab_filthiest_log(self._logs.cleanable_logs(), self._clock.wall_ms())
         self._report_new(known)
         if grabbed is None:
             return
@@ -142,8 +142,8 @@ class LogCleaner:
             name = outcome.log.topic_partition
             self._failed(KafkaStorageError(f"The log of {name} could not be compacted now: {outcome.result}"))
         if is_cleaner:
-            offsets = self._logs.first_dirty_offsets()
-            self._jobs.put(lambda: self._write_checkpoint(offsets))
+            path, offsets = self._logs.cleaner_checkpoint(outcome.log)
+            self._jobs.put(lambda: self._write_checkpoint(path, offsets))
             self._begin_next()
 
     def _report_new(self, known: set[TopicPartition]) -> None:
@@ -201,8 +201,7 @@ class LogCleaner:
             self._clock.sleep_ms(REST_MS)
             self._worked_since_ms = self._clock.now_ms()
 
-    def _write_checkpoint(self, offsets: dict[TopicPartition, int]) -> None:
-        path = f"{self._logs.directory}/{CLEANER_OFFSET_CHECKPOINT}"
+    def _write_checkpoint(self, path: str, offsets: dict[TopicPartition, int]) -> None:
         try:
             checkpoints.write_offset_checkpoint(self._files, path, offsets)
         except OSError as error:

@@ -67,6 +67,24 @@ def deleted_directory_name(topic: str, partition: int, unique_id: str) -> str:
     return topic[: MAX_NAME_LENGTH - len(suffix)] + suffix
 
 
+def future_directory_name(topic: str, partition: int, unique_id: str) -> str:
+    """The directory of a replica that is on its way to another log directory (UnifiedLog.logFutureDirName)."""
+    return f"{topic}-{partition}.{unique_id}{FUTURE_DIRECTORY_SUFFIX}"
+
+
+def parse_future_directory(name: str) -> TopicPartition | None:
+    """The partition whose future replica has a directory of this name; None for anything else."""
+    if not name.endswith(FUTURE_DIRECTORY_SUFFIX):
+        return None
+    partition, dot, _ = name.removesuffix(FUTURE_DIRECTORY_SUFFIX).rpartition(".")
+    return parse_partition_directory(partition) if dot else None
+
+
+def partition_of_directory(name: str) -> TopicPartition:
+    """The partition that a directory belongs to, whatever is to become of it; one of that name for anything else."""
+    return parse_partition_directory(name) or parse_future_directory(name) or TopicPartition(name, 0)
+
+
 def parse_partition_directory(name: str) -> TopicPartition | None:
     """The partition whose directory has this name; None for anything else, directories under deletion included."""
     topic, dash, digits = name.rpartition("-")

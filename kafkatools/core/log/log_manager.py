@@ -1,142 +1,283 @@
-"""The partition logs of one log directory. Kafka's LogManager.
+"""The partition logs of a broker, in one log directory or several. Kafka's LogManager.
 
-Rules. `.kafka_cleanshutdown` is removed before any log is opened and written last, so a crash in between is never taken
-for a clean stop. A checkpoint that is damaged is as good as missing: recovery starts from the beginning. A deleted
-partition's directory is renamed at once and removed after file.delete.delay.ms, or at the next start. A directory
-whose topic id is not the one asked for belongs to a topic that was deleted meanwhile: it is put aside as `-stray`,
-never mixed in and never removed. The owner calls the periodic methods; nothing here waits.
+Rules. A new partition goes to the directory with the fewest, unless somebody said where. Of several directories one may
+fail: whatever meets an error of its disk tells `failing`, and the owner takes it offline as a whole
+(`take_offline`); a partition that may lie in a directory that is offline is not begun anew in another one. The only
+directory of a broker never goes offline: what fails there is tried again. The owner calls the periodic methods; nothing
+here waits.
 """
 
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kafkatools.core.errors import KafkaStorageError
-from kafkatools.core.log import checkpoints, filenames
+from kafkatools.core.log import filenames
 from kafkatools.core.log.delayed_tasks import DelayedTasks
 from kafkatools.core.log.filenames import TopicPartition
 from kafkatools.core.log.files import FileSystem
 from kafkatools.core.log.log_config import LogConfig
+from kafkatools.core.log.log_directory import LogDirectory
 from kafkatools.core.log.partition_log import PartitionLog
 
-_NOT_PARTITIONS = (
-    filenames.DELETE_DIRECTORY_SUFFIX,
-    filenames.STRAY_DIRECTORY_SUFFIX,
-    filenames.FUTURE_DIRECTORY_SUFFIX,
-)
-_METADATA_TOPIC = "__cluster_metadata"
+UNASSIGNED = uuid.UUID(int=1)
+"""Kafka's DirectoryId.UNASSIGNED: the broker may choose."""
 
 
 class LogManager:
-    """All partition logs of `directory`."""
+    """All partition logs of the directories `paths`."""
 
-    def __init__(self, files: FileSystem, directory: str) -> None:
+    def __init__(self, files: FileSystem, *paths: str) -> None:
         self.files = files
-        self.directory = directory
-        self.logs: dict[TopicPartition, PartitionLog] = {}
         self.tasks = DelayedTasks()
-        self.is_clean_start = False
-        self._recovery_points: dict[TopicPartition, int] = {}
-        self._start_offsets: dict[TopicPartition, int] = {}
-        self._first_dirty_offsets: dict[TopicPartition, int] = {}
-        self._high_watermarks: dict[TopicPartition, int] = {}
-        self._written: dict[str, dict[TopicPartition, int]] = {}
-        self._has_new_names = False
+        self.directories = [LogDirectory(files, path, self.tasks) for path in paths]
+        self.has_several = len(paths) > 1
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.future_logs: dict[TopicPartition, PartitionLog] = {}
+        self.failing: dict[LogDirectory, Exception] = {}
+        self.report: Callable[[str], None] = lambda line: None
+        self._preferred: dict[TopicPartition, LogDirectory] = {}
+        if self.has_several:
+            for directory in self.directories:
+                directory.on_storage_error = self._listener_of(directory)
+
+    # directories
+
+    @property
+    def live(self) -> list[LogDirectory]:
+        """The directories that are not offline."""
+        return [directory for directory in self.directories if directory.failure is None]
+
+    @property
+    def offline(self) -> list[LogDirectory]:
+        """Those that are."""
+        return [directory for directory in self.directories if directory.failure is not None]
+
+    @property
+    def is_clean_start(self) -> bool:
+        """Whether the last stop was clean, wherever there is something to read."""
+        return all(directory.is_clean_start for directory in self.live)
+
+    def find_directory(self, path: str) -> LogDirectory | None:
+        """The directory of this path, None when there is none."""
+        wanted = os.path.abspath(path)
+        return next((each for each in self.directories if os.path.abspath(each.path) == wanted), None)
+
+    def directory_of(self, log: PartitionLog) -> LogDirectory:
+        """Where a log lies."""
+        name = log.topic_partition
+        return next((each for each in self.directories if each.logs.get(name) is log), self.directories[0])
+
+    def _listener_of(self, directory: LogDirectory) -> Callable[[Exception], None]:
+        return lambda error: self.note_failure(directory, error)
+
+    def note_failure(self, directory: LogDirectory, error: Exception) -> None:
+        """A directory's disk failed; the owner hears of it through `failing`."""
+        if directory.failure is None:
+            self.failing.setdefault(directory, error)
+
+    def take_offline(self, directory: LogDirectory) -> list[TopicPartition]:
+        """Give up a directory (handleLogDirFailure); the partitions that are not here any more."""
+        error = self.failing.pop(directory, None) or KafkaStorageError("its disk failed")
+        directory.go_offline(error)
+        lost = [name for name, log in self.logs.items() if directory.logs.get(name) is log]
+        for name in lost:
+            del self.logs[name]
+        futures = [name for name, log in self.future_logs.items() if directory.logs.get(name) is log]
+        for name in futures:
+            del self.future_logs[name]
+        self.report(
+            f"WARN Logs for partitions {_shown(lost)} are offline and logs for future partitions {_shown(futures)} are "
+            f"offline due to failure on log directory {directory.path}: {error}"
+        )
+        return lost
+
+    def _each(self, work: Callable[[LogDirectory], object]) -> None:
+        """Do something in every directory; of several the others go on without one that fails."""
+        for directory in self.live:
+            try:
+                work(directory)
+            except (OSError, KafkaStorageError) as error:
+                if not self.has_several:
+                    raise
+                self.note_failure(directory, error)
+
+    # start
 
     def start(self) -> None:
-        """Read marker and checkpoints, take the marker away, finish the deletions that a stop interrupted."""
-        marker = self._path(filenames.CLEAN_SHUTDOWN)
-        self.is_clean_start = self.files.exists(marker)
-        if self.is_clean_start:
-            self.files.remove(marker)
-            self.files.fsync_directory(self.directory)
-        self._recovery_points = self._read(filenames.RECOVERY_POINT_CHECKPOINT)
-        self._start_offsets = self._read(filenames.LOG_START_OFFSET_CHECKPOINT)
-        self._first_dirty_offsets = self._read(filenames.CLEANER_OFFSET_CHECKPOINT)
-        self._high_watermarks = self._read(filenames.REPLICATION_OFFSET_CHECKPOINT)
-        for entry in self.files.list_directory(self.directory):
-            if entry.is_directory and entry.name.endswith(filenames.DELETE_DIRECTORY_SUFFIX):
-                self._remove_directory(self._path(entry.name))
+        """Read markers and checkpoints. A directory that cannot be read is offline; KafkaStorageError when none is
+        left."""
+        self._each(LogDirectory.start)
+        for directory in list(self.failing):
+            self.report(f"WARN Failed to create or validate data directory {directory.path}: {self.failing[directory]}")
+            self.take_offline(directory)
+        if not self.live:
+            raise KafkaStorageError(
+                "Shutdown broker because none of the specified log dirs from "
+                f"{', '.join(each.path for each in self.directories)} can be created or validated"
+            )
+        if self.has_several:
+            self._each(self._put_duplicates_aside)
 
-    def _path(self, name: str) -> str:
-        return os.path.join(self.directory, name)
+    def _put_duplicates_aside(self, directory: LogDirectory) -> None:
+        """A partition in two directories: a stop came between the two renames of a move, or a directory came back that
+        had failed before. What reaches further stays, the other one is kept as a stray."""
+        for other in self.live[self.live.index(directory) + 1 :]:
+            for name in sorted(directory.residents & other.residents):
+                keeps = max((directory, other), key=lambda each: self._reach(each, name))
+                loses = other if keeps is directory else directory
+                loses.put_aside(loses.path_of(filenames.partition_directory_name(*name)))
+                loses.residents.discard(name)
+                self.report(f"WARN {name} lies in {keeps.path} and in {loses.path}: the latter is put aside")
 
-    def _read(self, name: str) -> dict[TopicPartition, int]:
-        try:
-            return checkpoints.read_offset_checkpoint(self.files, self._path(name))
-        except KafkaStorageError:
-            return {}
+    def _reach(self, directory: LogDirectory, name: TopicPartition) -> tuple[int, int]:
+        """Where the last segment of a log begins, and its size."""
+        path = directory.path_of(filenames.partition_directory_name(*name))
+        segments = [
+            (filenames.offset_from_name(entry.name) or 0, entry.size_bytes)
+            for entry in self.files.list_directory(path)
+            if filenames.is_log_name(entry.name)
+        ]
+        return max(segments, default=(-1, 0))
 
     def partition_directories(self) -> list[TopicPartition]:
         """The partitions that have a directory here, the metadata log apart."""
-        found = [
-            filenames.parse_partition_directory(entry.name)
-            for entry in self.files.list_directory(self.directory)
-            if entry.is_directory and not entry.name.endswith(_NOT_PARTITIONS)
-        ]
-        return [name for name in found if name is not None and name.topic != _METADATA_TOPIC]
+        return [name for name, _ in self.partition_paths()]
+
+    def partition_paths(self) -> Iterator[tuple[TopicPartition, str]]:
+        """The same with their directories."""
+        for directory in self.live:
+            for name in directory.partitions():
+                yield name, directory.path_of(filenames.partition_directory_name(*name))
+
+    # logs
 
     def get_or_create(
-        self, name: TopicPartition, topic_id: str, config: LogConfig, wall_ms: int, *, is_replicated: bool = False
+        self,
+        name: TopicPartition,
+        topic_id: str,
+        config: LogConfig,
+        wall_ms: int,
+        *,
+        is_replicated: bool = False,
+        directory_id: uuid.UUID | None = UNASSIGNED,
     ) -> PartitionLog:
-        """The log of a partition: the open one, the one on disk, or a new one, durable after `sync_names`. Its high
-        watermark is the end of the log, or, of one of several replicas, what the checkpoint says."""
+        """The log of a partition: the open one, the one on disk, or a new one, durable after `sync_names`.
+        `directory_id` says where the metadata has it. Raises KafkaStorageError when it cannot be made, or lies in a
+        directory that is offline."""
         log = self.logs.get(name)
         if log is not None:
             return log
-        directory = self._path(filenames.partition_directory_name(name.topic, name.partition))
-        is_new = not self.files.exists(directory)
-        if not is_new and self._is_of_another_topic(directory, topic_id):
-            self.files.rename(directory, f"{directory}.{uuid.uuid4().hex}{filenames.STRAY_DIRECTORY_SUFFIX}")
-            is_new = True
-        log = PartitionLog(directory, config, self.files, self.tasks)
-        if not is_new:
-            log.first_dirty_offset = self._first_dirty_offsets.get(name)
-        log.load(
-            0 if is_new else self._start_offsets.get(name, 0),
-            0 if is_new else self._recovery_points.get(name, 0),
-            wall_ms,
-            had_clean_shutdown=self.is_clean_start or is_new,
-        )
-        self._has_new_names = self._has_new_names or is_new
-        log.assign_topic_id(topic_id)
-        known = self._high_watermarks.get(name, 0) if not is_new else 0
-        log.update_high_watermark(known if is_replicated else log.log_end_offset)
-        self.logs[name] = log
-        return log
+        tried = [self.directories[0]] if not self.has_several else self._candidates(name, directory_id)
+        for directory in tried:
+            try:
+                log = directory.open(name, topic_id, config, wall_ms, is_replicated=is_replicated)
+            except (OSError, KafkaStorageError) as error:
+                if not self.has_several or name in directory.residents:
+                    raise
+                self.note_failure(directory, error)
+                continue
+            directory.residents.add(name)
+            self._preferred.pop(name, None)
+            self.logs[name] = log
+            return log
+        raise KafkaStorageError(f"No log directories available. Tried {', '.join(each.path for each in tried)}")
+
+    def _candidates(self, name: TopicPartition, directory_id: uuid.UUID | None) -> list[LogDirectory]:
+        """Where a log lies, or where to begin it."""
+        usable = [directory for directory in self.live if directory not in self.failing]
+        for directory in self.live:
+            if name in directory.residents:
+                return [directory]
+        assigned = [directory for directory in usable if directory.directory_id == directory_id]
+        if len(usable) < len(self.directories) and not assigned and directory_id != UNASSIGNED:
+            offline = ",".join(each.path for each in self.directories if each not in usable)
+            raise KafkaStorageError(f"Can not create log for {name} because log directories {offline} are offline")
+        preferred = self._preferred.get(name)
+        if preferred in usable:
+            return [preferred]
+        return assigned or self._next_directories(usable)
+
+    @staticmethod
+    def _next_directories(usable: list[LogDirectory]) -> list[LogDirectory]:
+        """The directories for a new partition, the one with the fewest first (nextLogDirs)."""
+        free = [directory for directory in usable if not directory.is_cordoned] or usable
+        return sorted(free, key=lambda directory: len(directory.logs))
+
+    def prefer(self, name: TopicPartition, directory: LogDirectory) -> None:
+        """Where a partition that is not here yet is to be begun (maybeUpdatePreferredLogDir)."""
+        if name not in directory.logs:
+            self._preferred[name] = directory
 
     def sync_names(self) -> None:
         """Make the directories that `get_or_create` made durable: once for many. Raises KafkaStorageError."""
-        if self._has_new_names:
-            try:
-                self.files.fsync_directory(self.directory)
-            except OSError as error:
-                raise KafkaStorageError(f"Error while creating directories in {self.directory}: {error}") from error
-            self._has_new_names = False
-
-    def _is_of_another_topic(self, directory: str, topic_id: str) -> bool:
-        path = os.path.join(directory, filenames.PARTITION_METADATA)
-        if not self.files.exists(path):
-            return False
-        return checkpoints.read_partition_metadata(self.files, path).topic_id != topic_id
+        self._each(LogDirectory.sync_names)
 
     def delete(self, name: TopicPartition, wall_ms: int) -> None:
-        """Take a partition's log away; its files are removed after file.delete.delay.ms."""
+        """Take a partition's log away, with a replica that is on its way; the files are removed after
+        file.delete.delay.ms."""
+        self.cancel_future(name, wall_ms)
         log = self.logs.pop(name, None)
-        if log is None:
-            return
-        log.close()
-        target = self._path(filenames.deleted_directory_name(name.topic, name.partition, uuid.uuid4().hex))
-        self.files.rename(log.directory, target)
-        log.move_to(target)
-        self.tasks.schedule(wall_ms + log.config.file_delete_delay_ms, lambda: self._remove_directory(target))
+        if log is not None:
+            self.directory_of(log).delete(name, wall_ms)
 
-    def _remove_directory(self, path: str) -> None:
-        if not self.files.exists(path):
-            return
-        for entry in self.files.list_directory(path):
-            self.files.remove(os.path.join(path, entry.name))
-        self.files.remove_directory(path)
+    # future replicas
+
+    def begin_future(self, name: TopicPartition, directory: LogDirectory, wall_ms: int) -> PartitionLog:
+        """The log of a replica on its way to another directory. Raises KafkaStorageError."""
+        current = self.logs[name]
+        assert current.topic_id is not None, "an open log has the id of its topic"
+        try:
+            future = directory.open_future(name, current.topic_id, current.config, wall_ms)
+            directory.sync_names()
+        except (OSError, KafkaStorageError) as error:
+            self.note_failure(directory, error)
+            raise KafkaStorageError(f"Error while creating log for {name} in dir {directory.path}: {error}") from error
+        current.abort_cleaning()
+        self.future_logs[name] = future
+        return future
+
+    def cancel_future(self, name: TopicPartition, wall_ms: int) -> None:
+        """A replica is not to move any more."""
+        future = self.future_logs.pop(name, None)
+        if future is not None:
+            self.directory_of(future).delete(name, wall_ms)
+
+    def interrupted_futures(self) -> list[tuple[TopicPartition, LogDirectory]]:
+        """The moves that a stop interrupted, of partitions that are open."""
+        return [
+            (name, directory)
+            for directory in self.live
+            for name in directory.futures
+            if name in self.logs and name not in self.future_logs and name not in directory.residents
+        ]
+
+    def promote_future(self, name: TopicPartition, wall_ms: int) -> PartitionLog:
+        """The future replica, which holds all that the current one does and is durable, takes its place; the old one is
+        deleted (replaceCurrentWithFutureLog). Raises KafkaStorageError, with the move undone or half done: a start
+        finds both and keeps one."""
+        current, future = self.logs[name], self.future_logs[name]
+        source, target = self.directory_of(current), self.directory_of(future)
+        try:
+            target.promote(name)
+        except OSError as error:
+            self.note_failure(target, error)
+            raise KafkaStorageError(f"Error while moving {name} to dir {target.path}: {error}") from error
+        del self.future_logs[name]
+        self.logs[name] = future
+        future.update_high_watermark(current.high_watermark)
+        future.first_dirty_offset, future.attempts = current.first_dirty_offset, current.attempts
+        try:
+            source.delete(name, wall_ms)
+            self.files.fsync_directory(source.path)
+            for directory in (source, target):
+                directory.checkpoint_recovery_points()
+                directory.checkpoint_start_offsets()
+                if directory.first_dirty_offsets():
+                    directory.checkpoint(filenames.CLEANER_OFFSET_CHECKPOINT, lambda log: log.first_dirty_offset)
+        except (OSError, KafkaStorageError) as error:
+            self.note_failure(source, error)
+        return future
 
     # periodic work
 
@@ -146,10 +287,14 @@ class LogManager:
         idle = (log for log in self.logs.values() if log.failure is None and log.cleaning is None)
         return sum(log.delete_retention_segments(wall_ms) for log in idle)
 
-    def first_dirty_offsets(self) -> dict[TopicPartition, int]:
-        """Up to where each log is clean: what cleaner-offset-checkpoint holds."""
-        offsets = {name: log.first_dirty_offset for name, log in self.logs.items()}
-        return {name: offset for name, offset in offsets.items() if offset is not None}
+    def cleanable_logs(self) -> Iterator[PartitionLog]:
+        """The logs that may be compacted: not while they move."""
+        return (log for name, log in self.logs.items() if name not in self.future_logs)
+
+    def cleaner_checkpoint(self, log: PartitionLog) -> tuple[str, dict[TopicPartition, int]]:
+        """The path of the cleaner-offset-checkpoint of a log's directory, and what it is to hold."""
+        directory = self.directory_of(log)
+        return directory.path_of(filenames.CLEANER_OFFSET_CHECKPOINT), directory.first_dirty_offsets()
 
     def flush_due(self, wall_ms: int) -> None:
         """flush.ms: force logs whose last flush is too long ago (LogManager.flushDirtyLogs)."""
@@ -163,38 +308,21 @@ class LogManager:
             log.producer_state.remove_expired_producers(wall_ms)
 
     def checkpoint_recovery_points(self) -> None:
-        """Write recovery-point-offset-checkpoint."""
-        self._write(filenames.RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point)
+        """Write recovery-point-offset-checkpoint of every directory."""
+        self._each(LogDirectory.checkpoint_recovery_points)
 
     def checkpoint_high_watermarks(self) -> None:
         """Write replication-offset-checkpoint."""
-        self._write(filenames.REPLICATION_OFFSET_CHECKPOINT, lambda log: log.high_watermark)
+        self._each(LogDirectory.checkpoint_high_watermarks)
 
     def checkpoint_start_offsets(self) -> None:
-        """Write log-start-offset-checkpoint: the logs whose start lies inside their first segment."""
-        self._write(
-            filenames.LOG_START_OFFSET_CHECKPOINT,
-            lambda log: log.log_start_offset if log.log_start_offset > log.segments.first.base_offset else None,
-        )
-
-    def _write(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
-        offsets = {partition: offset_of(log) for partition, log in self.logs.items()}
-        known = {partition: offset for partition, offset in offsets.items() if offset is not None}
-        if self._written.get(name) != known:  # an idle broker leaves the disk alone
-            checkpoints.write_offset_checkpoint(self.files, self._path(name), known)
-            self._written[name] = known
+        """Write log-start-offset-checkpoint."""
+        self._each(LogDirectory.checkpoint_start_offsets)
 
     def close(self, broker_epoch: int) -> None:
-        """Flush and close every log, write the checkpoints, then the marker of a clean stop. When a disk error stops
-        it, or a log is offline, there is no marker, and the next start recovers."""
-        for log in self.logs.values():
-            log.flush()
-            log.close()
-        self.checkpoint_recovery_points()
-        self.checkpoint_high_watermarks()
-        self.checkpoint_start_offsets()
-        if self.first_dirty_offsets():
-            self._write(filenames.CLEANER_OFFSET_CHECKPOINT, lambda log: log.first_dirty_offset)
-        if any(log.failure is not None for log in self.logs.values()):
-            return
-        checkpoints.write_clean_shutdown(self.files, self._path(filenames.CLEAN_SHUTDOWN), broker_epoch)
+        """The clean stop, directory by directory; one that fails gets no marker."""
+        self._each(lambda directory: directory.close(broker_epoch))
+
+
+def _shown(names: list[TopicPartition]) -> str:
+    return ",".join(str(name) for name in names) or "none"

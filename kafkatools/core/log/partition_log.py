@@ -26,8 +26,7 @@ from kafkatools.core.log.filenames import (
     DELETED_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
-    TopicPartition,
-    parse_partition_directory,
+    partition_of_directory,
 )
 from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.leader_epochs import LeaderEpochCache
@@ -58,9 +57,8 @@ class PartitionLog:
         self.config = config
         self.files = files
         self.tasks = tasks
-        self.topic_partition = parse_partition_directory(os.path.basename(directory)) or TopicPartition(
-            os.path.basename(directory), 0
-        )
+        self.topic_partition = partition_of_directory(os.path.basename(directory))
+        self.on_storage_error: Callable[[Exception], None] | None = None
         self.segments = LogSegments()
         self.epochs = LeaderEpochCache(files, os.path.join(directory, LEADER_EPOCH_CHECKPOINT))
         self.producer_state = ProducerStateManager(
@@ -186,9 +184,13 @@ class PartitionLog:
         try:
             return operation()
         except OSError as error:
-            raise KafkaStorageError(
-                f"Error while {what} for {self.topic_partition} in {self.directory}: {error}"
-            ) from error
+            raise self.storage_error(f"while {what} for {self.topic_partition} in {self.directory}", error) from error
+
+    def storage_error(self, when: str, error: Exception) -> KafkaStorageError:
+        """What an error of the disk is for whoever asked; the owner of the directory hears of it too."""
+        if self.on_storage_error is not None:
+            self.on_storage_error(error)
+        return KafkaStorageError(f"Error {when}: {error}")
 
     # appending
 
@@ -321,9 +323,8 @@ class PartitionLog:
                 segment = self.roll(now_ms)
             segment.append(records, last_offset, max_timestamp, base_offset)
         except OSError as error:
-            raise KafkaStorageError(
-                f"Error while appending records to {self.topic_partition} in dir {self.directory}: {error}"
-            ) from error
+            when = f"while appending records to {self.topic_partition} in dir {self.directory}"
+            raise self.storage_error(when, error) from error
         self.log_end_offset = last_offset + 1
         return segment
 
@@ -337,12 +338,7 @@ class PartitionLog:
         self.producer_state.complete_transaction(completed)
 
     def _append_several(
-        self,
-        records: memoryview,
-        leader_epoch: int,
-        now_ms: int,
-        origin: AppendOrigin,
-        transaction_version: int,
+        self, records: memoryview, leader_epoch: int, now_ms: int, origin: AppendOrigin, transaction_version: int
     ) -> LogAppendInfo:
         """Several batches, from a coordinator or the controller; each becomes an append. From a client: refused."""
         headers = split_batches(records, self.topic_partition)
@@ -453,9 +449,9 @@ class PartitionLog:
         error that everybody gets from now on."""
         self.abort_cleaning()
         if self.failure is None:
-            self.failure = KafkaStorageError(
-                f"The log of {self.topic_partition} in {self.directory} is offline: {error}"
-            )
+            offline = f"The log of {self.topic_partition} in {self.directory} is offline: {error}"
+            self.storage_error("of the disk", error)
+            self.failure = KafkaStorageError(offline)
             self.release()
         return self.failure
 
@@ -511,7 +507,7 @@ class PartitionLog:
         try:
             return self._read_segments(segment, offset, max_bytes, min_one_message, limit)
         except OSError as error:
-            raise KafkaStorageError(f"Error while reading {self.topic_partition}: {error}") from error
+            raise self.storage_error(f"while reading {self.topic_partition}", error) from error
 
     def _read_segments(
         self, segment: LogSegment, offset: int, max_bytes: int, min_one_message: bool, limit: int

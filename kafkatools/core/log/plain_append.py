@@ -6,7 +6,6 @@ Nothing is changed before all of that is known; anything else is left to `Partit
 same and says what is wrong.
 """
 
-from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log.batch_headers import CRC_START, HEADER_SIZE, LOG_OVERHEAD, NO_PRODUCER_ID, V2_HEADER
 from kafkatools.core.log.log_results import LogAppendInfo
 from kafkatools.core.log.partition_log import PartitionLog
@@ -78,7 +77,6 @@ def _write(
     try:
         segment.append(records, last_offset, newest, stamp[0])
     except OSError as error:
-        raise KafkaStorageError(
-            f"Error while appending records to {log.topic_partition} in dir {log.directory}: {error}"
-        ) from error
+        when = f"while appending records to {log.topic_partition} in dir {log.directory}"
+        raise log.storage_error(when, error) from error
     return True

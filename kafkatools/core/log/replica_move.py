@@ -1,0 +1,99 @@
+"""A replica on its way to another log directory of its broker: its log is copied in slices, while it is written, cut
+and read (what Kafka's ReplicaAlterLogDirsThread does for one partition).
+
+Rules. The copy gets whole batches with their offsets and epochs, as a follower does, and every checksum is looked at
+on the way. Before each slice it is cut back to where both logs agree, by their leader epochs (KIP-101). Segments are
+made durable as they fill up; when nothing is left to copy and the rest is durable the copy may take the log's place,
+in the same turn: nothing was written in between.
+"""
+
+import struct
+
+from kafkatools.core.log.batch_headers import LOG_OVERHEAD
+from kafkatools.core.log.partition_log import PartitionLog
+
+SLICE_BYTES = 1 << 20
+_LENGTH = struct.Struct(">8xi")
+
+
+class ReplicaMove:
+    """The copying of `current` to `future`."""
+
+    def __init__(self, current: PartitionLog, future: PartitionLog) -> None:
+        self.current = current
+        self.future = future
+        self._segment_base = future.active_segment.base_offset
+
+    @property
+    def lag(self) -> int:
+        """The offsets that are still to be copied."""
+        return max(0, self.current.log_end_offset - self.future.log_end_offset)
+
+    def step(self, now_ms: int) -> int:
+        """Copy a slice; the number of bytes, 0 when nothing is left to copy. Raises KafkaStorageError, and
+        CorruptRecord for a batch that is damaged on the disk."""
+        current, future = self.current, self.future
+        if self._cut_back(now_ms):
+            return 1
+        if future.log_end_offset < current.log_start_offset:
+            future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
+        if future.log_end_offset >= current.log_end_offset:
+            self._take_log_start()
+            return 0
+        limit = min(SLICE_BYTES, current.config.segment_bytes)
+        found = current.read(future.log_end_offset, limit)
+        data = current.storage("copying", found.read)
+        data = data[: _whole_batches(data)]
+        future.append_as_follower(memoryview(bytearray(data)), now_ms)
+        future.update_high_watermark(current.high_watermark)
+        self._take_log_start()
+        self._flush_full_segments(now_ms)
+        return len(data)
+
+    def _cut_back(self, now_ms: int) -> bool:
+        """Cut off what the current log does not have any more; whether there was anything."""
+        current, future = self.current, self.future
+        epoch = future.latest_epoch
+        if epoch is None:
+            return False
+        latest = current.latest_epoch
+        if latest is None or epoch > latest:
+            known_epoch, end = -1 if latest is None else latest, current.log_end_offset
+        else:
+            known_epoch, end = current.end_offset_for_epoch(epoch)
+        if known_epoch < epoch:
+            _, own_end = future.end_offset_for_epoch(known_epoch)
+            end = min(end, own_end) if own_end >= 0 else end
+        elif end >= future.log_end_offset:
+            return False
+        end = min(end, future.log_end_offset)
+        if end < future.log_start_offset:
+            future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
+        else:
+            future.truncate_to(end, now_ms)
+        return True
+
+    def _take_log_start(self) -> None:
+        future = self.future
+        start = min(self.current.log_start_offset, future.log_end_offset)
+        if start > future.log_start_offset:
+            future.update_high_watermark(future.log_end_offset)
+            future.increment_log_start_offset(start)
+
+    def _flush_full_segments(self, now_ms: int) -> None:
+        """A segment that was filled is made durable at once, so that the last one is all that is left to do."""
+        base = self.future.active_segment.base_offset
+        if base > self._segment_base:
+            self.future.flush(now_ms, up_to=base)
+            self._segment_base = base
+
+
+def _whole_batches(data: bytes) -> int:
+    """The size of the batches that are whole."""
+    position = 0
+    while position + LOG_OVERHEAD <= len(data):
+        size = _LENGTH.unpack_from(data, position)[0] + LOG_OVERHEAD
+        if size <= LOG_OVERHEAD or position + size > len(data):
+            break
+        position += size
+    return position
