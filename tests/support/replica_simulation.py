@@ -155,9 +155,9 @@ class SimulatedBroker:
         return self.replicas.partitions.get(TOPIC, {}).get(0) if self.is_up else None
 
     # -- the crank --
-    def do(self, work: Callable[[], None]) -> None:
-        """Something comes in for this life of the broker: now, or when it goes on."""
-        life = self.life
+    def do(self, work: Callable[[], None], life: int | None = None) -> None:
+        """Something comes in for a life of the broker, by default this one: now, or when it goes on."""
+        life = self.life if life is None else life
 
         def run() -> None:
             if not self.is_up or self.life != life:
@@ -181,7 +181,8 @@ class SimulatedBroker:
         wake_ms = max(now_ms + 1, wake_ms if due is None else min(wake_ms, due))
         if self.wake_ms is None or wake_ms < self.wake_ms or self.wake_ms <= now_ms:
             self.wake_ms = wake_ms
-            self.cluster.at(wake_ms, lambda: self.do(lambda: None))
+            life = self.life
+            self.cluster.at(wake_ms, lambda: self.do(lambda: None, life))
 
     def resume(self) -> None:
         self.is_paused = False
@@ -201,14 +202,14 @@ class SimulatedBroker:
         *,
         timeout_ms: int | None = None,
     ) -> None:
-        cluster = self.cluster
+        cluster, life = self.cluster, self.life
         is_answered = False
 
         def answered(answer: bytes | None) -> None:
             nonlocal is_answered
             if not is_answered:
                 is_answered = True
-                self.do(lambda: on_answer(None if answer is None else memoryview(bytearray(answer[9:]))))
+                self.do(lambda: on_answer(None if answer is None else memoryview(bytearray(answer[9:]))), life)
 
         cluster.at(cluster.clock.now_ms() + (timeout_ms or 100), lambda: answered(None))
         if cluster.rng_loses(self.broker_id, node_id):
@@ -247,11 +248,11 @@ class SimulatedBroker:
             back(b"".join(_bytes_of(part) for part in response))
 
     def _ask_controller(self, api_key: int, fields: Mapping[str, Any], on_answer: Any, **_: Any) -> None:
-        cluster = self.cluster
+        cluster, life = self.cluster, self.life
         assert api_key == ALTER_PARTITION
         cluster.later(
             lambda: cluster.alter_partition(
-                fields, lambda answer: cluster.later(lambda: self.do(lambda: on_answer(answer)))
+                fields, lambda answer: cluster.later(lambda: self.do(lambda: on_answer(answer), life))
             )
         )
 

@@ -96,8 +96,8 @@ class IsrChanges:
             answer = answers.get(key)
             if answer is None:
                 continue
-            if self._wanted.get(key) == (partition, pending):
-                del self._wanted[key]
+            if (wanted := self._wanted.get(key)) is not None and wanted[1] is pending:
+                del self._wanted[key]  # another one may have been wanted meanwhile, even the same ISR again
             if partition.pending is pending and partition.is_leader:
                 self._take(partition, pending, answer)
 
