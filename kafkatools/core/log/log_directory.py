@@ -37,6 +37,7 @@ class LogDirectory:
         self.path = path
         self.directory_id: uuid.UUID | None = None
         self.is_clean_start = False
+        self.last_broker_epoch = -1
         self.is_cordoned = False
         self.failure: KafkaStorageError | None = None
         self.on_storage_error: Callable[[Exception], None] | None = None
@@ -60,8 +61,10 @@ class LogDirectory:
     def start(self) -> None:
         """Read marker and checkpoints, take the marker away, finish the deletions that a stop interrupted."""
         marker = self.path_of(filenames.CLEAN_SHUTDOWN)
-        self.is_clean_start = self.files.exists(marker)
-        if self.is_clean_start:
+        stopped = checkpoints.read_clean_shutdown(self.files, marker)
+        self.is_clean_start = stopped is not None
+        if stopped is not None:
+            self.last_broker_epoch = stopped.broker_epoch
             self.files.remove(marker)
             self.files.fsync_directory(self.path)
         for name in (

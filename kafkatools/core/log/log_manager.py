@@ -58,6 +58,13 @@ class LogManager:
         """Whether the last stop was clean, wherever there is something to read."""
         return all(directory.is_clean_start for directory in self.live)
 
+    @property
+    def last_broker_epoch(self) -> int:
+        """The epoch of the broker that stopped cleanly here, -1 when it is not known or the directories do not agree
+        (LogManager.readBrokerEpochFromCleanShutdownFiles)."""
+        found = {directory.last_broker_epoch for directory in self.live}
+        return found.pop() if len(found) == 1 else -1
+
     def find_directory(self, path: str) -> LogDirectory | None:
         """The directory of this path, None when there is none."""
         wanted = os.path.abspath(path)
@@ -86,11 +93,17 @@ class LogManager:
         futures = [name for name, log in self.future_logs.items() if directory.logs.get(name) is log]
         for name in futures:
             del self.future_logs[name]
+        if lost or futures:
+            self._report_lost(directory, lost, futures, error)
+        return lost
+
+    def _report_lost(
+        self, directory: LogDirectory, lost: list[TopicPartition], futures: list[TopicPartition], error: Exception
+    ) -> None:
         self.report(
             f"WARN Logs for partitions {_shown(lost)} are offline and logs for future partitions {_shown(futures)} are "
             f"offline due to failure on log directory {directory.path}: {error}"
         )
-        return lost
 
     def _each(self, work: Callable[[LogDirectory], object]) -> None:
         """Do something in every directory; of several the others go on without one that fails."""
@@ -107,10 +120,9 @@ class LogManager:
     def start(self) -> None:
         """Read markers and checkpoints. A directory that cannot be read is offline; KafkaStorageError when none is
         left."""
+        self._give_up_failing()
         self._each(LogDirectory.start)
-        for directory in list(self.failing):
-            self.report(f"WARN Failed to create or validate data directory {directory.path}: {self.failing[directory]}")
-            self.take_offline(directory)
+        self._give_up_failing()
         if not self.live:
             raise KafkaStorageError(
                 "Shutdown broker because none of the specified log dirs from "
@@ -118,6 +130,11 @@ class LogManager:
             )
         if self.has_several:
             self._each(self._put_duplicates_aside)
+
+    def _give_up_failing(self) -> None:
+        for directory, error in list(self.failing.items()):
+            self.report(f"WARN Failed to create or validate data directory {directory.path}: {error}")
+            self.take_offline(directory)
 
     def _put_duplicates_aside(self, directory: LogDirectory) -> None:
         """A partition in two directories: a stop came between the two renames of a move, or a directory came back that

@@ -216,17 +216,18 @@ class QuorumController(Controller):
         self, entity: Any, now_ms: int, *, version: int = registrations.FIRST_VERSION_WITH_PREVIOUS_EPOCH
     ) -> int:
         """A broker starts; gives its epoch. Another incarnation than the one that is registered under its id takes
-        over from it when that one's session is over. Raises a KafkaError."""
+        over from it when that one's session is over, or when it knows that one's epoch: it was left at a clean stop.
+        Raises a KafkaError."""
         writer = self.ensure_active()
         known = self._image.brokers.get(entity.broker_id)
+        tells_epoch = version >= registrations.FIRST_VERSION_WITH_PREVIOUS_EPOCH
+        is_clean = known is not None and tells_epoch and entity.previous_broker_epoch == known.epoch
         has_session = known is not None and self.heartbeats.has_valid_session(known.broker_id, known.epoch, now_ms)
-        registrations.check_registration(self._image, self.cluster_id, entity, has_session=has_session)
+        registrations.check_registration(self._image, self.cluster_id, entity, has_session=has_session and not is_clean)
         record = registrations.registration_record(self._image, entity, writer.end_offset)
         is_new = known is None or known.incarnation_id != entity.incarnation_id
         records: list[Any] = []
         if known is not None and is_new:
-            tells_epoch = version >= registrations.FIRST_VERSION_WITH_PREVIOUS_EPOCH
-            is_clean = tells_epoch and entity.previous_broker_epoch == known.epoch
             records = self.replica_control.shut_down(known.broker_id, is_clean=is_clean)
         self._commit([*records, record])
         if is_new:
