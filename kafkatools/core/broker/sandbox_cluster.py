@@ -215,6 +215,7 @@ class SandboxCluster:
         """Starts every node and waits until all brokers are there. When one does not start nothing is left running."""
         children: list[Child] = []
         fresh = [place for place in self.layout.places if not layouts.is_formatted(place)]
+        layouts.mark(self.layout)
         write_json(_cluster_path(self.home), self.layout.to_json())
         write_json(_used_path(self.home), {})
         try:
@@ -260,18 +261,16 @@ class SandboxCluster:
 
     # -- how ---------------------------------------------------------------------------------------------------------
     def _spawn(self, place: NodePlace, wait_for: Sequence[int]) -> Child:
-        if not layouts.is_formatted(place):
-            layouts.format_node(self.layout, place, self._clock.wall_ms())
-        parent = self.layout.parent
         request = {
             "run_file": _run_path(self.home, place.node_id),
-            "settings": layouts.node_settings(self.layout, place),
+            "layout": self.layout.to_json(),
+            "node": place.node_id,
             "wait_for": list(wait_for),
             "idle_ms": self.layout.idle_ms,
             "used_file": _used_path(self.home),
             "others": [_run_path(self.home, other) for other in self.node_ids if other != place.node_id],
             "files": _shared_files(self.home),
-            "parent": parent,
+            "parent": self.layout.parent,
             "remove": self.home if self.layout.removes_home else None,
         }
         return Child(request, _log_path(self.home, place.node_id), f"node {place.node_id}")

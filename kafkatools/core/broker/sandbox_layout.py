@@ -285,6 +285,10 @@ def format_node(layout: ClusterLayout, place: NodePlace, wall_ms: int) -> None:
     os.makedirs(place.directory, mode=0o700, exist_ok=True)
     for directory in plan(files, request):
         write_directory(files, request, directory, wall_ms)
+
+
+def mark(layout: ClusterLayout) -> None:
+    """From now on a directory is for this cluster and its number of nodes."""
     write_json(os.path.join(layout.root, MARKER), {"cluster_id": layout.cluster_id, "nodes": len(layout.places)})
 
 

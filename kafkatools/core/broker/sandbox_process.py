@@ -209,10 +209,16 @@ def _start(request: Mapping[str, Any], clock: Clock) -> Node:
 def _start_node(request: Mapping[str, Any], clock: Clock) -> Node:
     """One of several."""
     from kafkatools.core import config as tables
+    from kafkatools.core.broker import sandbox_layout as layouts
     from kafkatools.core.broker.node import open_node
     from kafkatools.core.config import Config
 
-    node = open_node(Config(tables.BROKER, request["settings"]), clock, report=_log)
+    layout = layouts.ClusterLayout.from_json(request["layout"])
+    place = layout.place(request["node"])
+    config = Config(tables.BROKER, layouts.node_settings(layout, place))
+    if not layouts.is_formatted(place):
+        layouts.format_node(layout, place, clock.wall_ms())
+    node = open_node(config, clock, report=_log)
     _listening(node.start)
     return node
 

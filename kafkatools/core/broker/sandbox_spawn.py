@@ -34,10 +34,21 @@ def folder(home: str | os.PathLike[str]) -> str:
     return os.path.join(os.fspath(home), "sandbox")
 
 
+def make_private(path: str) -> None:
+    """Makes a directory, and those above it that are missing, for this user only."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(each, 0o700)
+
+
 @contextlib.contextmanager
 def start_lock(home: str) -> Iterator[None]:
     """One start at a time in a home."""
-    os.makedirs(folder(home), mode=0o700, exist_ok=True)
+    make_private(folder(home))
     lock = os.open(os.path.join(folder(home), "start.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -48,7 +59,7 @@ def start_lock(home: str) -> Iterator[None]:
 
 def write_json(path: str, content: Mapping[str, Any]) -> None:
     """Replaces a small private file at once."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    make_private(os.path.dirname(path))
     temporary = f"{path}.{os.getpid()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -68,7 +79,7 @@ class Child:
         self.name = name
         self._log_path = log_path
         self._heard = b""
-        os.makedirs(os.path.dirname(log_path), mode=0o700, exist_ok=True)
+        make_private(os.path.dirname(log_path))
         log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             self.process: subprocess.Popen[bytes] = subprocess.Popen(

@@ -20,6 +20,7 @@ def planned(home: pathlib.Path, size: int = 3, **options: object) -> ClusterLayo
 
 def formatted(home: pathlib.Path, size: int = 3, **options: object) -> ClusterLayout:
     layout = planned(home, size, **options)
+    layouts.mark(layout)
     for place in layout.places:
         layouts.format_node(layout, place, 0)
     return layout
