@@ -1,9 +1,9 @@
 """Leadership goes back to preferred replicas by itself, and partitions without a leader get one where an unclean
 election is allowed.
 
-Source: ReplicationControlManager (maybeBalancePartitionLeaders, maybeElectUncleanLeaders) of Apache Kafka 4.3;
-leader.imbalance.per.broker.percentage is honoured as documented: a broker's partitions are left alone while not more
-than that part of them is led by others. (Apache Kafka's KRaft controller does not look at it.) Functions here are pure.
+Source: ReplicationControlManager (maybeBalancePartitionLeaders, maybeElectUncleanLeaders) of Apache Kafka 4.3, which
+has no leader.imbalance.per.broker.percentage any more: every partition that can be led by its preferred replica is.
+Functions here are pure.
 """
 
 from __future__ import annotations
@@ -16,23 +16,13 @@ from kafkatools.core.broker.controller.replica_control import ReplicaControl
 MAX_ELECTIONS = 1000
 
 
-def balance(control: ReplicaControl, percentage: int) -> list[Any]:
-    """Preferred elections for the brokers that lead too little of what is theirs."""
-    preferred: dict[int, int] = {}
-    imbalanced: dict[int, int] = {}
-    for _, partition in control.partitions():
-        first = partition.replicas[0]
-        preferred[first] = preferred.get(first, 0) + 1
-        if partition.leader != first:
-            imbalanced[first] = imbalanced.get(first, 0) + 1
-    brokers = {each for each, count in imbalanced.items() if count * 100 > preferred[each] * percentage}
+def balance(control: ReplicaControl) -> list[Any]:
+    """Preferred elections wherever another replica leads."""
     records: list[Any] = []
-    if not brokers:
-        return records
     for topic, partition in control.partitions():
         if len(records) >= MAX_ELECTIONS:
             break
-        if partition.replicas[0] in brokers and partition.leader != partition.replicas[0]:
+        if partition.leader != partition.replicas[0]:
             rules = control.rules(topic, partition)
             builder = PartitionChangeBuilder(topic.topic_id, partition, rules, Election.PREFERRED)
             records += control.build(topic, builder)

@@ -175,19 +175,19 @@ class QuorumController(Controller):
             return
         self._fence_stale_brokers(now_ms)
         if self._config.auto_leader_rebalance_enable and now_ms >= self._next_balance_ms:
-            self._next_balance_ms = now_ms + self._balance_interval_ms
-            self._commit(leader_balance.balance(self.replica_control, self._imbalance_percentage))
+            records = leader_balance.balance(self.replica_control)
+            is_done = len(records) < leader_balance.MAX_ELECTIONS
+            self._next_balance_ms = now_ms + (self._balance_interval_ms if is_done else 1)
+            self._commit(records)
         if now_ms >= self._next_unclean_ms:
-            self._next_unclean_ms = now_ms + self._config["unclean.leader.election.interval.ms"]
-            self._commit(leader_balance.elect_unclean_leaders(self.replica_control))
+            records = leader_balance.elect_unclean_leaders(self.replica_control)
+            is_done = len(records) < leader_balance.MAX_ELECTIONS
+            self._next_unclean_ms = now_ms + (self._config["unclean.leader.election.interval.ms"] if is_done else 1)
+            self._commit(records)
         idle_ms = self._config.metadata_max_idle_interval_ms
         if idle_ms > 0 and now_ms >= self._last_write_ms + idle_ms:
             self._commit([self._no_op()])
             self._last_write_ms = now_ms
-
-    @property
-    def _imbalance_percentage(self) -> int:
-        return int(self._config["leader.imbalance.per.broker.percentage"])
 
     def _no_op(self) -> Any:
         from kafkatools.core.protocol.schemas.metadata import NoOpRecord
