@@ -1,9 +1,10 @@
 """A quorum on a network and on disks that fail as a seed says: one thread, time that is only counted.
 
-Requests and responses go through the codec of the wire. A message is lost, late, or cut off by a partition; a node
-dies at any moment and comes back with what its disk has kept (what was synced, and maybe a part of the rest). After
-every step the rules of the quorum are checked (Kafka's RaftEventSimulationTest): one leader an epoch, epochs and high
-watermarks never go back, what is committed is on the disks of a majority, never lost and never different.
+Requests and responses go through the codec of the wire (in one history of eight). A message is lost, late, or cut off
+by a partition; a node dies at any moment and comes back with what its disk has kept (what was synced, and maybe a part
+of the rest). After every step the rules of the quorum are checked (Kafka's RaftEventSimulationTest): one leader an
+epoch, epochs and high watermarks never go back, what is committed is on the disks of a majority, never lost and never
+different.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from kafkatools.core.broker.controller.metadata_log import MetadataLog, SnapshotRules
@@ -46,6 +48,22 @@ def as_response(api_key: int, fields: Fields) -> Any:
     """What the asking side reads of a response."""
     kind = messages.response_type(api_key, NEWEST[api_key])
     return messages.decode_all(kind, messages.encode_fields(kind, fields))
+
+
+_NONE = SimpleNamespace(end_offset=-1, epoch=-1)
+_DEFAULTS = {"diverging_epoch": _NONE, "snapshot_id": _NONE}
+
+
+def as_is(api_key: int, fields: Fields) -> Any:
+    """The same without the wire: several times as fast."""
+    return _namespace(fields)
+
+
+def _namespace(value: Any) -> Any:
+    if type(value) is dict:
+        found = {name: _namespace(each) for name, each in value.items()}
+        return SimpleNamespace(**{**_DEFAULTS, **found} if "records" in value else found)
+    return [_namespace(each) for each in value] if type(value) is list else value
 
 
 class Violation(AssertionError):
@@ -183,7 +201,7 @@ class SimulatedChannel:
         timeout_ms: int | None = None,
     ) -> None:
         node, simulation = self._node, self._node.simulation
-        entity = as_request(api_key, fields)
+        entity = simulation.as_request(api_key, fields)
         is_done = False
 
         def finish(answer: Any) -> None:
@@ -202,6 +220,9 @@ class Simulation:
 
     def __init__(self, seed: int, voters: int = 3, observers: int = 0, settings: RaftSettings | None = None) -> None:
         self.seed = seed
+        is_on_wire = seed % 8 == 0
+        self.as_request = as_request if is_on_wire else as_is
+        self.as_response = as_response if is_on_wire else as_is
         self.random = Random(seed)
         self.now_ms = 1000
         self.voters = {node_id: ("localhost", 9000 + node_id) for node_id in range(1, voters + 1)}
@@ -258,7 +279,7 @@ class Simulation:
                 self.at(self.now_ms + self.random.randint(*self.delay_ms), run)
 
         def respond(fields: Fields) -> None:
-            answer = as_response(api_key, fields)
+            answer = self.as_response(api_key, fields)
             carry(target, source, lambda: finish(answer))
 
         def arrive() -> None:

@@ -77,7 +77,8 @@ class ScriptedBroker:
         reader = self._connections[sock]
         reader.feed(data)
         for frame in reader.receive():
-            self._answer(sock, frame)
+            if sock in self._connections:  # an answer may have been to close it
+                self._answer(sock, frame)
 
     def _answer(self, sock: socket.socket, frame: memoryview) -> None:
         header = decode_request_header(frame)

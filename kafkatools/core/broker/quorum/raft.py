@@ -163,7 +163,7 @@ class Raft:
 
     def tick(self, now_ms: int) -> None:
         """Look at answers, do what is due, force what was appended to the disk, tell the listener."""
-        if self.failure is not None:
+        if now_ms < self.next_deadline_ms:
             return
         self.now_ms = max(self.now_ms, now_ms)
         self._must_tick = False
