@@ -27,10 +27,6 @@ from kafkatools.core.broker.failure_reports import FailureReports
 from kafkatools.core.broker.fetch_session import FetchSessionCache
 from kafkatools.core.broker.formatter import (
     BOOTSTRAP_CHECKPOINT,
-    FormatRequest,
-    PlannedDirectory,
-    random_uuid,
-    write_directory,
 )
 from kafkatools.core.broker.group_commit import GroupCommit
 from kafkatools.core.broker.group_coordinator.coordinator import GroupCoordinator
@@ -42,6 +38,7 @@ from kafkatools.core.broker.group_coordinator.service import (
 )
 from kafkatools.core.broker.listener import Listener
 from kafkatools.core.broker.log_cleaner import LogCleaner
+from kafkatools.core.broker.log_directories import NodeDirectories
 from kafkatools.core.broker.node_settings import node_settings
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.producer_ids import ProducerIds, ProducerIdSource
@@ -54,16 +51,14 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
-    ConfigError,
     GroupAuthorizationFailed,
     KafkaError,
     KafkaStorageError,
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
 )
-from kafkatools.core.log.checkpoints import read_meta_properties, read_partition_metadata
-from kafkatools.core.log.directory_lock import DirectoryLock
-from kafkatools.core.log.filenames import META_PROPERTIES, PARTITION_METADATA, partition_directory_name
+from kafkatools.core.log.checkpoints import read_partition_metadata
+from kafkatools.core.log.filenames import PARTITION_METADATA
 from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.log_manager import LogManager
 from kafkatools.core.protocol import uuids
@@ -99,7 +94,7 @@ class Worker(Protocol):
 
 
 class Node:
-    """A single-node cluster on one log directory.
+    """A single-node cluster on one log directory or several.
 
     `image` and `broker_settings` are what the broker acts on, `controller` is who changes them.
     """
@@ -124,8 +119,8 @@ class Node:
         self.produce_purgatory = Purgatory("Produce", self.timer)
         self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots)
         self._reports = FailureReports(clock, report or (lambda line: None))
-        self._lock: DirectoryLock | None = None
-        self.logs = LogManager(self.files, self.log_directory)
+        self._lock: NodeDirectories | None = None
+        self.logs = LogManager(self.files, *self.settings.log_directories)
         self.authorizer: StandardAuthorizer | None = None
         self.controller: Controller
         self.image: MetadataImage
@@ -145,23 +140,19 @@ class Node:
     def start(self, *, format_if_needed: bool = False) -> None:
         """Open the directory, replay the metadata, recover the logs, listen. Raises KafkaStorageError, ConfigError,
         OSError."""
-        if format_if_needed:
-            self.files.make_directory(self.log_directory)
-        elif not self.files.exists(self.log_directory):
-            raise self._not_formatted()
-        self._lock = DirectoryLock(self.log_directory)
+        self._lock = NodeDirectories(self.files, self.settings)
         try:
-            self._start(format_if_needed)
+            self._lock.open(self.clock.wall_ms(), format_if_needed=format_if_needed)
+            self._start(self._lock)
         except BaseException:
             self._lock.release()
             self._lock = None
             raise
 
-    def _start(self, format_if_needed: bool) -> None:
-        properties = self._properties(format_if_needed)
-        self.cluster_id = properties["cluster.id"]
-        stored_id = properties.get("directory.id")
-        self.directory_id = uuids.random_uuid() if stored_id is None else uuids.uuid_from_text(stored_id)
+    def _start(self, directories: NodeDirectories) -> None:
+        self.cluster_id = directories.cluster_id
+        self.directory_id = directories.metadata_id
+        directories.tell(self.logs)
         self.listener = self._open_listener()
         try:
             if self.settings.advertised_port == 0:
@@ -184,45 +175,6 @@ class Node:
             max_request_bytes=self.config.socket_request_max_bytes,
             max_idle_ms=self.config.connections_max_idle_ms,
         )
-
-    def _not_formatted(self) -> ConfigError:
-        return ConfigError(
-            f"No `meta.properties` found in {self.log_directory} "
-            "(have you run `kafka-storage.sh` to format the directory?)"
-        )
-
-    def _properties(self, format_if_needed: bool) -> dict[str, str]:
-        path = f"{self.log_directory}/{META_PROPERTIES}"
-        if not self.files.exists(path):
-            if not format_if_needed:
-                raise self._not_formatted()
-            self._format()
-        properties = read_meta_properties(self.files, path)
-        stored = properties.get("node.id", properties.get("broker.id", ""))
-        if stored != str(self.node_id):
-            raise ConfigError(f"Stored node id {stored} doesn't match previous node id {self.node_id} in {path}.")
-        if "cluster.id" not in properties:
-            raise KafkaStorageError(f"{path} has no cluster.id")
-        return properties
-
-    def _format(self) -> None:
-        from kafkatools.core.broker.feature_levels import (
-            LATEST_RELEASE,
-            METADATA_LEVELS,
-            METADATA_VERSION,
-            default_levels,
-        )
-
-        level = METADATA_LEVELS[LATEST_RELEASE]
-        request = FormatRequest(
-            random_uuid(),
-            self.node_id,
-            (self.log_directory,),
-            self.log_directory,
-            {METADATA_VERSION: level, **default_levels(level)},
-        )
-        planned = PlannedDirectory(self.log_directory, "metadata directory", random_uuid())
-        write_directory(self.files, request, planned, self.clock.wall_ms())
 
     def _open_metadata(self) -> None:
         """What is known of the cluster, and who changes it."""
@@ -342,8 +294,7 @@ class Node:
     def _adopt_partitions(self) -> None:
         """Partitions on a disk whose metadata log is gone become topics again, with the ids their directories hold."""
         found: dict[tuple[str, str], dict[int, int]] = {}
-        for name in self.logs.partition_directories():
-            directory = f"{self.log_directory}/{partition_directory_name(name.topic, name.partition)}"
+        for name, directory in self.logs.partition_paths():
             path = f"{directory}/{PARTITION_METADATA}"
             if self.files.exists(path):
                 topic_id = read_partition_metadata(self.files, path).topic_id

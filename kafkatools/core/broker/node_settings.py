@@ -5,6 +5,7 @@ Source of the rules: KafkaConfig and SocketServerConfigs of Apache Kafka 4.3.
 
 from __future__ import annotations
 
+import os
 import socket
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ USED_SETTINGS = frozenset(
         "controller.quorum.bootstrap.servers",
         "log.dirs",
         "log.dir",
+        "metadata.log.dir",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
         "log.durability",
         "inter.broker.listener.name",
         "listener.security.protocol.map",
@@ -157,10 +160,11 @@ USED_SETTINGS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Where a node lives."""
+    """Where a node lives. `log_directory` is that of the metadata log, usually the first of `log_directories`."""
 
     node_id: int
     log_directory: str
+    log_directories: tuple[str, ...]
     host: str
     port: int
     listener_name: str
@@ -175,9 +179,9 @@ class NodeSettings:
 
 def node_settings(config: Config) -> NodeSettings:
     """Read them; ConfigError with Kafka's wording where it has one."""
-    directories = config.log_dirs or config.log_dir
-    if len(directories) > 1:
-        raise ConfigError(f"kt serves one log directory, log.dirs names {len(directories)}: {','.join(directories)}")
+    directories = log_directories(config)
+    metadata = config.metadata_log_dir or directories[0]
+    where = next((each for each in directories if os.path.abspath(each) == os.path.abspath(metadata)), metadata)
     node_id = config.node_id if config.is_given("node.id") else config.broker_id
     if node_id < 0:
         raise ConfigError('Missing required configuration "node.id" which has no default value.')
@@ -187,8 +191,16 @@ def node_settings(config: Config) -> NodeSettings:
     advertised = [parse_listener(text) for text in config.advertised_listeners or ()]
     for other, advertised_host, advertised_port in advertised:
         if other == name:
-            return NodeSettings(node_id, directories[0], host, port, name, advertised_host, advertised_port)
-    return NodeSettings(node_id, directories[0], host, port, name, reachable_host(host), port)
+            return NodeSettings(node_id, where, directories, host, port, name, advertised_host, advertised_port)
+    return NodeSettings(node_id, where, directories, host, port, name, reachable_host(host), port)
+
+
+def log_directories(config: Config) -> tuple[str, ...]:
+    """log.dirs, or log.dir; one that is named twice counts once."""
+    named: dict[str, str] = {}
+    for path in config.log_dirs or config.log_dir:
+        named.setdefault(os.path.abspath(path), path)
+    return tuple(named.values())
 
 
 def reachable_host(host: str) -> str:

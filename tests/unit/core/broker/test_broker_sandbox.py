@@ -151,7 +151,6 @@ def test_who_can_reach_a_listener(listeners: str, is_loopback: bool) -> None:
         ({"listeners": "SSL://127.0.0.1:9092"}, "kt serves PLAINTEXT listeners only"),
         ({"listeners": "PLAINTEXT:9092"}, "Unable to parse PLAINTEXT:9092 to a broker endpoint"),
         ({"listeners": "CONTROLLER://127.0.0.1:9093"}, "No security protocol defined"),
-        ({"log.dirs": "/a,/b"}, "kt serves one log directory, log.dirs names 2: /a,/b"),
     ],
 )
 def test_what_a_node_cannot_be(values: dict[str, str], message: str) -> None:
