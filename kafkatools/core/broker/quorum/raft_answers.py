@@ -146,9 +146,12 @@ def _truncate(raft: Raft, end: SnapshotId) -> bool:
 
 def _take_records(raft: Raft, state: Follower, data: bytes) -> bool:
     """On the disk before the next fetch says that they are here."""
-    batches = whole_batches(data)
-    if not batches:
+    if not data:
         return True
+    batches = whole_batches(data, state.epoch)
+    if not batches:
+        raft.fault(CorruptRecord(f"The leader of epoch {state.epoch} sent records that are of no use"))
+        return False
     try:
         raft.log.take_over(batches)
     except KafkaStorageError:

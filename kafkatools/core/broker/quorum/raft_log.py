@@ -19,6 +19,7 @@ from kafkatools.core.errors import SnapshotNotFound
 from kafkatools.core.log.partition_log import PartitionLog
 
 LOG_OVERHEAD = 12
+HEADER_BYTES = 16
 
 
 class Validity(NamedTuple):
@@ -203,13 +204,14 @@ class RaftLog:
                 self.snapshots.delete(each)
 
 
-def whole_batches(data: bytes | memoryview) -> memoryview:
-    """The batches of a fetch that are there whole: a leader may cut the last one."""
+def whole_batches(data: bytes | memoryview, epoch: int) -> memoryview:
+    """The batches of a fetch that are there whole (a leader may cut the last one) and of no later epoch."""
     view = memoryview(data)
     position = 0
-    while position + LOG_OVERHEAD <= len(view):
-        size = int(unpack_from(">i", view, position + 8)[0]) + LOG_OVERHEAD
-        if size <= LOG_OVERHEAD or position + size > len(view):
+    while position + HEADER_BYTES <= len(view):
+        length, batch_epoch = unpack_from(">ii", view, position + 8)
+        size = length + LOG_OVERHEAD
+        if size < HEADER_BYTES or position + size > len(view) or batch_epoch > epoch:
             break
         position += size
     return view[:position]
