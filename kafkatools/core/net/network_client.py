@@ -111,6 +111,7 @@ class NetworkClient:
         self._request_timeout_ms: int = config.request_timeout_ms
         self._max_idle_ms: int = config.connections_max_idle_ms
         self._transport_factory = transport_factory or transport_for(config)
+        self.failure_level = logging.WARNING
         self._authenticator: Authenticator | None = None
         if config.security_protocol.upper().startswith("SASL_"):
             from kafkatools.core.net.security.authenticator import authenticator_for
@@ -402,8 +403,7 @@ class NetworkClient:
                 self._disconnect(channel.node_id, error, now_ms)
 
     def _disconnect(self, node: int, error: KafkaError, now_ms: int) -> None:
-        level = logging.WARNING if node < 0 or not isinstance(error, Disconnected) else logging.INFO
-        _log.log(level, "%s", error)
+        _log.log(self.failure_level if node < 0 or not isinstance(error, Disconnected) else logging.INFO, "%s", error)
         self._forget_channel(node)
         if isinstance(error, AuthenticationFailed):
             self.connection_states.authentication_failed(node, now_ms, error)
@@ -526,7 +526,7 @@ class NetworkClient:
         try:
             address = self.connection_states.connecting(node, known.host, known.port, now_ms)
         except KafkaError as error:
-            _log.warning("%s", error)
+            _log.log(self.failure_level, "%s", error)
             self._updater.handle_disconnection(node, now_ms)
             return
         try:
@@ -535,7 +535,7 @@ class NetworkClient:
             is_connected = transport.connect()
         except OSError as problem:
             failure = connection_words.connect_failure(self.name_of(node), problem, is_tcp_up=False)
-            _log.warning("%s", failure)
+            _log.log(self.failure_level, "%s", failure)
             self.connection_states.disconnected(node, now_ms, failure)
             self._updater.handle_disconnection(node, now_ms)
             return

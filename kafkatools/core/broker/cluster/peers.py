@@ -9,6 +9,7 @@ never called from within `send`.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -64,6 +65,7 @@ class Peers:
         self._address_of = address_of
         self._request_timeout_ms = request_timeout_ms
         self._client = NetworkClient(_client_config(client_id, request_timeout_ms, max_idle_ms), clock, _NoMetadata())
+        self._client.failure_level = logging.DEBUG  # who asked is told
         self._waiting: dict[int, deque[_Waiting]] = {}
         self._addresses: dict[int, Address] = {}
         self._next_ms: int | None = None

@@ -1,0 +1,344 @@
+"""A node of several: broker, controller, or both (Kafka's KafkaRaftServer, BrokerServer and ControllerServer).
+
+Rules: the metadata goes one way: raft commits records, they are replayed into `image`, the delta is applied by whoever
+holds partitions, groups or transactions. Before the metadata has reached this broker's registration nothing of it is
+applied, and clients are refused. The controller of this node decides against an image of its own while its node leads
+the quorum. What ends a node is kept in `failure` and raised by `run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from kafkatools.core.broker.cluster.cluster_settings import EndPoint, cluster_settings
+from kafkatools.core.broker.cluster.controller_apis import ControllerDispatcher
+from kafkatools.core.broker.cluster.controller_link import ControllerLink
+from kafkatools.core.broker.cluster.forwarding import FORWARDED, PendingAnswers, forward
+from kafkatools.core.broker.cluster.lifecycle import BrokerLifecycle, Identity, State
+from kafkatools.core.broker.cluster.metadata_follower import MetadataFollower
+from kafkatools.core.broker.cluster.peers import Address, Peers
+from kafkatools.core.broker.cluster.topic_creation import TopicCreation
+from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
+from kafkatools.core.broker.controller.broker_settings import BrokerSettings
+from kafkatools.core.broker.controller.metadata_image import MetadataImage, TopicState
+from kafkatools.core.broker.controller.metadata_log import MetadataLog, SnapshotRules
+from kafkatools.core.broker.controller.quorum_controller import QuorumController
+from kafkatools.core.broker.controller.topics import NewTopic
+from kafkatools.core.broker.dispatch import Api, Dispatcher, Handler
+from kafkatools.core.broker.listener import Listener
+from kafkatools.core.broker.node import Node
+from kafkatools.core.broker.producer_ids import RemoteProducerIds
+from kafkatools.core.broker.quorum.election_store import ElectionStore
+from kafkatools.core.broker.quorum.raft import Raft
+from kafkatools.core.broker.quorum.raft_log import RaftLog
+from kafkatools.core.broker.quorum.raft_settings import RaftSettings
+from kafkatools.core.broker.replication.service import open_replication
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.errors import ConfigError, InconsistentClusterId, KafkaError
+from kafkatools.core.log.files import FileSystem
+
+CONTROLLED_SHUTDOWN_MS = 30_000
+RESIGN_MS = 1000
+PLAINTEXT_PROTOCOL = 0
+
+
+class ClusterDispatcher(Dispatcher):
+    """A broker's listener: what belongs to the controller is forwarded."""
+
+    def handler_of(self, api: Api) -> Handler:
+        """The API's own handler, or the way to the controller."""
+        if api.key in FORWARDED:
+            forwarder: Any = forward
+            handler: Handler = forwarder
+            return handler
+        return super().handler_of(api)
+
+
+class ClusterNode(Node):
+    """See the module."""
+
+    controller: QuorumController
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        files: FileSystem | None = None,
+        report: Callable[[str], None] | None = None,
+        random: Random | None = None,
+    ) -> None:
+        super().__init__(config, clock, files, report)
+        self.cluster = cluster_settings(config, self.node_id)
+        self.report = report or (lambda line: None)
+        self.failure: KafkaError | None = None
+        self.end_points: tuple[EndPoint, ...] = ()
+        self.pending = PendingAnswers()
+        self.raft: Raft
+        self.link: ControllerLink
+        self.lifecycle: BrokerLifecycle | None = None
+        self.follower: MetadataFollower
+        self._random = random or Random()  # noqa: S311 - when elections begin is no secret
+        self._channels: list[Peers] = []
+        self._strangers: set[int] = set()
+        self._leaves_until_ms: int | None = None
+
+    # -- start -----------------------------------------------------------------------------------------------------
+    def _open_listener(self) -> Listener:
+        config, settings = self.config, self.cluster
+        listener: Listener | None = None
+        opened = []
+        for point in settings.listeners:
+            is_controller = point in settings.controller_listeners
+            dispatch = ControllerDispatcher(self) if is_controller else ClusterDispatcher(self)
+            address = (point.host, point.port)
+            if listener is None:
+                listener = Listener(
+                    address,
+                    dispatch,
+                    name=point.name,
+                    is_open=is_controller,
+                    max_request_bytes=config.socket_request_max_bytes,
+                    max_idle_ms=config.connections_max_idle_ms,
+                )
+                port = listener.port
+            else:
+                try:
+                    port = listener.add_acceptor(point.name, address, dispatch, is_open=is_controller)
+                except OSError:
+                    listener.close()
+                    raise
+            shown = point.advertised_port or port
+            opened.append(EndPoint(point.name, point.host, port, point.advertised_host, shown))
+        assert listener is not None, "a node has a listener"
+        self.end_points = tuple(opened)
+        return listener
+
+    def _open_metadata(self) -> None:
+        config, clock = self.config, self.clock
+        metadata_log = MetadataLog(self.files, self.log_directory, self.node_id, SnapshotRules.of(config))
+        metadata_log.open(clock.now_ms(), clock.wall_ms(), is_clean=self.logs.is_clean_start)
+        self._metadata_log = metadata_log
+        self.image = MetadataImage()
+        self.broker_settings = BrokerSettings(config, self.image, self.node_id)
+        quorum = self.open_channel("raft", self.cluster.voters.get, config.controller_quorum_request_timeout_ms)
+        self.raft = Raft(
+            self.node_id,
+            self.cluster.voters,
+            RaftLog(metadata_log, clock.wall_ms),
+            ElectionStore(self.files, metadata_log.directory, self.cluster.voters),
+            quorum,
+            RaftSettings.of(config, self.cluster_id),
+            self._random,
+        )
+        controller_channel = self.open_channel("controller", self.cluster.voters.get)
+        self._quorum_channel = quorum
+        quorum.watch_answers = self._look_at_answer
+        self.link = ControllerLink(controller_channel, clock, lambda: self.raft.leader_id, config.request_timeout_ms)
+        self.controller = QuorumController(config, self.node_id, clock, self.cluster_id, self._bootstrap_records)
+        self.follower = MetadataFollower(self)
+        self.raft.listener = self.follower
+
+    def open_channel(
+        self, purpose: str, address_of: Callable[[int], Address | None] | None = None, timeout_ms: int | None = None
+    ) -> Peers:
+        """Connections to the other nodes for one kind of work; without `address_of` to the brokers."""
+        peers = Peers(
+            self.listener,
+            self.clock,
+            address_of or self.broker_address,
+            client_id=f"{purpose}-{self.node_id}",
+            request_timeout_ms=self.config.request_timeout_ms if timeout_ms is None else timeout_ms,
+        )
+        self._channels.append(peers)
+        return peers
+
+    def broker_address(self, broker_id: int, listener_name: str | None = None) -> Address | None:
+        """Where a broker listens; without a name, for other brokers."""
+        broker = self.image.brokers.get(broker_id)
+        wanted = listener_name or self.cluster.inter_broker_listener
+        for name, host, port in () if broker is None else broker.endpoints:
+            if name == wanted:
+                return host, port
+        return None
+
+    def _begin(self) -> None:
+        self.replicas.note_failure = self.note_failure
+        self.topic_creation = TopicCreation(self)
+        self._begin_broker()
+        self.workers += [*self._channels, self.link, self.raft, self.controller]
+        if self.cluster.is_broker:
+            self.lifecycle = self._open_lifecycle()
+            self.workers.append(self.lifecycle)
+        self.raft.start(self.clock.now_ms())
+
+    def _begin_broker(self) -> None:
+        self.producer_ids = RemoteProducerIds(self.node_id, lambda: self.broker_epoch, self.link)
+        self._open_coordinators()
+        self.coordination.channel = self.open_channel("coordinator")
+        self.workers.append(open_replication(self, self.open_channel("replica")))
+
+    def _open_lifecycle(self) -> BrokerLifecycle:
+        names = {point.name for point in self.cluster.broker_listeners}
+        identity = Identity(
+            self.node_id,
+            self.cluster_id,
+            [
+                {
+                    "name": point.name,
+                    "host": point.advertised_host,
+                    "port": point.advertised_port,
+                    "security_protocol": PLAINTEXT_PROTOCOL,
+                }
+                for point in self.end_points
+                if point.name in names
+            ],
+            [
+                {"name": name, "min_supported_version": low, "max_supported_version": high}
+                for name, (low, high) in SUPPORTED_FEATURES.items()
+            ],
+            [self.directory_id],
+            self.cluster.rack,
+            self.logs.last_broker_epoch,
+        )
+        lifecycle = BrokerLifecycle(
+            identity,
+            self.link,
+            self.clock,
+            lambda: self.metadata_offset,
+            heartbeat_interval_ms=self.config.broker_heartbeat_interval_ms,
+            registration_timeout_ms=self.config.initial_broker_registration_timeout_ms,
+        )
+        lifecycle.on_caught_up = self._caught_up
+        lifecycle.on_failure = self.fail
+        lifecycle.report = self.report
+        return lifecycle
+
+    def _caught_up(self) -> None:
+        """The metadata is as new as this broker's registration: take up the partitions and let clients in."""
+        self.follower.publish_first()
+        self.listener.open_acceptors()
+
+    # -- what it knows ---------------------------------------------------------------------------------------------
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's registration."""
+        return -1 if self.lifecycle is None else self.lifecycle.epoch
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether this broker is in the cluster and serves clients; a controller, whether the quorum has a leader."""
+        if self.lifecycle is None:
+            return self.raft.leader_id is not None
+        return self.lifecycle.state is State.RUNNING
+
+    @property
+    def controller_id(self) -> int:
+        """The node that leads the quorum, -1 when none is known."""
+        leader = self.raft.leader_id
+        return -1 if leader is None else leader
+
+    @property
+    def controllers(self) -> dict[int, Address]:
+        """The voters."""
+        return self.cluster.voters
+
+    def is_controller_listener(self, name: str) -> bool:
+        """Whether the quorum and the controller are asked there."""
+        return any(point.name == name for point in self.cluster.controller_listeners)
+
+    @property
+    def metadata_offset(self) -> int:
+        """Offset behind the last metadata record that `image` holds."""
+        return self.follower.offset
+
+    def why_no_controller(self) -> str:
+        """Who of the quorum is not there, for who waits for a change."""
+        leader = self.raft.leader_id
+        if leader is not None:
+            return f"the active controller, node {leader}, did not commit it in time"
+        others = [voter for voter in sorted(self.cluster.voters) if voter != self.node_id]
+        lost = [str(voter) for voter in others if self._quorum_channel.connection_error(voter)]
+        count = len(self.cluster.voters)
+        if not lost:
+            return f"the quorum of {count} controllers has no leader"
+        return f"the quorum of {count} controllers has no leader, and there is no connection to {', '.join(lost)} of it"
+
+    def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
+        """Make a topic that this broker itself needs; None while the controller is asked."""
+        return self.topic_creation.create(topic)
+
+    def _maybe_snapshot(self) -> None:
+        self.raft.log.maybe_snapshot(self.image.records, self.clock.now_ms())
+
+    # -- faults ----------------------------------------------------------------------------------------------------
+    def _look_at_answer(self, node_id: int, answer: Any) -> None:
+        if answer.error_code == InconsistentClusterId.code:
+            self.note_stranger(node_id)
+
+    def note_stranger(self, node_id: int) -> None:
+        """A member of the quorum is of another cluster; when most say so, it is this one."""
+        if node_id in self._strangers:
+            return
+        self._strangers.add(node_id)
+        if 2 * len(self._strangers) > len(self.cluster.voters):
+            self.fail(
+                ConfigError(
+                    f"{self.log_directory} is of the cluster {self.cluster_id}, but the controllers of "
+                    f"controller.quorum.voters are of another"
+                )
+            )
+        else:
+            self.report(f"WARN controller {node_id} is of another cluster than {self.cluster_id}")
+
+    def fail(self, error: KafkaError) -> None:
+        """This node cannot go on."""
+        if self.failure is None:
+            self.failure = error
+        self.request_stop()
+
+    # -- the crank -------------------------------------------------------------------------------------------------
+    def run(self) -> None:
+        """Serve until `request_stop`, then leave the cluster. Raises what ended the node."""
+        while not self.is_stopping:
+            self.run_once()
+        if self.failure is not None:
+            raise self.failure
+        self.begin_leaving()
+        while not self.has_left:
+            self.run_once()
+
+    def begin_leaving(self) -> None:
+        """Controlled shutdown: hand over the leaderships, then that of the quorum."""
+        if self.lifecycle is not None and self.config.controlled_shutdown_enable:
+            self.lifecycle.begin_controlled_shutdown(CONTROLLED_SHUTDOWN_MS)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether there is nothing left to hand over; to be asked between turns."""
+        is_broker_gone = self.lifecycle is None or self.lifecycle.is_gone or not self.config.controlled_shutdown_enable
+        if not is_broker_gone:
+            return False
+        now_ms = self.clock.now_ms()
+        if self._leaves_until_ms is None:
+            self._leaves_until_ms = now_ms + RESIGN_MS
+            self.raft.shut_down(now_ms)
+        return self.raft.is_shut_down or now_ms >= self._leaves_until_ms
+
+    def run_once(self, max_wait_ms: int = 1000) -> int:
+        """One turn."""
+        if self._leaves_until_ms is not None:
+            max_wait_ms = min(max_wait_ms, 20)
+        return super().run_once(max_wait_ms)
+
+    def close(self) -> None:
+        """Stop here and now; what was begun by `begin_leaving` is the polite way."""
+        if self._lock is not None:
+            for channel in self._channels:
+                channel.close()
+        super().close()
+
+    def _close_metadata(self) -> None:
+        self._metadata_log.close()

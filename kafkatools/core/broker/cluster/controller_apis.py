@@ -1,0 +1,153 @@
+"""What the listener of the controller answers: the quorum's own APIs, what brokers ask of the controller, and what
+clients may ask it directly (Kafka's ControllerApis)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.cluster.forwarding import FORWARDED, handle_envelope, run_on_controller
+from kafkatools.core.broker.dispatch import APIS, Api, Dispatcher, Handler, handler_in
+from kafkatools.core.broker.requests import DELAYED, CloseConnection, Request, Response
+from kafkatools.core.errors import KafkaError, NotController
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.cluster.cluster_node import ClusterNode
+
+API_VERSIONS, DESCRIBE_CLUSTER, DESCRIBE_ACLS, DESCRIBE_CONFIGS, DESCRIBE_QUORUM = 18, 60, 29, 32, 55
+_OWN = (
+    Api(1, "raft_fetch", 12, 18, 12),
+    Api(52, "vote", 0, 2, 2),
+    Api(53, "begin_quorum_epoch", 0, 1, 1),
+    Api(54, "end_quorum_epoch", 0, 1, 1),
+    Api(56, "alter_partition", 2, 3, 0),
+    Api(58, "envelope", 0, 0, 0),
+    Api(59, "fetch_snapshot", 0, 1, 0),
+    Api(62, "broker_registration", 0, 4, 0),
+    Api(63, "broker_heartbeat", 0, 2, 0),
+    Api(67, "allocate_producer_ids", 0, 0, 0),
+    Api(70, "controller_registration", 0, 0, 0),
+    Api(73, "assign_replicas_to_dirs", 0, 0, 0),
+)
+_SHARED = (API_VERSIONS, DESCRIBE_CLUSTER, DESCRIBE_ACLS, DESCRIBE_CONFIGS)
+_QUORUM = (1, 52, 53, 54, 59)
+CONTROLLER_APIS: dict[int, Api] = {
+    api.key: api for api in sorted((*_OWN, *(APIS[key] for key in (*_SHARED, *FORWARDED))), key=lambda api: api.key)
+}
+
+
+class ControllerDispatcher(Dispatcher):
+    """The way from a frame to whoever answers it on the controller's listener."""
+
+    def __init__(self, node: ClusterNode) -> None:
+        super().__init__(node, CONTROLLER_APIS)
+
+    def handler_of(self, api: Api) -> Handler:
+        """The quorum's, the controller's, or a broker's handler that works on the controller."""
+        own: Any = OWN_HANDLERS.get(api.key)
+        if own is not None:
+            handler: Handler = own
+            return handler
+        plain = handler_in(api.name)
+        if api.key in _SHARED or api.key in _QUORUM:
+            return plain
+
+        def handle(node: Any, request: Request) -> Response:
+            return _when_committed(node, request, lambda: plain(node, request), lambda response: response, None)
+
+        return handle
+
+
+# -- the controller ------------------------------------------------------------------------------------------------
+def _when_committed(
+    node: ClusterNode,
+    request: Request,
+    work: Callable[[], Any],
+    respond: Callable[[Any], Response],
+    refused: Callable[[KafkaError], Response] | None,
+) -> Response:
+    """The answer to work for the active controller, when what it wrote is committed; `refused` gives the answer when
+    this node is not it, else the connection ends: the client looks for another."""
+    responses: list[Response] = []
+    is_delayed = False
+
+    def answer(result: Any) -> None:
+        if is_delayed:
+            request.complete(respond(result))
+        else:
+            responses.append(respond(result))
+
+    def give_up() -> None:
+        if refused is None:
+            if not is_delayed:
+                raise CloseConnection("this controller is not active")
+            request.connection.close()
+        elif is_delayed:
+            request.complete(refused(NotController()))
+        else:
+            responses.append(refused(NotController()))
+
+    run_on_controller(node, work, answer, give_up)
+    if responses:
+        return responses[0]
+    is_delayed = True
+    return DELAYED
+
+
+def _answered_by(work: Callable[[ClusterNode, Any], dict[str, Any]]) -> Callable[[ClusterNode, Request], Response]:
+    """A handler whose answer has one error code for all of it."""
+
+    def handle(node: ClusterNode, request: Request) -> Response:
+        entity = request.decode()
+
+        def refused(error: KafkaError) -> Response:
+            return request.respond({"error_code": error.code})
+
+        def run() -> dict[str, Any]:
+            try:
+                return work(node, entity)
+            except NotController:
+                raise
+            except KafkaError as error:
+                return {"error_code": error.code, "error_message": str(error)}
+
+        return _when_committed(node, request, run, request.respond, refused)
+
+    return handle
+
+
+def _register(node: ClusterNode, entity: Any) -> dict[str, Any]:
+    return {"error_code": 0, "broker_epoch": node.controller.register_broker(entity, node.clock.now_ms())}
+
+
+def _heartbeat(node: ClusterNode, entity: Any) -> dict[str, Any]:
+    return {"error_code": 0, **node.controller.heartbeat(entity, node.clock.now_ms())}
+
+
+def _alter_partition(node: ClusterNode, entity: Any) -> dict[str, Any]:
+    return {"error_code": 0, **node.controller.alter_partitions(entity)}
+
+
+def _allocate(node: ClusterNode, entity: Any) -> dict[str, Any]:
+    block: range = node.controller.take_producer_ids(entity.broker_id, entity.broker_epoch)
+    return {"error_code": 0, "producer_id_start": block.start, "producer_id_len": len(block)}
+
+
+def _assign(node: ClusterNode, entity: Any) -> dict[str, Any]:
+    return {"error_code": 0, **node.controller.assign_directories(entity)}
+
+
+def _register_controller(node: ClusterNode, entity: Any) -> dict[str, Any]:
+    node.controller.register_controller(entity)
+    return {"error_code": 0, "error_message": None}
+
+
+OWN_HANDLERS: dict[int, Callable[[ClusterNode, Request], Response]] = {
+    56: _answered_by(_alter_partition),
+    58: handle_envelope,
+    62: _answered_by(_register),
+    63: _answered_by(_heartbeat),
+    67: _answered_by(_allocate),
+    70: _answered_by(_register_controller),
+    73: _answered_by(_assign),
+}

@@ -1,0 +1,266 @@
+"""APIs that belong to the controller: they are answered by the node whose controller is active, wherever they were
+asked (Kafka's ForwardingManager, EnvelopeUtils and the controller's purgatory).
+
+Rules: an answer goes out when all that the controller had written by then is committed; when it ceases to be active
+before that, nobody knows, and the request goes to the next controller. A request that no controller takes in its time
+is answered with REQUEST_TIMED_OUT and the reason, in the form of its own API.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.dispatch import APIS, Handler, handler_in
+from kafkatools.core.broker.requests import DELAYED, CloseConnection, Request, Response
+from kafkatools.core.errors import DecodeError, KafkaError, NotController, RequestTimedOut
+from kafkatools.core.protocol.frames import decode_request_header
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.cluster.cluster_node import ClusterNode
+
+ENVELOPE_KEY = 58
+FORWARDED = frozenset((19, 20, 30, 31, 33, 37, 43, 44, 45, 46, 49, 51, 55, 57, 64))
+INCREMENTAL_ALTER_CONFIGS, BROKER_LOGGER = 44, 8
+_HEADER = Struct(">hhi")
+# DefaultPrincipalData version 0: User:ANONYMOUS, no delegation token.
+ANONYMOUS_PRINCIPAL = b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0" + b"\0"
+
+
+class PendingAnswers:
+    """Answers that wait until an offset of the metadata log is committed, in its order."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, Callable[[], None], Callable[[], None]]] = deque()
+
+    def add(self, offset: int, answer: Callable[[], None], give_up: Callable[[], None]) -> None:
+        """Call `answer` when the log is committed up to the offset, or `give_up` when this is not known any more."""
+        self._waiting.append((offset, answer, give_up))
+
+    def note_committed(self, offset: int) -> None:
+        """The log is committed up to here."""
+        while self._waiting and self._waiting[0][0] <= offset:
+            self._waiting.popleft()[1]()
+
+    def give_up(self) -> None:
+        """This node is not the controller any more."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, _, give_up in waiting:
+            give_up()
+
+
+def run_on_controller(
+    node: ClusterNode, work: Callable[[], Any], answer: Callable[[Any], None], give_up: Callable[[], None]
+) -> None:
+    """Do something with the active controller and answer what it gives when that is committed; `give_up` when this
+    node's controller is not active, at once or later."""
+    if not node.controller.is_active:
+        give_up()
+        return
+    before = node.raft.end_offset
+    try:
+        result = work()
+    except NotController:
+        give_up()
+        return
+    if node.raft.end_offset == before:
+        answer(result)
+    else:
+        node.pending.add(node.raft.end_offset, lambda: answer(result), give_up)
+
+
+def forward(node: ClusterNode, request: Request) -> Response:
+    """Answer a client's request to the controller, here or there."""
+    return Forwarded(node, request).begin()
+
+
+class Forwarded:
+    """A client's request on its way to the controller."""
+
+    def __init__(self, node: ClusterNode, request: Request) -> None:
+        self._node = node
+        self._request = request
+        self._frame = bytes(request.frame)
+        self._deadline_ms = node.clock.now_ms() + node.config.request_timeout_ms
+        self._handler: Handler = handler_in(APIS[request.api_key].name)
+        self._response: Response | None = None
+        self._is_delayed = False
+
+    def begin(self) -> Response:
+        """The response, or DELAYED."""
+        request = self._request
+        request.frame = memoryview(bytearray(self._frame))  # it is read again when the answer takes its time
+        if request.api_key == INCREMENTAL_ALTER_CONFIGS and _is_of_loggers(request):
+            return self._handler(self._node, request)
+        self._run()
+        if self._response is not None:
+            return self._response
+        self._is_delayed = True
+        return DELAYED
+
+    def _run(self) -> None:
+        node = self._node
+        run_on_controller(node, lambda: self._handler(node, self._request), self._finish, self._send)
+
+    def _finish(self, response: Response) -> None:
+        if self._is_delayed:
+            self._request.complete(response)
+        else:
+            self._response = response
+
+    def _send(self) -> None:
+        node = self._node
+        fields = {
+            "request_data": self._frame,
+            "request_principal": ANONYMOUS_PRINCIPAL,
+            "client_host_address": _address_bytes(self._request.connection.client_host),
+        }
+        left_ms = max(1, self._deadline_ms - node.clock.now_ms())
+        node.link.send(ENVELOPE_KEY, fields, self._answered, timeout_ms=left_ms)
+
+    def _answered(self, answer: Any | None) -> None:
+        self._is_delayed = True
+        if answer is None:
+            error = RequestTimedOut(f"The request timed out: {self._node.why_no_controller()}")
+            self._finish(self._refusal(error))
+        elif int(answer.error_code) or answer.response_data is None:
+            self._request.connection.close()
+        else:
+            data = bytes(answer.response_data)
+            self._request.complete([len(data).to_bytes(4, "big") + data])
+
+    def _refusal(self, error: KafkaError) -> Response:
+        view: Any = NodeView(self._node, AbsentController(self._node, error))
+        try:
+            return self._handler(view, self._request)
+        except (CloseConnection, KafkaError):
+            self._request.connection.close()
+            return ()
+
+
+def _is_of_loggers(request: Request) -> bool:
+    resources = request.decode().resources
+    return bool(resources) and all(each.resource_type == BROKER_LOGGER for each in resources)
+
+
+def _address_bytes(host: str) -> bytes:
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).packed
+    except ValueError:
+        return b"\x7f\0\0\1"
+
+
+class NodeView:
+    """A node, but with another controller."""
+
+    def __init__(self, node: ClusterNode, controller: AbsentController) -> None:
+        self._node = node
+        self.controller = controller
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
+
+
+class AbsentController:
+    """Says of every change why it was not made."""
+
+    def __init__(self, node: ClusterNode, error: KafkaError) -> None:
+        self._error = error
+        self.image = node.image
+        self.settings = node.broker_settings
+        self.effective_config = node.broker_settings.effective()
+
+    def create_topics(self, wanted: Any, *, validate_only: bool = False) -> dict[str, KafkaError]:
+        return {topic.name: self._error for topic in wanted}
+
+    def create_acls(self, wanted: Any) -> list[KafkaError]:
+        return [self._error for _ in wanted]
+
+    def __getattr__(self, name: str) -> Any:
+        def refuse(*args: object, **named: object) -> Any:
+            raise self._error
+
+        return refuse
+
+
+class _EnvelopeConnection:
+    """What stands for the client's connection while its request is handled at the controller."""
+
+    def __init__(self, outer: Request, client_host: str, complete: Callable[[Response], None]) -> None:
+        self.acceptor = outer.connection.acceptor
+        self.client_host = client_host
+        self.complete = complete
+        self.is_closed = False
+
+    def throttle(self, delay_ms: int) -> None:
+        """The client is throttled where it is."""
+
+    def close(self) -> None:
+        """The client's connection is elsewhere."""
+
+
+def handle_envelope(node: ClusterNode, request: Request) -> Response:
+    """Answer what another node forwarded."""
+    return _Envelope(node, request).begin()
+
+
+class _Envelope:
+    def __init__(self, node: ClusterNode, request: Request) -> None:
+        self._node = node
+        self._request = request
+        self._response: Response | None = None
+        self._is_delayed = False
+
+    def begin(self) -> Response:
+        """The response, or DELAYED."""
+        import ipaddress
+
+        entity = self._request.decode()
+        try:
+            host = str(ipaddress.ip_address(bytes(entity.client_host_address)))
+            inner = self._inner(bytes(entity.request_data), host)
+        except (ValueError, DecodeError, KeyError):
+            return self._request.respond({"response_data": None, "error_code": 42})
+        handler = handler_in(APIS[inner.api_key].name)
+        node = self._node
+        try:
+            run_on_controller(node, lambda: handler(node, inner), self._finish, self._give_up)
+        except CloseConnection:
+            return self._request.respond({"response_data": None, "error_code": 42})
+        if self._response is not None:
+            return self._response
+        self._is_delayed = True
+        return DELAYED
+
+    def _inner(self, data: bytes, client_host: str) -> Request:
+        frame = memoryview(bytearray(data))
+        key, version, correlation_id = _HEADER.unpack_from(frame)
+        api = APIS[key]
+        if key not in FORWARDED or not api.lowest <= version <= api.highest:
+            raise DecodeError(f"{api.name} v{version} is not forwarded")
+        connection: Any = _EnvelopeConnection(self._request, client_host, self._finish)
+        inner = Request(connection, frame, (key, version, correlation_id))
+        header = decode_request_header(frame)
+        inner.client_id, inner.body_offset = header.client_id, header.body_offset
+        inner.is_flexible = version >= api.flexible_since
+        return inner
+
+    def _finish(self, response: Response) -> None:
+        if response is DELAYED:
+            return
+        data = b"".join(bytes(part) for part in response if not hasattr(part, "position"))
+        self._answer({"response_data": data[4:], "error_code": 0})
+
+    def _give_up(self) -> None:
+        self._answer({"response_data": None, "error_code": NotController.code})
+
+    def _answer(self, fields: dict[str, Any]) -> None:
+        response = self._request.respond(fields)
+        if self._is_delayed:
+            self._request.complete(response)
+        else:
+            self._response = response

@@ -1,0 +1,162 @@
+"""Three nodes of one cluster in one process: each has its sockets, directory and turns of its own; a manual clock moves
+on when none of them has anything to do, so that time-outs cost no time."""
+
+from __future__ import annotations
+
+import pathlib
+import socket
+from collections.abc import Callable, Mapping
+from random import Random
+
+from kafkatools.core import config as tables
+from kafkatools.core.broker.cluster.cluster_node import ClusterNode
+from kafkatools.core.broker.feature_levels import LATEST_RELEASE, METADATA_LEVELS, METADATA_VERSION, default_levels
+from kafkatools.core.broker.formatter import FormatRequest, PlannedDirectory, random_uuid, write_directory
+from kafkatools.core.clock import ManualClock
+from kafkatools.core.config import Config
+from kafkatools.core.log.files import RealFileSystem
+
+STEP_MS = 5
+IDLE_TURNS = 3
+BUSY_TURNS = 5
+QUICK = {
+    "controller.quorum.election.timeout.ms": "200",
+    "controller.quorum.election.backoff.max.ms": "100",
+    "broker.heartbeat.interval.ms": "200",
+    "broker.session.timeout.ms": "1000",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.enable": "false",
+}
+
+
+class ClusterNodes:
+    """The cluster. Nodes are numbered from 1; `nodes` holds those that run."""
+
+    def __init__(
+        self, root: pathlib.Path, count: int = 3, settings: Mapping[str, str] | None = None, *, seed: int = 1
+    ) -> None:
+        self.clock = ManualClock()
+        self.root = root
+        self.cluster_id = random_uuid()
+        self.ids = tuple(range(1, count + 1))
+        self.nodes: dict[int, ClusterNode] = {}
+        self.lines: list[str] = []
+        self.settings = {**QUICK, **(settings or {})}
+        self.ports = {node_id: (free_port(), free_port()) for node_id in self.ids}
+        self._seed = seed
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+    def start(self) -> ClusterNodes:
+        """Start them all and wait until they serve."""
+        for node_id in self.ids:
+            self.start_node(node_id)
+        self.run_until(lambda: all(node.is_ready for node in self.nodes.values()))
+        return self
+
+    def start_node(self, node_id: int, overrides: Mapping[str, str] | None = None) -> ClusterNode:
+        """Start one, formatting its directory when there is none."""
+        directory = self.root / f"node-{node_id}"
+        if not (directory / "meta.properties").exists():
+            self.format(node_id, self.cluster_id)
+        node = ClusterNode(
+            self.config(node_id, overrides), self.clock, report=self.lines.append, random=Random(self._seed + node_id)
+        )
+        node.start()
+        self.nodes[node_id] = node
+        return node
+
+    def config(self, node_id: int, overrides: Mapping[str, str] | None = None) -> Config:
+        """The settings of a node."""
+        port, controller_port = self.ports[node_id]
+        voters = ",".join(f"{each}@127.0.0.1:{self.ports[each][1]}" for each in self.ids)
+        return Config(
+            tables.BROKER,
+            {
+                "node.id": str(node_id),
+                "process.roles": "broker,controller",
+                "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.voters": voters,
+                "log.dirs": str(self.root / f"node-{node_id}"),
+                **self.settings,
+                **(overrides or {}),
+            },
+        )
+
+    def format(self, node_id: int, cluster_id: str) -> None:
+        """Write the directory of a node, as `kt storage format` does."""
+        directory = str(self.root / f"node-{node_id}")
+        level = METADATA_LEVELS[LATEST_RELEASE]
+        request = FormatRequest(
+            cluster_id, node_id, (directory,), directory, {METADATA_VERSION: level, **default_levels(level)}
+        )
+        planned = PlannedDirectory(directory, "metadata directory", random_uuid())
+        write_directory(RealFileSystem(), request, planned, self.clock.wall_ms())
+
+    def kill(self, node_id: int) -> None:
+        """End a node as far as the others can tell as kill -9 does: sockets are closed, nothing is handed over. Its
+        directory gets no marker of a clean stop."""
+        node = self.nodes.pop(node_id)
+        node.close()
+        (self.root / f"node-{node_id}" / ".kafka_cleanshutdown").unlink(missing_ok=True)
+
+    def stop(self, node_id: int) -> None:
+        """The controlled shutdown."""
+        node = self.nodes[node_id]
+        node.begin_leaving()
+        self.run_until(lambda: node.has_left)
+        del self.nodes[node_id]
+        node.close()
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of the brokers."""
+        return ",".join(f"127.0.0.1:{self.ports[node_id][0]}" for node_id in self.ids)
+
+    @property
+    def controller(self) -> ClusterNode:
+        """The node whose controller is active."""
+        return next(node for node in self.nodes.values() if node.controller.is_active)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+    def turn(self) -> int:
+        """One turn of each; gives the events they had."""
+        return sum(node.run_once(0) for node in list(self.nodes.values()))
+
+    def run_until(self, done: Callable[[], object], max_ms: int = 60_000) -> int:
+        """Turn until it is so; gives the time it took."""
+        begun = self.clock.now_ms()
+        idle = turns = 0
+        while not done():
+            turns += 1
+            idle = 0 if self.turn() else idle + 1
+            if idle >= IDLE_TURNS:
+                idle = 0
+                self.clock.advance_ms(STEP_MS)
+            elif turns % BUSY_TURNS == 0:
+                self.clock.advance_ms(1)  # who asks again and again waits for the time, too
+            assert self.clock.now_ms() - begun < max_ms, f"it did not happen in {max_ms} ms: {self.lines}"
+        return self.clock.now_ms() - begun
+
+    def run_for(self, duration_ms: int) -> None:
+        """Let time pass."""
+        end_ms = self.clock.now_ms() + duration_ms
+        self.run_until(lambda: self.clock.now_ms() >= end_ms, duration_ms + 1000)
+
+    def close(self) -> None:
+        """Stop without ceremony."""
+        for node in self.nodes.values():
+            node.close()
+        self.nodes.clear()
+
+
+def free_port() -> int:
+    """A port nobody uses."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+__all__ = ["ClusterNodes", "free_port"]
