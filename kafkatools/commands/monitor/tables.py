@@ -73,7 +73,13 @@ def _topics(view: ClusterView) -> Table:
     moods = {topic.name: _topic_mood(topic) for topic in view.topics}
     ordered = sorted(
         view.topics,
-        key=lambda topic: (_MOODS[moods[topic.name]], topic.is_internal, -(topic.messages_in or 0), topic.name),
+        key=lambda topic: (
+            _MOODS[moods[topic.name]],
+            topic.is_internal,
+            -(topic.messages_in or 0),
+            -(topic.size_bytes or 0),
+            topic.name,
+        ),
     )
     rows = []
     for topic in ordered:

@@ -19,6 +19,8 @@ from kafkatools.core.admin.cluster_view import (
 )
 from kafkatools.core.admin.groups import STABLE, UNKNOWN
 
+_OFFSETS_TOPIC = "__consumer_offsets"
+
 KINDS = {
     "broker-gone": "a broker is fenced, or is not registered any more",
     "broker-back": "a broker is registered and not fenced (again)",
@@ -174,7 +176,7 @@ def _ids(brokers: tuple[int, ...] | list[int]) -> str:
 def _group_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
     old = {group.group_id: group for group in before.groups}
     new = {group.group_id: group for group in after.groups}
-    if not any(problem.what.startswith("groups") for problem in after.problems):
+    if _told_of_all_groups(before, after):
         for name in sorted(old.keys() - new.keys()):
             yield Event(after.time_ms, "group-gone", f"group {name} is gone", group=name)
     for name in sorted(old.keys() & new.keys()):
@@ -183,3 +185,14 @@ def _group_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
             yield Event(after.time_ms, "group-empty", f"group {name} has no members any more", group=name)
         if was == EMPTY and now == STABLE:
             yield Event(after.time_ms, "group-active", f"group {name} has members again", group=name)
+
+
+def _told_of_all_groups(before: ClusterView, after: ClusterView) -> bool:
+    """Whether a group that nobody lists is gone. Not when its coordinator may be the one that is silent, or has
+    changed: the new one lists it once it has loaded it."""
+    is_told = not any(problem.what.startswith(("groups", "no answer")) for problem in after.problems)
+    alive = [{broker.id for broker in view.brokers if broker.is_alive} for view in (before, after)]
+    coordinators = [
+        [part.leader for key, part in view.by_partition.items() if key[0] == _OFFSETS_TOPIC] for view in (before, after)
+    ]
+    return is_told and alive[0] <= alive[1] and coordinators[0] == coordinators[1]

@@ -36,7 +36,7 @@ from kafkatools.core.admin.configs import TOPIC
 from kafkatools.core.admin.log_dirs import LogDir
 from kafkatools.core.admin.quorum import MetadataQuorum
 from kafkatools.core.admin.topics import TopicDescription
-from kafkatools.core.errors import UnknownTopicOrPartition, UnsupportedVersion
+from kafkatools.core.errors import UnknownTopicOrPartition
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -112,17 +112,16 @@ class ClusterCollector:
         told = dict(zip([*common, *per_broker], look.ask([*common.values(), *per_broker.values()]), strict=True))
         look.ask_again(told, common)
         nodes = look.nodes(told["nodes"], told["cluster"], (self._admin, self._aside))
-        told |= look.ask_controller(self._aside)
         topics = look.topics(told["topics"], self._scope)
         self._note_silent(asked, told, nodes)
+        told |= look.ask_controller(self._aside, nodes.ids - nodes.fenced - self._silent.keys())
         for node, error in sorted(self._silent.items()):
             look.problems.append(Problem(node, "no answer", error))
         listed = look.listed(asked, told, self._scope.takes_group)
         look.say_whose_groups_are_missing(topics)
         log_dirs = look.log_dirs(asked, told)
-        quorum, moves = look.quorum(told["quorum"]), look.moves(told["moves"])
-        has_quorum = not isinstance(told["quorum"].error, UnsupportedVersion)
-        return _Found(nodes, topics, listed, log_dirs, quorum, moves, has_quorum)
+        quorum, has_quorum = look.quorum(told["quorum"])
+        return _Found(nodes, topics, listed, log_dirs, quorum, look.moves(told["moves"]), has_quorum)
 
     def _second_turn(self, look: Look, found: _Found) -> ClusterView:
         alive = found.nodes.ids - found.nodes.fenced - self._silent.keys()

@@ -38,6 +38,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 _OFFSETS_TOPIC = "__consumer_offsets"
 _NAMED = 3
 _CONTROLLER_MS = 1000
+_OWING = 2
 UNANSWERED = (Timeout, ConnectionFailed, Disconnected)
 
 Moves = Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
@@ -79,11 +80,11 @@ def first_questions(scope: Scope) -> dict[str, Question]:
     }
 
 
-def controller_questions() -> dict[str, Question]:
-    """What only the controller knows; brokers pass it on, and their connections wait for its answer."""
+def controller_questions(broker: int) -> dict[str, Question]:
+    """What only the controller knows; a broker passes it on, and its connection waits for the answer."""
     return {
-        "quorum": Question(None, ApiKey.DESCRIBE_QUORUM, QUORUM_FIELDS),
-        "moves": Question(None, ApiKey.LIST_PARTITION_REASSIGNMENTS, {"timeout": 10_000, "topics": None}),
+        "quorum": Question(broker, ApiKey.DESCRIBE_QUORUM, QUORUM_FIELDS),
+        "moves": Question(broker, ApiKey.LIST_PARTITION_REASSIGNMENTS, {"timeout": 10_000, "topics": None}),
     }
 
 
@@ -144,15 +145,18 @@ class Look:
             return []
         return self._admin.ask_all(questions, self._admin.deadline_ms(self._patience_ms))
 
-    def ask_controller(self, aside: AdminClient) -> dict[str, Answer]:
-        """What only the controller knows, over connections of their own: without a controller they hang. Then nothing
-        is asked until the old questions have an answer or have timed out."""
-        questions = controller_questions()
+    def ask_controller(self, aside: AdminClient, brokers: Iterable[int]) -> dict[str, Answer]:
+        """What only the controller knows, from one of these brokers, over connections of their own: without a
+        controller they hang. When two owe an answer, nothing more is asked until one has come or timed out."""
         if aside.client.in_flight_count():
             aside.client.poll(0)
-        if aside.client.in_flight_count():
+        known = sorted(brokers)
+        owing = [broker for broker in known if aside.client.in_flight_count(broker)]
+        free = [broker for broker in known if broker not in owing]
+        if len(owing) >= _OWING or not free:
             error = Timeout("the controller has not answered yet")
-            return dict.fromkeys(questions, Answer(NOBODY, None, error))
+            return dict.fromkeys(controller_questions(NOBODY), Answer(NOBODY, None, error))
+        questions = controller_questions(free[0])
         answers = aside.ask_all([*questions.values()], aside.deadline_ms(min(self._patience_ms, _CONTROLLER_MS)))
         return dict(zip(questions, answers, strict=True))
 
@@ -244,15 +248,15 @@ class Look:
                 found[broker] = paths
         return found
 
-    def quorum(self, answer: Answer) -> MetadataQuorum | None:
-        """The quorum; None with ZooKeeper, and when nobody tells."""
-        if isinstance(answer.error, UnsupportedVersion):
-            return None
+    def quorum(self, answer: Answer) -> tuple[MetadataQuorum | None, bool]:
+        """The quorum, None when nobody tells; and whether there is one: not with ZooKeeper."""
         found = answer.error or read_quorum(answer.entity)
+        if isinstance(found, UnsupportedVersion):
+            return None, False
         if isinstance(found, KafkaError):
             self.complain(NOBODY, "quorum", found)
-            return None
-        return found
+            return None, True
+        return found, True
 
     def moves(self, answer: Answer) -> Moves:
         """What is being reassigned; nothing where brokers do not tell (too old, or not allowed to), as in Kafka's
