@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.cluster.channels import PeerChannel
     from kafkatools.core.broker.node import Node
     from kafkatools.core.broker.partition import Partition
+    from kafkatools.core.broker.share_coordinator.persister import StatePersister
     from kafkatools.core.broker.transaction_coordinator.add_partitions import AddPartitions
 
 TRANSACTION_TOPIC = "__transaction_state"
@@ -257,7 +258,8 @@ class Shards:
 
 class Coordination:
     """All that a node coordinates: what `ReplicaManager` tells of elections goes to the coordinator they concern.
-    `channel`: to the other nodes of a cluster, for markers, verification and the states of share partitions."""
+    `channel`: to the other nodes of a cluster, for markers, verification and the states of share partitions.
+    `on_partition_gone` hears of every partition that is led elsewhere or in another epoch than before."""
 
     def __init__(self, node: Node) -> None:
         from kafkatools.core.broker.group_coordinator.service import GroupKeeper
@@ -268,6 +270,8 @@ class Coordination:
         self._transactions: Shards | None = None
         self._share: Shards | None = None
         self._add_partitions: AddPartitions | None = None
+        self._persister: StatePersister | None = None
+        self.on_partition_gone: Callable[[Partition], None] | None = None
 
     @property
     def is_clustered(self) -> bool:
@@ -303,6 +307,15 @@ class Coordination:
             self._add_partitions = AddPartitions(self._node)
         return self._add_partitions
 
+    @property
+    def persister(self) -> StatePersister:
+        """What is asked of share coordinators."""
+        if self._persister is None:
+            from kafkatools.core.broker.share_coordinator.persister import StatePersister
+
+            self._persister = StatePersister(self._node)
+        return self._persister
+
     def _of(self, topic: str) -> Shards | None:
         if topic == OFFSETS_TOPIC:
             return self.groups
@@ -311,13 +324,19 @@ class Coordination:
         return self.share if topic == SHARE_TOPIC else None
 
     def on_elected(self, partition: Partition) -> None:
-        """This node leads a partition."""
+        """This node leads a partition, in a new epoch."""
+        self._tell_gone(partition)
         shards = self._of(partition.topic) if self.is_clustered else None
         if shards is not None:
             shards.on_elected(partition)
 
     def on_resigned(self, partition: Partition) -> None:
         """It does not lead it any more."""
+        self._tell_gone(partition)
         shards = self._of(partition.topic) if self.is_clustered else None
         if shards is not None:
             shards.on_resigned(partition)
+
+    def _tell_gone(self, partition: Partition) -> None:
+        if self.on_partition_gone is not None and self.is_clustered:
+            self.on_partition_gone(partition)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from kafkatools.core.broker.delayed_produce import ProduceStatus
+from kafkatools.core.broker.share_coordinator.pending import Kept
 from kafkatools.core.broker.share_coordinator.share_state import ShareState, ShareUpdate, StateBatch
 from kafkatools.core.broker.share_partition_runs import NO_MEMBER, RecordState, Run, Runs
 from kafkatools.core.errors import InvalidRecordState, InvalidRequest
@@ -81,7 +81,7 @@ class SharePartition:
         state: ShareState,
         leader_epoch: int,
         limits: Limits,
-        write: Callable[[ShareUpdate], ProduceStatus | None],
+        write: Callable[[ShareUpdate], Kept],
     ) -> None:
         self.start_offset = state.start_offset
         self.state_epoch = state.state_epoch
@@ -231,9 +231,7 @@ class SharePartition:
         self._move_start()
 
     # -- acknowledging -----------------------------------------------------------------------------------------------
-    def acknowledge(
-        self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int
-    ) -> ProduceStatus | None:
+    def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> Kept:
         """All of them, or none. Raises InvalidRequest, InvalidRecordState, or what writing raises."""
         steps: list[_Step] = []
         renewed: list[Run] = []
@@ -279,7 +277,7 @@ class SharePartition:
             state = RecordState.ARCHIVED
         return _Step(run, state, run.delivery_count)
 
-    def release_member(self, member_id: str) -> ProduceStatus | None:
+    def release_member(self, member_id: str) -> Kept:
         """A member is gone, or its session is: what it had is available again."""
         return self._commit(
             [
@@ -289,7 +287,7 @@ class SharePartition:
             ]
         )
 
-    def expire_locks(self, now_ms: int) -> ProduceStatus | None:
+    def expire_locks(self, now_ms: int) -> Kept:
         """Locks that ended by now."""
         return self._commit(
             [
@@ -299,7 +297,7 @@ class SharePartition:
             ]
         )
 
-    def _commit(self, steps: Sequence[_Step]) -> ProduceStatus | None:
+    def _commit(self, steps: Sequence[_Step]) -> Kept:
         """Write the new states, then let them count."""
         if not steps:
             return None

@@ -11,11 +11,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkatools.core.broker.delayed_produce import ProduceStatus
 from kafkatools.core.broker.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kafkatools.core.broker.share_coordinator.coordinator import ShareCoordinator
+from kafkatools.core.broker.share_coordinator.pending import Kept, PendingWrite
+from kafkatools.core.broker.share_coordinator.persister import error_for_members
 from kafkatools.core.broker.share_coordinator.service import open_share_coordinator
-from kafkatools.core.broker.share_coordinator.share_state import UNINITIALIZED_START_OFFSET, ShareKey, ShareUpdate
+from kafkatools.core.broker.share_coordinator.share_state import (
+    UNINITIALIZED_START_OFFSET,
+    ShareKey,
+    ShareState,
+    ShareUpdate,
+)
 from kafkatools.core.broker.share_coordinator.share_state_topic import TOPIC
 from kafkatools.core.broker.share_fetch_read import ShareFetched, available_bytes, read
 from kafkatools.core.broker.share_partition import Acknowledgement, SharePartition, Wish
@@ -71,6 +77,9 @@ class SharePartitionManager:
         self._by_group: dict[str, set[ShareKey]] = {}
         self._lock_timers: dict[ShareKey, TimerTask] = {}
         self._states: ShareCoordinator | None = None
+        self._opening: set[ShareKey] = set()
+        self._failed: dict[ShareKey, KafkaError] = {}
+        node.coordination.on_partition_gone = self._note_gone
 
     @property
     def settings(self) -> ShareGroupSettings:
@@ -87,13 +96,13 @@ class SharePartitionManager:
 
     # -- share partitions --------------------------------------------------------------------------------------------
     def log_partition(self, key: ShareKey) -> Partition:
-        """The partition itself; UnknownTopicId, UnknownTopicOrPartition."""
-        partitions = self._node.replicas.partitions_by_id.get(key.topic_id)
-        if partitions is None:
+        """The partition itself, which this node leads; UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower."""
+        topic = self._node.image.topics_by_id.get(key.topic_id)
+        if topic is None:
             raise UnknownTopicId()
-        if key.partition not in partitions:
+        if key.partition not in topic.partitions:
             raise UnknownTopicOrPartition()
-        return partitions[key.partition]
+        return self._node.replicas.get(topic.name, key.partition)
 
     def isolation_level(self, group_id: str) -> int:
         """How far the group may read."""
@@ -103,16 +112,42 @@ class SharePartitionManager:
         """The share partition when something was fetched from it."""
         return self._partitions.get(key)
 
-    def open(self, key: ShareKey) -> SharePartition:
-        """The share partition, read back when need be. Raises a KafkaError."""
+    def _opened(self, key: ShareKey, partition: Partition) -> SharePartition | None:
+        """The share partition, read back when need be; None while its coordinator is asked. Raises a KafkaError."""
         known = self._partitions.get(key)
-        if known is not None:
-            return known
-        partition = self.log_partition(key)
+        if known is None and self._node.coordination.is_clustered:
+            if key in self._failed:
+                raise self._failed[key]
+            if key not in self._opening:
+                self._ask_to_open(key, partition)
+            return self._partitions.get(key)
+        return known or self._open_here(key, partition)
+
+    def _open_here(self, key: ShareKey, partition: Partition) -> SharePartition:
         try:
             state = self.states.read(key, partition.leader_epoch)
         except InvalidRequest as error:
             raise UnknownServerError(str(error)) from error
+        return self._begin(key, partition, state)
+
+    def _ask_to_open(self, key: ShareKey, partition: Partition) -> None:
+        epoch = partition.leader_epoch
+        self._opening.add(key)
+
+        def done(error: KafkaError | None, state: ShareState | None) -> None:
+            self._opening.discard(key)
+            if error is not None:
+                self._failed[key] = error_for_members(error)
+            elif state is not None and partition.is_leader and partition.leader_epoch == epoch:
+                try:
+                    self._begin(key, partition, state)
+                except KafkaError as failure:
+                    self._failed[key] = failure
+            self._node.replicas.wake(key)
+
+        self._node.coordination.persister.read(key, epoch, done)
+
+    def _begin(self, key: ShareKey, partition: Partition, state: ShareState) -> SharePartition:
         if state.start_offset == UNINITIALIZED_START_OFFSET:
             state = replace(state, start_offset=self._first_offset(key, partition))
         made = SharePartition(
@@ -128,18 +163,25 @@ class SharePartitionManager:
 
     def available_bytes(self, key: ShareKey, min_bytes: int) -> int:
         """About how much a member could acquire of a share partition now. Raises a KafkaError."""
-        partition, shared = self.log_partition(key), self.open(key)
+        partition = self.log_partition(key)
+        shared = self._opened(key, partition)
+        if shared is None:
+            return 0
         return available_bytes(partition, shared, self.isolation_level(key.group_id), min_bytes)
 
     def read(self, key: ShareKey, max_bytes: int, wish: Wish) -> ShareFetched:
         """Acquire for a member; an error becomes the partition's."""
         try:
-            partition, shared = self.log_partition(key), self.open(key)
+            partition = self.log_partition(key)
+            shared = self._opened(key, partition)
+            if shared is None:
+                return ShareFetched()
             now_ms = self._node.clock.now_ms()
             fetched = read(partition, shared, self.isolation_level(key.group_id), (max_bytes, wish), now_ms)
             self.watch_locks(key, shared)
             return fetched
         except KafkaError as error:
+            self._failed.pop(key, None)
             return ShareFetched(error_code=error.code)
         except OSError as error:
             self._node.note_failure(error)
@@ -158,12 +200,28 @@ class SharePartitionManager:
                 return found.offset
         return partition.log.high_watermark
 
-    def _write(self, key: ShareKey, update: ShareUpdate) -> ProduceStatus | None:
+    def _write(self, key: ShareKey, update: ShareUpdate) -> Kept:
+        """Have an update kept. When that fails the share partition is forgotten, and what the coordinator knows is read
+        back: what was acquired is available again."""
+        if self._node.coordination.is_clustered:
+            return self._ask_to_write(key, update)
         try:
             return self.states.write(key, update)
         except FencedStateEpoch:
             self._forget(key)
             raise
+
+    def _ask_to_write(self, key: ShareKey, update: ShareUpdate) -> Kept:
+        pending = PendingWrite()
+        written = self._partitions.get(key)
+
+        def done(error: KafkaError | None, _state: ShareState | None) -> None:
+            if error is not None and self._partitions.get(key) is written:
+                self._forget(key)
+            pending.finish(None if error is None else error_for_members(error))
+
+        self._node.coordination.persister.write(key, update, done)
+        return pending
 
     def _forget(self, key: ShareKey) -> None:
         self._partitions.pop(key, None)
@@ -174,9 +232,7 @@ class SharePartitionManager:
         self._node.replicas.wake(key)
 
     # -- what members do ---------------------------------------------------------------------------------------------
-    def acknowledge(
-        self, key: ShareKey, member_id: str, acknowledgements: Sequence[Acknowledgement]
-    ) -> ProduceStatus | None:
+    def acknowledge(self, key: ShareKey, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> Kept:
         """All of one partition, or none. Raises a KafkaError."""
         found = self._partitions.get(key)
         if found is None:
@@ -186,9 +242,9 @@ class SharePartitionManager:
         self._node.replicas.wake(key)
         return status
 
-    def release(self, group_id: str, member_id: str) -> list[ProduceStatus | None]:
+    def release(self, group_id: str, member_id: str) -> list[Kept]:
         """All that a member of a group has is available again."""
-        statuses: list[ProduceStatus | None] = []
+        statuses: list[Kept] = []
         for key in list(self._by_group.get(group_id, ())):
             try:
                 statuses.append(self._partitions[key].release_member(member_id))
@@ -197,7 +253,7 @@ class SharePartitionManager:
             self._node.replicas.wake(key)
         return statuses
 
-    def close_session(self, key: SessionKey) -> list[ProduceStatus | None]:
+    def close_session(self, key: SessionKey) -> list[Kept]:
         """The session is over: its records are released."""
         self.sessions.remove(key)
         return self.release(*key)
@@ -236,6 +292,12 @@ class SharePartitionManager:
         self.watch_locks(key, partition)
         self._node.replicas.wake(key)
         self._node.replicas.complete_delayed()
+
+    def _note_gone(self, partition: Partition) -> None:
+        """The partition is led elsewhere, or in another epoch: the next leader reads back what is kept."""
+        place = (partition.topic_id, partition.index)
+        for key in [key for key in self._partitions if (key.topic_id, key.partition) == place]:
+            self._forget(key)
 
     # -- groups and topics -------------------------------------------------------------------------------------------
     def note_member_left(self, group_id: str, member_id: str) -> None:

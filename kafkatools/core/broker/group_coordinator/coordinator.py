@@ -419,6 +419,35 @@ class GroupCoordinator:
             self.share.delete_states(group)
         self._delete(group)
 
+    def delete_group_when_it_may(self, group_id: str, done: Callable[[KafkaError | None], None]) -> None:
+        """The same in a cluster: the states of a share group are deleted by their coordinators first. Call back with
+        the error, or None."""
+        group = self.groups.get(group_id)
+        try:
+            if not isinstance(group, ShareGroup) or self.share.persister() is None:
+                self.delete_group(group_id)
+                done(None)
+                return
+            self.ensure_active(group_id)
+            group.ensure_may_delete()
+        except KafkaError as error:
+            done(error)
+            return
+
+        def deleted(error: KafkaError | None) -> None:
+            try:
+                if error is not None:
+                    raise error
+                if self.group(group_id) is group:
+                    group.ensure_may_delete()
+                    self._delete(group)
+            except KafkaError as failure:
+                done(failure)
+            else:
+                done(None)
+
+        self.share.ask_to_delete_states(group, deleted)
+
     def _delete(self, group: AnyGroup) -> None:
         places = list(self.offsets.of_group(group.group_id))
         records = [offset_records.offset_tombstone(group.group_id, *place) for place in places]

@@ -55,6 +55,7 @@ def open_groups(node: Node) -> GroupCoordinator:
         share_settings=share_settings(node),
         image=lambda: node.image,
     )
+    groups.share.persister = lambda: node.coordination.persister if node.coordination.is_clustered else None
     groups.share.states = lambda: node.share_partitions.states
     groups.share.member_left = lambda group_id, member_id: node.share_partitions.note_member_left(group_id, member_id)
     groups.share.group_emptied = lambda group_id: node.share_partitions.forget_group(group_id)

@@ -109,6 +109,12 @@ class StatePartitions:
         initialized = {**self.initialized, topic_id: (name, known | frozenset(partitions))}
         return replace(self, initialized=initialized, initializing=_without(self.initializing, topic_id))
 
+    def with_initializing(self, topic_id: uuid.UUID, name: str, partitions: Iterable[int]) -> StatePartitions:
+        """While the state of these partitions is being made."""
+        known = self.initializing.get(topic_id, (name, frozenset()))[1]
+        initializing = {**self.initializing, topic_id: (name, known | frozenset(partitions))}
+        return replace(self, initializing=initializing)
+
     def without_topic(self, topic_id: uuid.UUID) -> StatePartitions:
         """After a topic's states were deleted."""
         deleting = {key: name for key, name in self.deleting.items() if key != topic_id}

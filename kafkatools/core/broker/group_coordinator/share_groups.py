@@ -33,6 +33,7 @@ from kafkatools.core.broker.group_coordinator.share_group import NOTHING, ShareG
 from kafkatools.core.broker.group_coordinator.share_member import ShareMember
 from kafkatools.core.broker.group_coordinator.share_settings import ShareGroupSettings
 from kafkatools.core.broker.share_coordinator.coordinator import ShareCoordinator
+from kafkatools.core.broker.share_coordinator.persister import StatePersister, ask_each
 from kafkatools.core.broker.share_coordinator.share_state import UNINITIALIZED_START_OFFSET, ShareKey
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import (
@@ -78,6 +79,8 @@ class ShareGroups:
         self._timer = timer
         self._clock = clock
         self.states: Callable[[], ShareCoordinator]
+        self.persister: Callable[[], StatePersister | None] = lambda: None
+        self._asked: set[ShareKey] = set()
         self.member_left: Callable[[str, str], None] = lambda group_id, member_id: None
         self.group_emptied: Callable[[str], None] = lambda group_id: None
 
@@ -115,9 +118,10 @@ class ShareGroups:
         has_new_topics = updated.subscribed_topic_names != known.subscribed_topic_names
         members = group.members_with(updated)
         epoch = self._epoch(group, members, changes, bump=has_new_topics or request.member_id not in group.members)
-        self._make_states(group, members, epoch, changes)
+        missing = self._make_states(group, members, epoch, changes)
         member = self._assigned(group, updated, members, epoch, changes)
         self.write(group, changes)
+        self._ask_for_states(group, missing, epoch)
         self.watch_session(group.group_id, member.member_id)
         wants_assignment = request.member_epoch == JOINING_EPOCH or request.subscribed_topic_names is not None
         return {
@@ -149,15 +153,22 @@ class ShareGroups:
 
     def _make_states(
         self, group: ShareGroup, members: Collection[ShareMember], epoch: int, changes: list[Change]
-    ) -> None:
-        """Partitions that are read for the first time get a state in the share coordinator."""
+    ) -> list[ShareKey]:
+        """Partitions that are read for the first time get a state in the share coordinator, here and now on a node of
+        its own. In a cluster coordinators are elsewhere: gives what is to be asked of them."""
         states = group.states
+        keys: list[ShareKey] = []
+        is_here = self.persister() is None
         for name in sorted(group.topics_of(members)):
             topic = self.topics.by_name(name)
             if topic is None:
                 continue
             missing = set(topic.partitions) - states.partitions_of(topic.topic_id)
-            if missing:
+            if not is_here:
+                keys += [ShareKey(group.group_id, topic.topic_id, partition) for partition in sorted(missing)]
+                if not missing <= states.initializing.get(topic.topic_id, ("", frozenset()))[1]:
+                    states = states.with_initializing(topic.topic_id, name, missing)
+            elif missing:
                 coordinator = self.states()
                 for partition in sorted(missing):
                     key = ShareKey(group.group_id, topic.topic_id, partition)
@@ -166,6 +177,40 @@ class ShareGroups:
                 states = states.with_initialized(topic.topic_id, name, missing)
         if states is not group.states:
             changes.append(StatePartitionsChange(states))
+        return keys
+
+    def _ask_for_states(self, group: ShareGroup, keys: Collection[ShareKey], epoch: int) -> None:
+        """Have states made by their coordinators; then the group has a new epoch, with which members get the
+        partitions. What fails is asked for again with a later heartbeat."""
+        persister = self.persister()
+        wanted = [key for key in keys if key not in self._asked]
+        if persister is None or not wanted:
+            return
+        self._asked.update(wanted)
+
+        def done(error: KafkaError | None) -> None:
+            self._asked.difference_update(wanted)
+            if error is not None:
+                self._store.note_failure(error)
+            elif self.groups.get(group.group_id) is group:
+                self._note_states(group, wanted)
+
+        ask_each(wanted, lambda key, then: persister.initialize(key, epoch, UNINITIALIZED_START_OFFSET, then), done)
+
+    def _note_states(self, group: ShareGroup, keys: Collection[ShareKey]) -> None:
+        states = group.states
+        for topic_id in {key.topic_id for key in keys}:
+            topic = self.topics.by_id(topic_id)
+            if topic is not None:
+                made = [key.partition for key in keys if key.topic_id == topic_id]
+                states = states.with_initialized(topic_id, topic.name, made)
+        try:
+            self.write(
+                group,
+                [GroupEpochChange(group.group_epoch + 1, group.metadata_hash), StatePartitionsChange(states)],
+            )
+        except KafkaError as error:
+            self._store.note_failure(error)
 
     def _assigned(
         self,
@@ -276,6 +321,17 @@ class ShareGroups:
         for topic_id, (_, partitions) in group.states.initialized.items():
             for partition in sorted(partitions):
                 self.states().delete(ShareKey(group.group_id, topic_id, partition))
+
+    def ask_to_delete_states(self, group: ShareGroup, done: Callable[[KafkaError | None], None]) -> None:
+        """The same in a cluster: call back when all coordinators have done it."""
+        persister = self.persister()
+        assert persister is not None
+        keys = [
+            ShareKey(group.group_id, topic_id, partition)
+            for topic_id, (_, partitions) in group.states.initialized.items()
+            for partition in sorted(partitions)
+        ]
+        ask_each(keys, persister.delete, done)
 
     # -- partitions that come and go ---------------------------------------------------------------------------------
     def resume(self, group: ShareGroup) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.controller.acls import GROUP, READ, TOPIC
 from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
 from kafkatools.core.broker.handlers.share_group_heartbeat import ensure_enabled
+from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition
+from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition, error_for_code
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -19,16 +20,41 @@ VERSIONS = (0, 0)
 def handle(node: Node, request: Request) -> Response:
     """One answer for each partition."""
     entity = request.decode()
+    later = LaterResponse(request)
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, READ, GROUP, entity.group_id)
+        node.groups.ensure_active(entity.group_id)
         offsets, refused = _wanted(node, request, entity)
-        node.groups.share_offsets.alter(entity.group_id, offsets)
+
+        def done(error: KafkaError | None) -> None:
+            if error is not None:
+                later.respond(failed(error))
+                return
+            responses = [_topic(node, topic, refused) for topic in entity.topics]
+            tell_when_committed(node, entity.group_id, later, responses)
+
+        node.groups.share_offsets.alter(entity.group_id, offsets, done)
     except KafkaError as error:
-        fields = {"error_code": coordinator_error_code(error), "error_message": str(error), "responses": []}
-        return request.respond(fields)
-    responses = [_topic(node, topic, refused) for topic in entity.topics]
-    return request.respond({"error_code": 0, "error_message": None, "responses": responses})
+        later.respond(failed(error))
+    return later.returned()
+
+
+def failed(error: KafkaError) -> dict[str, Any]:
+    """Nothing was done."""
+    return {"error_code": coordinator_error_code(error), "error_message": str(error), "responses": []}
+
+
+def tell_when_committed(node: Node, group_id: str, later: LaterResponse, responses: list[dict[str, Any]]) -> None:
+    """Answer when what was written of the group is committed."""
+
+    def committed(code: int) -> None:
+        if code:
+            later.respond(failed(error_for_code(code)()))
+        else:
+            later.respond({"error_code": 0, "error_message": None, "responses": responses})
+
+    node.coordination.groups.when_committed(group_id, committed)
 
 
 def _wanted(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.controller.acls import DELETE, GROUP
@@ -20,22 +22,31 @@ def handle(node: Node, request: Request) -> Response:
     """One answer per group; a group named twice is deleted once."""
     entity = request.decode()
     names = list(dict.fromkeys(entity.groups_names))
-    codes = {name: _delete(node, request, name) for name in names}
-    node.groups.send_answers()
     response = LaterResponse(request)
+    codes: dict[str, int] = {}
 
-    def done(failed: dict[str, int]) -> None:
-        codes.update(failed)
-        response.respond({"results": [{"group_id": name, "error_code": code} for name, code in codes.items()]})
+    def committed(failed: dict[str, int]) -> None:
+        results = [{"group_id": name, "error_code": failed.get(name, codes[name])} for name in names]
+        response.respond({"results": results})
 
-    node.coordination.groups.when_all_committed([name for name, code in codes.items() if not code], done)
+    def note(name: str, error: KafkaError | None) -> None:
+        codes[name] = 0 if error is None else coordinator_error_code(error)
+        if len(codes) == len(names):
+            deleted = [name for name, code in codes.items() if not code]
+            node.coordination.groups.when_all_committed(deleted, committed)
+
+    for name in names:
+        _delete(node, request, name, partial(note, name))
+    if not names:
+        committed({})
+    node.groups.send_answers()
     return response.returned()
 
 
-def _delete(node: Node, request: Request, group_id: str) -> int:
+def _delete(node: Node, request: Request, group_id: str, done: Callable[[KafkaError | None], None]) -> None:
     try:
         node.authorize_or_raise(request, DELETE, GROUP, group_id)
-        node.groups.delete_group(group_id)
     except KafkaError as error:
-        return coordinator_error_code(error)
-    return 0
+        done(error)
+    else:
+        node.groups.delete_group_when_it_may(group_id, done)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import DELETE, GROUP, READ, TOPIC
-from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
+from kafkatools.core.broker.handlers.alter_share_group_offsets import failed, tell_when_committed
 from kafkatools.core.broker.handlers.share_group_heartbeat import ensure_enabled
+from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition
 
@@ -20,9 +21,11 @@ NOTHING_KEPT = "There is no offset information to delete."
 def handle(node: Node, request: Request) -> Response:
     """One answer for each topic."""
     entity = request.decode()
+    later = LaterResponse(request)
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, DELETE, GROUP, entity.group_id)
+        node.groups.ensure_active(entity.group_id)
         names = [topic.topic_name for topic in entity.topics]
         refused: dict[str, KafkaError] = {
             name: TopicAuthorizationFailed() for name in names if not node.authorize(request, READ, TOPIC, name)
@@ -30,13 +33,20 @@ def handle(node: Node, request: Request) -> Response:
         refused |= {
             name: UnknownTopicOrPartition() for name in names if name not in refused and name not in node.image.topics
         }
-        without = node.groups.share_offsets.delete(entity.group_id, [name for name in names if name not in refused])
-        refused |= {name: UnknownTopicOrPartition(NOTHING_KEPT) for name in without}
+        wanted = [name for name in names if name not in refused]
+
+        def done(error: KafkaError | None, without: list[str]) -> None:
+            if error is not None:
+                later.respond(failed(error))
+                return
+            refused.update({name: UnknownTopicOrPartition(NOTHING_KEPT) for name in without})
+            responses = [_topic(node, name, refused.get(name)) for name in names]
+            tell_when_committed(node, entity.group_id, later, responses)
+
+        node.groups.share_offsets.delete(entity.group_id, wanted, done)
     except KafkaError as error:
-        fields = {"error_code": coordinator_error_code(error), "error_message": str(error), "responses": []}
-        return request.respond(fields)
-    responses = [_topic(node, name, refused.get(name)) for name in names]
-    return request.respond({"error_code": 0, "error_message": None, "responses": responses})
+        later.respond(failed(error))
+    return later.returned()
 
 
 def _topic(node: Node, name: str, error: KafkaError | None) -> dict[str, Any]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import GROUP, READ, TOPIC
-from kafkatools.core.broker.delayed_produce import ProduceStatus
 from kafkatools.core.broker.handlers.consumer_group_heartbeat import message_of
 from kafkatools.core.broker.handlers.share_group_heartbeat import ensure_enabled
 from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.broker.share_coordinator.pending import Kept, PendingWrite, when_kept
 from kafkatools.core.broker.share_coordinator.share_state import ShareKey
 from kafkatools.core.broker.share_partition import GAP, RENEW, Acknowledgement
 from kafkatools.core.broker.share_session import FINAL_EPOCH, INITIAL_EPOCH
-from kafkatools.core.broker.transaction_coordinator.durability import Durability
 from kafkatools.core.errors import (
     InvalidRequest,
     InvalidShareSessionEpoch,
@@ -39,7 +38,7 @@ def handle(node: Node, request: Request) -> Response:
     member_id = entity.member_id or ""
     key = (entity.group_id or "", member_id)
     wanted = acknowledgements_of(entity.topics, key[0])
-    statuses: list[ProduceStatus | None] = []
+    kept: list[tuple[ShareKey | None, Kept]] = []
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, READ, GROUP, key[0])
@@ -47,13 +46,29 @@ def handle(node: Node, request: Request) -> Response:
     except KafkaError as error:
         return request.respond(_fields(node, key[0], (error.code, message_of(error)), {}))
     is_renewal = request.version >= FIRST_VERSION_OF_RENEWAL and entity.is_renew_ack
-    outcomes = acknowledge(node, request, member_id, (wanted, is_renewal), statuses)
+    outcomes = acknowledge(node, request, member_id, (wanted, is_renewal), kept)
     if entity.share_session_epoch == FINAL_EPOCH:
-        statuses += node.share_partitions.close_session(key)
+        kept += [(None, each) for each in node.share_partitions.close_session(key)]
     later = LaterResponse(request)
-    fields = _fields(node, key[0], DONE, outcomes)
-    Durability(node).when_durable(statuses, lambda _code: later.respond(fields))
+    tell_when_kept(node, kept, outcomes, lambda: later.respond(_fields(node, key[0], DONE, outcomes)))
     return later.returned()
+
+
+def tell_when_kept(
+    node: Node,
+    kept: Sequence[tuple[ShareKey | None, Kept]],
+    outcomes: dict[ShareKey, Outcome],
+    tell: Callable[[], None],
+) -> None:
+    """Answer when all is kept; what was not has its error in `outcomes` by then."""
+
+    def over() -> None:
+        for key, each in kept:
+            if key is not None and isinstance(each, PendingWrite) and each.error is not None:
+                outcomes[key] = (each.error.code, message_of(each.error))
+        tell()
+
+    when_kept(node, [each for _, each in kept], over)
 
 
 def ensure_session(node: Node, key: tuple[str, str], epoch: int) -> None:
@@ -87,9 +102,9 @@ def acknowledge(
     request: Request,
     member_id: str,
     said: tuple[Mapping[ShareKey, Sequence[Acknowledgement]], bool],
-    statuses: list[ProduceStatus | None],
+    kept: list[tuple[ShareKey | None, Kept]],
 ) -> dict[ShareKey, Outcome]:
-    """Do it, partition by partition; `statuses` gets what is to be waited for. `said` also tells whether records may
+    """Do it, partition by partition; `kept` gets what is to be waited for. `said` also tells whether records may
     be renewed."""
     wanted, is_renewal = said
     outcomes: dict[ShareKey, Outcome] = {}
@@ -107,7 +122,7 @@ def acknowledge(
             outcomes[key] = (error.code, None)
             continue
         try:
-            statuses.append(node.share_partitions.acknowledge(key, member_id, acknowledgements))
+            kept.append((key, node.share_partitions.acknowledge(key, member_id, acknowledgements)))
             outcomes[key] = DONE
         except KafkaError as error:
             outcomes[key] = (error.code, str(error))

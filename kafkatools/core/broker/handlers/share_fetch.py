@@ -11,19 +11,24 @@ from struct import Struct, pack
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import GROUP, READ, TOPIC
-from kafkatools.core.broker.delayed_produce import ProduceStatus
 from kafkatools.core.broker.delayed_share_fetch import DelayedShareFetch
 from kafkatools.core.broker.handlers.consumer_group_heartbeat import message_of
 from kafkatools.core.broker.handlers.join_group import to_ms
-from kafkatools.core.broker.handlers.share_acknowledge import DONE, Outcome, acknowledge, acknowledgements_of
+from kafkatools.core.broker.handlers.share_acknowledge import (
+    DONE,
+    Outcome,
+    acknowledge,
+    acknowledgements_of,
+    tell_when_kept,
+)
 from kafkatools.core.broker.handlers.share_group_heartbeat import ensure_enabled
 from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Part, Request, Response
+from kafkatools.core.broker.share_coordinator.pending import Kept
 from kafkatools.core.broker.share_coordinator.share_state import ShareKey
 from kafkatools.core.broker.share_fetch_read import ShareFetched
 from kafkatools.core.broker.share_partition import BATCH_OPTIMIZED, Wish
 from kafkatools.core.broker.share_session import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
-from kafkatools.core.broker.transaction_coordinator.durability import Durability
 from kafkatools.core.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed, UnknownTopicId
 from kafkatools.core.protocol.varints import unsigned_varint
 
@@ -51,11 +56,11 @@ def handle(node: Node, request: Request) -> Response:
         session = _session(node, request, entity, said, has_acknowledgements=bool(acknowledged))
     except KafkaError as error:
         return _respond(request, (error.code, message_of(error)), 0, {}, {})
-    statuses: list[ProduceStatus | None] = []
-    outcomes = acknowledge(node, request, member_id, (acknowledged, is_renewal), statuses)
-    answer = _Answer(node, request, group_id, outcomes, statuses)
+    kept: list[tuple[ShareKey | None, Kept]] = []
+    outcomes = acknowledge(node, request, member_id, (acknowledged, is_renewal), kept)
+    answer = _Answer(node, request, group_id, outcomes, kept)
     if session is None:
-        statuses += node.share_partitions.close_session((group_id, member_id))
+        kept += [(None, each) for each in node.share_partitions.close_session((group_id, member_id))]
         answer.give({})
         return answer.returned()
     mode = entity.share_acquire_mode if has_modes else BATCH_OPTIMIZED
@@ -105,21 +110,24 @@ class _Answer:
         node: Node,
         request: Request,
         group_id: str,
-        outcomes: Mapping[ShareKey, Outcome],
-        statuses: Sequence[ProduceStatus | None],
+        outcomes: dict[ShareKey, Outcome],
+        kept: Sequence[tuple[ShareKey | None, Kept]],
     ) -> None:
         self._node = node
         self.request = request
         self.group_id = group_id
         self._outcomes = outcomes
-        self._statuses = statuses
+        self._kept = kept
         self._later = LaterResponse(request)
 
     def give(self, fetched: Mapping[ShareKey, ShareFetched]) -> None:
         """These are the records."""
         lock_ms = self._node.groups.share.settings.lock_duration_ms(self.group_id)
-        parts = _respond(self.request, DONE, lock_ms, fetched, self._outcomes)
-        Durability(self._node).when_durable(self._statuses, lambda _code: self._later.give(parts))
+
+        def tell() -> None:
+            self._later.give(_respond(self.request, DONE, lock_ms, fetched, self._outcomes))
+
+        tell_when_kept(self._node, self._kept, self._outcomes, tell)
 
     def returned(self) -> Response:
         """What the handler returns."""

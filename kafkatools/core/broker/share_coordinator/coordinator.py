@@ -62,7 +62,8 @@ class _Kept:
 
 
 class ShareCoordinator:
-    """All states of this broker. `has_partition` says whether a topic's partition exists."""
+    """All states of this broker. `has_partition` says whether a topic's partition exists; `ensure_active` raises a
+    KafkaError when another node keeps a state."""
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class ShareCoordinator:
         self._updates_per_snapshot = updates_per_snapshot
         self._cold_interval_ms = cold_interval_ms
         self._states: dict[ShareKey, _Kept] = {}
+        self.ensure_active: Callable[[str], None] = lambda name: None
 
     # -- requests ----------------------------------------------------------------------------------------------------
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> ProduceStatus | None:
@@ -101,6 +103,7 @@ class ShareCoordinator:
 
     def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
         """ReadShareGroupState; remembers a newer leader's epoch. Raises a KafkaError."""
+        self.ensure_active(name_of(key))
         kept = self._states.get(key)
         if kept is None:
             raise InvalidRequest("Read operation on uninitialized share partition not allowed.")
@@ -144,6 +147,7 @@ class ShareCoordinator:
     def _check(self, key: ShareKey) -> None:
         if key.partition < 0:
             raise InvalidRequest("The partition id cannot be a negative number.")
+        self.ensure_active(name_of(key))
         if not self._has_partition(key):
             raise UnknownTopicOrPartition()
 

@@ -31,6 +31,7 @@ def open_share_coordinator(node: Node) -> ShareCoordinator:
         updates_per_snapshot=config.share_coordinator_snapshot_update_records_per_snapshot,
         cold_interval_ms=config.share_coordinator_cold_partition_snapshot_interval_ms,
     )
+    coordinator.ensure_active = lambda name: node.coordination.share.ensure_active(name)
     if not follows_elections(node):
         for partition in topic.partitions():
             coordinator.load(each for each in topic.read(partition) if each is not None)

@@ -78,5 +78,5 @@ class ShareStateTopic(InternalTopic):
     def prune(self, index: int, before_offset: int) -> None:
         """Delete what lies before an offset."""
         partition = self._node.replicas.partitions.get(TOPIC, {}).get(index)
-        if partition is not None and before_offset > partition.log.log_start_offset:
+        if partition is not None and partition.is_leader and before_offset > partition.log.log_start_offset:
             partition.log.increment_log_start_offset(min(before_offset, partition.log.high_watermark))

@@ -10,7 +10,7 @@ from kafkatools.core.broker.delayed_produce import ProduceStatus
 from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.broker.share_coordinator.coordinator import ShareCoordinator
-from kafkatools.core.broker.share_coordinator.share_state import ShareKey
+from kafkatools.core.broker.share_coordinator.share_state import ShareKey, name_of
 from kafkatools.core.broker.transaction_coordinator.durability import Durability
 from kafkatools.core.errors import ClusterAuthorizationFailed, InvalidRequest, KafkaError
 
@@ -27,6 +27,7 @@ def answer(node: Node, request: Request, do: Do, refused: Fields) -> Response:
     entity = request.decode()
     is_allowed = node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
     statuses: list[ProduceStatus | None] = []
+    outcomes: dict[str, Fields] = {}
     results = []
     for topic in entity.topics:
         partitions = []
@@ -40,10 +41,21 @@ def answer(node: Node, request: Request, do: Do, refused: Fields) -> Response:
                 fields, status = do(node.share_partitions.states, key, partition)
                 statuses.append(status)
                 outcome = {"error_code": 0, "error_message": None, **fields}
+                outcomes[name_of(key)] = outcome
             except KafkaError as error:
                 outcome = {"error_code": error.code, "error_message": str(error), **refused}
-            partitions.append({"partition": partition.partition, **outcome})
+            outcome["partition"] = partition.partition
+            partitions.append(outcome)
         results.append({"topic_id": topic.topic_id, "partitions": partitions})
     later = LaterResponse(request)
-    Durability(node).when_durable(statuses, lambda _code: later.respond({"results": results}))
+
+    def committed(failed: dict[str, int]) -> None:
+        for name, code in failed.items():
+            outcomes[name].update(error_code=code, error_message=None, **refused)
+        later.respond({"results": results})
+
+    if node.coordination.is_clustered:
+        node.coordination.share.when_all_committed(outcomes, committed)
+    else:
+        Durability(node).when_durable(statuses, lambda _code: committed({}))
     return later.returned()
