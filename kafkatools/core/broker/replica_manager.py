@@ -107,6 +107,7 @@ class ReplicaManager:
         self.replication: Replication | None = None
         self.on_elected: Callable[[Partition], None] | None = None
         self.on_resigned: Callable[[Partition], None] | None = None
+        self.note_directory: Callable[[Partition, PartitionState], None] | None = None
         self._missing: dict[str, set[int]] = {}
         self._image = image
         self._node_id = node_id
@@ -171,6 +172,8 @@ class ReplicaManager:
                     continue
                 mine[index] = partition
                 self._take_role(partition, state, is_new=True)
+                if self.note_directory is not None:
+                    self.note_directory(partition, state)
             elif partition.partition_epoch != state.partition_epoch or partition.leader_epoch != state.leader_epoch:
                 self._take_role(partition, state, is_new=False)
 
@@ -182,6 +185,7 @@ class ReplicaManager:
             config,
             self._clock.wall_ms(),
             is_replicated=self.replication is not None and len(state.replicas) > 1,
+            directory_id=state.directory(self._node_id),
         )
         partition = Partition(topic.name, topic.topic_id, index, -1, log)
         partition.replication = self.replication
@@ -192,7 +196,16 @@ class ReplicaManager:
         return partition
 
     def _take_role(self, partition: Partition, state: PartitionState, *, is_new: bool) -> None:
-        """Lead or follow (applyLocalLeadersDelta, applyLocalFollowersDelta)."""
+        """Lead or follow (applyLocalLeadersDelta, applyLocalFollowersDelta). A disk that fails here is told of, when
+        there are others."""
+        try:
+            self._lead_or_follow(partition, state, is_new=is_new)
+        except KafkaStorageError as error:
+            if not self.logs.has_several:
+                raise
+            self.tell(error)
+
+    def _lead_or_follow(self, partition: Partition, state: PartitionState, *, is_new: bool) -> None:
         was_leader = partition.is_leader and not is_new
         if state.leader == self._node_id:
             begins = partition.make_leader(state, self._node_id, self._clock.now_ms())
@@ -213,8 +226,9 @@ class ReplicaManager:
     def _complete_all(self, partition: Partition) -> None:
         """This broker does not lead the partition any more: whoever waits is told now."""
         self.fetches.check_and_complete(partition.key)
-        if self.produces is not None:
-            self.produces.check_and_complete(partition.key)
+        for others in (self.produces, self.deletes):
+            if others is not None:
+                others.check_and_complete(partition.key)
 
     def _drop(self, partition: Partition) -> None:
         """A replica goes away, with its files."""
@@ -229,12 +243,33 @@ class ReplicaManager:
 
     def _note_missing(self, topic: str, index: int, error: Exception) -> None:
         """A partition cannot be opened; while the broker starts that is the end of it."""
-        if self.note_failure is None:
+        if self.note_failure is None and not self.logs.has_several:
             raise error
         missing = self._missing.setdefault(topic, set())
         if not missing:
-            self.note_failure(KafkaStorageError(f"Error while creating log for {topic}-{index}: {error}"))
+            self.tell(KafkaStorageError(f"Error while creating log for {topic}-{index}: {error}"))
         missing.add(index)
+
+    def tell(self, error: Exception) -> None:
+        """Report what the disk did."""
+        if self.note_failure is not None:
+            self.note_failure(error)
+
+    def lose(self, names: Sequence[TopicPartition]) -> None:
+        """The log directory of these replicas is offline: they answer KAFKA_STORAGE_ERROR from now on
+        (handleLogDirFailure)."""
+        for name in names:
+            partition = self.partitions.get(name.topic, {}).pop(name.partition, None)
+            if partition is None:
+                continue
+            was_leader = partition.is_leader
+            self._missing.setdefault(name.topic, set()).add(name.partition)
+            if self.replication is not None:
+                self.replication.fetchers.unfollow(partition)
+            self._complete_all(partition)
+            partition.mark_deleted()
+            if was_leader and self.on_resigned is not None:
+                self.on_resigned(partition)
 
     def _sync_names(self) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.purgatory import Purgatory
 from kafkatools.core.broker.replication.replication import Cluster, Replication, ReplicationSettings
 
 if TYPE_CHECKING:
@@ -33,4 +34,5 @@ def open_replication(node: ClusterNode, peers: PeerChannel) -> Replication:
     )
     made = Replication(node.replicas, cluster, ReplicationSettings.of(node.config))
     node.replicas.replication = made
+    node.replicas.deletes = Purgatory("DeleteRecords", node.timer)
     return made
