@@ -70,7 +70,7 @@ def _settle(raft: Raft, error_code: int, epoch: int, wire_leader_id: int) -> boo
             return False
         # who knows no more than this node is not asked again at once
         return not isinstance(raft.state, Unattached | Follower)
-    if leader_id is not None and raft.leader_id is None:
+    if leader_id not in (None, raft.node_id) and raft.leader_id is None:
         if not raft.note_leader(epoch, leader_id):
             _contradiction(raft, epoch, leader_id)
             return False
