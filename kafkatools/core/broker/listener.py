@@ -71,7 +71,7 @@ class Shortcut(Protocol):
 
 class Connection:
     """One client. State: receive buffer with `start..end` unread bytes, output queue, muted while a request is
-    delayed."""
+    delayed. What a peer asks, another node of the cluster, is no use of the broker."""
 
     def __init__(self, listener: Listener, acceptor: Acceptor, sock: socket.socket, now_ms: int) -> None:
         self.listener = listener
@@ -81,6 +81,7 @@ class Connection:
         self.is_muted = False
         self.is_throttled = False
         self.is_closed = False
+        self.is_peer = acceptor.is_internal
         self._buffer = bytearray(INITIAL_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._start = 0
@@ -349,7 +350,8 @@ def release_region(region: FileRegion) -> None:
 
 
 class Acceptor:
-    """One listener in Kafka's sense: a name, an address, and who answers what comes in there."""
+    """One listener in Kafka's sense: a name, an address, and who answers what comes in there. `is_internal`: only
+    other nodes of the cluster come."""
 
     def __init__(self, name: str, address: tuple[str, int], dispatch: Dispatch) -> None:
         """The address is taken; connections are refused until `open`."""
@@ -358,6 +360,7 @@ class Acceptor:
         self.socket = bind_acceptor(address)
         self.host, self.port = self.socket.getsockname()[:2]
         self.is_open = False
+        self.is_internal = False
 
     def open(self) -> None:
         """Take connections from now on."""
@@ -476,7 +479,9 @@ class Listener:
     def _run_connection(self, connection: Connection, mask: int) -> None:
         if connection.is_closed:
             return
-        connection.last_active_ms = self.last_request_ms = self._now_ms
+        connection.last_active_ms = self._now_ms
+        if not connection.is_peer:
+            self.last_request_ms = self._now_ms
         if mask & WRITE:
             connection.handle_writable()
         if mask & READ and not connection.is_closed:

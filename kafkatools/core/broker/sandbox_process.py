@@ -100,7 +100,6 @@ class Watch:
         """Whether the node ends because nobody wants it, and with it the others."""
         self.is_hurried = False
         """Whether it ends without handing over what it leads."""
-        self._is_orphan = False
 
     def hurry(self, node: Node) -> None:
         """End now."""
@@ -116,8 +115,7 @@ class Watch:
         if self._used_file is not None and used_ms >= self._looked_ms:
             self._touch(self._used_file)
         self._looked_ms = now_ms
-        self._is_orphan = self._parent is not None and os.getppid() != self._parent
-        if self._is_orphan or (self._idle_ms and now_ms - used_ms > self._idle_ms and self._is_all_idle()):
+        if self._has_lost_parent() or (self._idle_ms and now_ms - used_ms > self._idle_ms and self._is_all_idle()):
             self.is_deserted = True
             node.request_stop()
 
@@ -137,7 +135,10 @@ class Watch:
         return self._clock.wall_ms() - used_ms > self._idle_ms
 
     def take_others_along(self) -> None:
-        """The other nodes end too, also those that are paused."""
+        """The other nodes end too, also those that are paused; the sandbox is not meant to run any more."""
+        for path in self._files:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
         for path in self._others:
             found = read_run_file(path)
             if found is not None:
@@ -146,15 +147,15 @@ class Watch:
                     os.kill(found["pid"], signal.SIGCONT)
 
     def remove_what_is_left(self) -> None:
-        """The last one to go takes the files of the running sandbox with it; an orphan the data too. A sandbox of one
-        whose data is not to stay removes it whenever it ends."""
-        is_last = not any(read_run_file(path) for path in self._others)
-        if self.is_deserted and is_last:
-            for path in self._files:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(path)
-        if self._remove is not None and is_last and (self._is_orphan or self._used_file is None):
+        """The last one of those that lost their parent removes the data; a sandbox of one whose data is not to stay
+        removes it whenever it ends."""
+        if self._remove is None or any(read_run_file(path) for path in self._others):
+            return
+        if self._used_file is None or self._has_lost_parent():
             shutil.rmtree(self._remove, ignore_errors=True)
+
+    def _has_lost_parent(self) -> bool:
+        return self._parent is not None and os.getppid() != self._parent
 
 
 def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
@@ -220,6 +221,8 @@ def _start_node(request: Mapping[str, Any], clock: Clock) -> Node:
         layouts.format_node(layout, place, clock.wall_ms())
     node = open_node(config, clock, report=_log)
     _listening(node.start)
+    for acceptor in node.listener.acceptors:
+        acceptor.is_internal = node.is_controller_listener(acceptor.name)
     return node
 
 

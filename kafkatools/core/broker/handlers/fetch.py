@@ -43,6 +43,7 @@ def handle(node: Node, request: Request) -> Response:
     if data.replica_id >= 0 and node.replicas.replication is not None and version >= BY_ID:
         if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
             return respond(request, FetchContext(data.wanted), _refused(data.wanted, TopicAuthorizationFailed.code))
+        request.connection.is_peer = True
         return node.replicas.replication.sessions.fetch(request, data)
     context = _context(node, data, version)
     if context.error_code:
