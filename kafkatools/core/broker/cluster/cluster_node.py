@@ -168,11 +168,16 @@ class ClusterNode(Node):
         self.replicas.note_failure = self.note_failure
         self.topic_creation = TopicCreation(self)
         self._begin_broker()
-        self.workers += [*self._channels, self.link, self.raft, self.controller]
+        self.replication = open_replication(self, self.open_channel("replica", timeout_ms=self._fetch_timeout_ms))
+        self.workers += [*self._channels, self.link, self.replication, self.controller, self.raft]
         if self.cluster.is_broker:
             self.lifecycle = self._open_lifecycle()
             self.workers.append(self.lifecycle)
         self.raft.start(self.clock.now_ms())
+
+    @property
+    def _fetch_timeout_ms(self) -> int:
+        return int(self.config.replica_socket_timeout_ms)
 
     def _begin_broker(self) -> None:
         self.producer_ids = RemoteProducerIds(self.node_id, lambda: self.broker_epoch, self.link)

@@ -39,9 +39,10 @@ class MetadataFollower:
         node = self._node
         now_ms = node.clock.now_ms()
         if leader_id == node.node_id and node.raft.is_leader:
-            node.controller.activate(copy_of(node.image), RaftWriter(node), now_ms)
-        elif node.controller.is_active:
-            node.controller.deactivate()
+            node.controller.activate(node.image, RaftWriter(node), now_ms)
+        else:
+            if node.controller.is_active:
+                node.controller.deactivate()
             node.pending.give_up()
         node.link.note_leader(now_ms)
 
@@ -90,15 +91,6 @@ class RaftWriter:
     def append(self, records: list[Any], wall_ms: int) -> int:
         """Write records as one batch."""
         return self._raft.append(records, wall_ms)
-
-
-def copy_of(image: MetadataImage) -> MetadataImage:
-    """An image of its own with the same content."""
-    made = MetadataImage()
-    for record in image.records():
-        made.replay(record)
-    made.take_delta()
-    return made
 
 
 def become(image: MetadataImage, other: MetadataImage) -> None:
