@@ -136,15 +136,16 @@ class PartitionChangeBuilder:
     # -- eligible leader replicas ----------------------------------------------------------------------------------
     def _find_eligible_replicas(self) -> None:
         """While the ISR is smaller than min.insync.replicas, those who left it have all that was acknowledged, unless
-        they stopped uncleanly: the high watermark stands still then (maybePopulateTargetElr)."""
+        they stopped uncleanly: the high watermark stands still then (maybePopulateTargetElr). Who is no replica any
+        more is not eligible; Apache Kafka keeps it, and would elect it when it becomes a replica again, empty."""
         if not self.rules.elr_enabled:
             return
         if len(self.target_isr) >= self.rules.min_isr:
             self._elr = ()
             return
         candidates = hash_order((*self._elr, *self.partition.isr))
-        gone = self.unclean_shutdown_replicas
-        self._elr = tuple(each for each in candidates if each not in self.target_isr and each not in gone)
+        gone = {*self.target_isr, *self.unclean_shutdown_replicas}
+        self._elr = tuple(each for each in candidates if each in self.target_replicas and each not in gone)
 
     def _note_isr_and_elr(self) -> None:
         partition, changes = self.partition, self._changes

@@ -233,7 +233,6 @@ class QuorumController(Controller):
         if is_new:
             self.heartbeats.remove(entity.broker_id)
         self.heartbeats.register(entity.broker_id, writer.end_offset - 1, is_fenced=record.fenced)
-        self.heartbeats.note_contact(entity.broker_id, record.broker_epoch, now_ms)
         return int(record.broker_epoch)
 
     def heartbeat(self, entity: Any, now_ms: int) -> dict[str, Any]:
