@@ -4,7 +4,8 @@ Selector).
 Rules:
 - Requests of a connection are handled one after the other and answered in that order. While one is delayed, or its
   answer does not fit into the socket, the connection is muted: nothing more is read or handled. So a slow reader
-  costs one response, and order needs no bookkeeping.
+  costs one response, and order needs no bookkeeping. Only writes like the last one, which a shortcut takes, need not
+  wait for each other's answers (`OWED`): what follows them and is of another kind does.
 - Memory grows with the bytes that arrived, never with the size a frame announces. A frame above `max_request_bytes`
   closes the connection; so does one that would take the receive buffers of all connections together above
   `max_buffered_bytes`.
@@ -49,6 +50,8 @@ SENDFILE_CHUNK = 1 << 20
 MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
+OWED: Final = b"owed"
+MAX_OWED = 64
 
 
 class Dispatch(Protocol):
@@ -65,7 +68,8 @@ class Shortcut(Protocol):
     """What a handler leaves with a connection to answer requests like the last one without parsing them."""
 
     def answer(self, frame: memoryview) -> bytes | None:
-        """The response to a frame; None, and nothing has happened, when it has to be dispatched."""
+        """The response to a frame; OWED when it comes later, by `Connection.pay`; None, and nothing has happened, when
+        it has to be dispatched."""
         ...
 
 
@@ -92,6 +96,8 @@ class Connection:
         self._is_handling = False
         self._client_host: str | None = None
         self.shortcut: Shortcut | None = None
+        self._owed = 0
+        self._is_held = False
         self.last_written: object = None
         self.on_close: Callable[[], None] | None = None
         listener.buffered_bytes += len(self._buffer)
@@ -163,6 +169,14 @@ class Connection:
     def _handle_frame(self, frame: memoryview) -> None:
         if self.shortcut is not None:
             answer = self.shortcut.answer(frame)
+            if answer is OWED:
+                self._owed += 1
+                self.is_muted = self._owed >= MAX_OWED
+                return
+            if self._owed and answer is None:
+                self._start -= len(frame) + 4  # what is owed goes first
+                self._is_held = self.is_muted = True
+                return
             if answer is not None:
                 self._output.append(answer)
                 self._queued_bytes += len(answer)
@@ -209,6 +223,21 @@ class Connection:
             return
         self.is_muted = False
         self._queue(response)
+        self.handle_frames()
+
+    def pay(self, answer: bytes) -> None:
+        """One of the answers that the shortcut owes, in their order; `settle` sends them."""
+        if not self.is_closed:
+            self._owed -= 1
+            self._output.append(answer)
+            self._queued_bytes += len(answer)
+
+    def settle(self) -> None:
+        """Answers were paid: send them, and go on with what the client has sent since."""
+        if self.is_closed:
+            return
+        self._is_held = self._is_held and self._owed > 0
+        self.is_muted = self._is_held or self._owed >= MAX_OWED
         self.handle_frames()
 
     def throttle(self, delay_ms: int) -> None:

@@ -15,7 +15,9 @@ Rules:
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, NamedTuple
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkatools.core.broker.replication.replica import NO_BROKER_EPOCH, Replica
 from kafkatools.core.errors import (
@@ -27,6 +29,7 @@ from kafkatools.core.errors import (
     OffsetNotAvailable,
     OffsetOutOfRange,
     PolicyViolation,
+    RequestTimedOut,
     UnknownLeaderEpoch,
 )
 from kafkatools.core.log.log_results import LogAppendInfo, LogSlice
@@ -72,6 +75,22 @@ class PendingIsr(NamedTuple):
     leader_epoch: int
 
 
+class Settles(Protocol):
+    """Who has answers to send."""
+
+    def settle(self) -> None:
+        """Send them."""
+        ...
+
+
+class WaitingWrite(NamedTuple):
+    """A write with acks=all that waits for followers: `finish(error code)` makes its answer."""
+
+    required_offset: int
+    deadline_ms: int
+    finish: Callable[[int], Settles]
+
+
 class Partition:
     """One replica. Made as the leader of a partition without other replicas; `make_leader` and `make_follower` say what
     it really is."""
@@ -103,6 +122,7 @@ class Partition:
         "takes_plain",
         "topic",
         "topic_id",
+        "waiting",
         "waits_for_disk",
     )
 
@@ -128,6 +148,7 @@ class Partition:
         self.epoch_start: int | None = None
         self.replication: Replication | None = None
         self.sessions: dict[SessionPartition, None] = {}
+        self.waiting: deque[WaitingWrite] = deque()
         self.min_isr = 1
         self.is_alone_in_isr = True
         self.is_under_min_isr = False
@@ -402,6 +423,21 @@ class Partition:
         if self.log.high_watermark < required_offset:
             return None
         return NONE if self.min_isr <= len(self.maximal_isr) else NotEnoughReplicasAfterAppend.code
+
+    def answer_waiting(self, now_ms: int | None = None) -> None:
+        """Answer the writes that are replicated by now, or never will be; with a time, also those that waited too
+        long."""
+        waiting = self.waiting
+        answered: dict[Settles, None] = {}
+        while waiting:
+            outcome = self.replication_outcome(waiting[0].required_offset)
+            if outcome is None:
+                if now_ms is None or waiting[0].deadline_ms > now_ms:
+                    break
+                outcome = RequestTimedOut.code
+            answered[waiting.popleft().finish(outcome)] = None
+        for each in answered:
+            each.settle()
 
     def is_replicated_to(self, required_offset: int) -> bool:
         """Whether the high watermark reached an offset."""

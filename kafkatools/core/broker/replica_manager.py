@@ -22,7 +22,7 @@ from kafkatools.core.broker.controller.metadata_image import (
     TopicState,
 )
 from kafkatools.core.broker.group_commit import GroupCommit
-from kafkatools.core.broker.partition import READ_COMMITTED, EpochEnd, Partition
+from kafkatools.core.broker.partition import READ_COMMITTED, EpochEnd, Partition, WaitingWrite
 from kafkatools.core.broker.purgatory import Purgatory
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
@@ -113,7 +113,8 @@ class ReplicaManager:
         self._node_id = node_id
         self._clock = clock
         self._appended: dict[Hashable, None] = {}
-        self._advanced: dict[Hashable, None] = {}
+        self._advanced: dict[Hashable, Partition] = {}
+        self._waited: dict[Hashable, Partition] = {}
 
     # -- metadata --------------------------------------------------------------------------------------------------
     def apply_delta(self, delta: MetadataDelta) -> None:
@@ -226,6 +227,7 @@ class ReplicaManager:
     def _complete_all(self, partition: Partition) -> None:
         """This broker does not lead the partition any more: whoever waits is told now."""
         self.fetches.check_and_complete(partition.key)
+        partition.answer_waiting()
         for others in (self.produces, self.deletes):
             if others is not None:
                 others.check_and_complete(partition.key)
@@ -360,7 +362,7 @@ class ReplicaManager:
     def note_high_watermark(self, partition: Partition) -> None:
         """The high watermark moved: consumers, and producers with acks=all, are looked at in the next
         `complete_delayed`."""
-        self._advanced[partition.key] = None
+        self._advanced[partition.key] = partition
         if partition.sessions:
             assert self.replication is not None
             self.replication.sessions.note_news(partition)
@@ -369,6 +371,20 @@ class ReplicaManager:
         """Fetches that wait for this key are looked at in the next `complete_delayed`."""
         if self.fetches.has_watchers(key):
             self._appended[key] = None
+
+    def wait_for_followers(self, partition: Partition, write: WaitingWrite) -> None:
+        """Answer a write when the high watermark is behind it; writes of a partition are answered in their order."""
+        partition.waiting.append(write)
+        self._waited[partition.key] = partition
+        if partition.log.high_watermark >= write.required_offset:
+            self.note_high_watermark(partition)
+
+    def expire_waiting(self, now_ms: int) -> None:
+        """Answer the writes that have waited too long."""
+        for key, partition in list(self._waited.items()):
+            partition.answer_waiting(now_ms)
+            if not partition.waiting:
+                del self._waited[key]
 
     def note_low_watermark(self, partition: Partition) -> None:
         """A follower's log begins later: DeleteRecords may be waiting for that."""
@@ -386,8 +402,10 @@ class ReplicaManager:
         while self._appended or self._advanced or (replication is not None and replication.sessions.has_woken):
             advanced, self._advanced = self._advanced, {}
             appended, self._appended = self._appended, {}
-            for key in advanced:
+            for key, partition in advanced.items():
                 appended[key] = None
+                if partition.waiting:
+                    partition.answer_waiting()
                 if self.produces is not None:
                     self.produces.check_and_complete(key)
             for key in appended:

@@ -127,10 +127,10 @@ def append_all(
         if any(result.error_code for _, partitions in results for result in partitions):
             raise CloseConnection("a produce request with acks=0 failed")
         return NO_RESPONSE
-    if statuses and not all(status.partition.is_replicated_to(status.required_offset) for status in statuses):
-        return _delay(node, request, data, results, statuses)
     if request.is_flexible:
         _remember(node, request, data, results)
+    if statuses and not all(status.partition.is_replicated_to(status.required_offset) for status in statuses):
+        return _delay(node, request, data, results, statuses)
     return [_encoded(node, request, results)]
 
 
@@ -180,7 +180,8 @@ def _remember(
     partition = find_partition(node, request, topic, index)
     connection = request.connection
     if connection.last_written is partition and not partition.waits_for_disk and partition.topic not in INTERNAL_TOPICS:
-        connection.shortcut = repeat_of(node, request, partition, topic.wire_name, len(records))
+        timeout_ms = data.timeout_ms if data.acks == ALL else None
+        connection.shortcut = repeat_of(node, request, partition, topic.wire_name, len(records), timeout_ms)
     connection.last_written = partition
 
 

@@ -4,6 +4,9 @@ A busy producer sends thousands of requests that differ in correlation id and re
 (header, acks, topic, partition) is kept with its connection, as the bytes it was written in; a frame with those very
 bytes needs no parsing. Anything else goes the ordinary way: other bytes, a transaction, quotas, a partition that is
 gone. Only flexible versions (9 on) of a broker without an authorizer, and never acks=0.
+
+With acks=all and followers the answer waits for the high watermark, the next request does not wait for the answer: what
+a client has in flight is replicated together.
 """
 
 from __future__ import annotations
@@ -11,10 +14,14 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.listener import OWED
+from kafkatools.core.broker.partition import NONE, WaitingWrite
+from kafkatools.core.broker.requests import CloseConnection
 from kafkatools.core.errors import DecodeError, KafkaStorageError
 from kafkatools.core.protocol.varints import read_unsigned_varint, unsigned_varint
 
 if TYPE_CHECKING:
+    from kafkatools.core.broker.listener import Connection
     from kafkatools.core.broker.node import Node
     from kafkatools.core.broker.partition import Partition
     from kafkatools.core.broker.requests import Request
@@ -32,13 +39,24 @@ _ANSWER_END = b"\1\0\0" + b"\0" + b"\0\0\0\0" + b"\0"
 class RepeatedProduce:
     """Answers the frames that begin as a certain one did."""
 
-    __slots__ = ("_answer", "_answer_start", "_begin", "_node", "_partition", "_start")
+    __slots__ = ("_answer", "_answer_start", "_begin", "_connection", "_node", "_partition", "_start", "_timeout_ms")
 
-    def __init__(self, node: Node, request: Request, partition: Partition, wire_name: bytes, start_size: int) -> None:
-        """`start_size`: the bytes in front of the size of the records; `wire_name`: the topic as the answer has it."""
+    def __init__(
+        self,
+        node: Node,
+        request: Request,
+        partition: Partition,
+        wire_name: bytes,
+        start_size: int,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """`start_size`: the bytes in front of the size of the records; `wire_name`: the topic as the answer has it;
+        `timeout_ms`: how long the followers are waited for, None when they are not (acks=1)."""
         frame = request.frame
         self._node = node
         self._partition = partition
+        self._connection = request.connection
+        self._timeout_ms = timeout_ms
         self._start = (bytes(frame[:_CORRELATION_START]), bytes(frame[_CORRELATION_END:start_size]))
         self._begin = Struct(f">{_CORRELATION_START}si{start_size - _CORRELATION_END}s")
         self._answer_start = b"\0\2" + wire_name + b"\2" + partition.index.to_bytes(4, "big")
@@ -65,26 +83,48 @@ class RepeatedProduce:
         return self._append(records, correlation_id)
 
     def _append(self, records: memoryview, correlation_id: int) -> bytes | None:
-        node, answer = self._node, self._answer
+        node, partition = self._node, self._partition
         try:
-            info = self._partition.append_plain(records, node.clock.wall_ms())
+            info = partition.append_plain(records, node.clock.wall_ms())
         except KafkaStorageError as error:
             node.note_failure(error)
-            result = (error.code, -1, -1, -1)
-        else:
-            if info is None:
-                return None
-            node.replicas.wake_readers(self._partition)
-            result = (0, info.first_offset, info.log_append_time, info.log_start_offset)
-        return answer.pack(answer.size - _SIZE_PREFIX, correlation_id, self._answer_start, *result, _ANSWER_END)
+            if partition.waiting:
+                raise CloseConnection(f"a write failed behind others: {error}") from error
+            return self._frame(correlation_id, error.code, (-1, -1, -1))
+        if info is None:
+            return None
+        node.replicas.wake_readers(partition)
+        offsets = (info.first_offset, info.log_append_time, info.log_start_offset)
+        if self._timeout_ms is None or partition.high_watermark_is_end:
+            return self._frame(correlation_id, NONE, offsets)
+        end = info.last_offset + 1
+        if partition.log.high_watermark >= end and not partition.waiting:
+            return self._frame(correlation_id, NONE, offsets)
+
+        def finish(error_code: int) -> Connection:
+            self._connection.pay(self._frame(correlation_id, error_code, offsets))
+            return self._connection
+
+        node.replicas.wait_for_followers(partition, WaitingWrite(end, node.clock.now_ms() + self._timeout_ms, finish))
+        return OWED
+
+    def _frame(self, correlation_id: int, error_code: int, offsets: tuple[int, int, int]) -> bytes:
+        answer = self._answer
+        size = answer.size - _SIZE_PREFIX
+        return answer.pack(size, correlation_id, self._answer_start, error_code, *offsets, _ANSWER_END)
 
 
 def repeat_of(
-    node: Node, request: Request, partition: Partition, wire_name: bytes, records_size: int
+    node: Node,
+    request: Request,
+    partition: Partition,
+    wire_name: bytes,
+    records_size: int,
+    timeout_ms: int | None = None,
 ) -> RepeatedProduce | None:
     """What answers requests like this one; None when its records do not lie where they usually do."""
     start = len(request.frame) - len(_NO_TAGS) - records_size
     start_size = start - len(unsigned_varint(records_size + 1))
     if read_unsigned_varint(request.frame, start_size) != (records_size + 1, start):
         return None
-    return RepeatedProduce(node, request, partition, wire_name, start_size)
+    return RepeatedProduce(node, request, partition, wire_name, start_size, timeout_ms)

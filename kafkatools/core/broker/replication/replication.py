@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kafkatools.core.config import Config
 
 NO_BROKER_EPOCH = -2
+EXPIRY_CHECK_MS = 500
 
 
 class ReplicationSettings(NamedTuple):
@@ -93,7 +94,7 @@ class Replication:
         )
         self.sessions = FollowerSessions(self, replicas)
         self.fetchers = ReplicaFetchers(self, replicas, cluster)
-        self._next_shrink_ms = 0
+        self._next_shrink_ms = self._next_expiry_ms = 0
 
     # -- turns -----------------------------------------------------------------------------------------------------
     def tick(self, now_ms: int) -> None:
@@ -101,6 +102,9 @@ class Replication:
         if now_ms >= self._next_shrink_ms:
             self._next_shrink_ms = now_ms + max(1, self.max_lag_ms // 2)
             self.shrink_isrs(now_ms)
+        if now_ms >= self._next_expiry_ms:
+            self._next_expiry_ms = now_ms + EXPIRY_CHECK_MS
+            self._replicas.expire_waiting(now_ms)
         self.fetchers.tick(now_ms)
         self.isr_changes.tick(now_ms)
 
@@ -109,7 +113,12 @@ class Replication:
         """When `tick` is needed at the latest; at once when somebody was not answered yet."""
         if self._replicas.has_delayed:
             return 0
-        due = [self._next_shrink_ms, self.fetchers.next_deadline_ms, self.isr_changes.next_deadline_ms]
+        due = [
+            self._next_shrink_ms,
+            self._next_expiry_ms,
+            self.fetchers.next_deadline_ms,
+            self.isr_changes.next_deadline_ms,
+        ]
         return min(each for each in due if each is not None)
 
     def shrink_isrs(self, now_ms: int) -> None:
