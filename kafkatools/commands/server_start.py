@@ -1,4 +1,5 @@
-"""kt server-start: one broker with its controller in the foreground, as kafka-server-start.sh starts one.
+"""kt server-start: a broker with its controller in the foreground, as kafka-server-start.sh starts one: alone, or one
+node of a cluster when controller.quorum.voters names others.
 
 Settings that mean nothing here are named in a warning. A listener that other machines can reach needs --insecure:
 there is no TLS, no SASL and no authorizer.
@@ -39,7 +40,7 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
     import os
 
     from kafkatools.core import config as tables
-    from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.node import open_node
     from kafkatools.core.broker.node_settings import meaningless
     from kafkatools.core.config import Config
 
@@ -47,13 +48,17 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
     config = Config(tables.BROKER, values, allow_unknown=True)
     for name in meaningless(config):
         console.note(f"WARN {name} means nothing here and is ignored")
-    node = Node(config, console.clock, report=lambda line: console.error(f"ERROR {line}"))
+    node = open_node(config, console.clock, report=lambda line: _report(console, line))
     if not node.settings.is_loopback and not args.insecure:
         shown = node.settings.host or "all addresses"
         raise CommandError(
             f"refusing to listen on {shown} without authentication or encryption: use 127.0.0.1, or --insecure",
         )
     return node
+
+
+def _report(console: Console, line: str) -> None:
+    console.error(line if line.startswith("WARN ") else f"ERROR {line}")
 
 
 class _StopSignals:
@@ -99,9 +104,16 @@ def _serve(console: Console, node: Node) -> None:
             {"pid": os.getpid(), "node_id": node.node_id, "bootstrap": node.bootstrap, "directory": node.log_directory}
         )
         stop.node_is_started()
-        console.note(f"INFO node {node.node_id} of cluster {node.cluster_id} is ready on {node.bootstrap}")
-        gc.freeze()  # what is loaded by now stays: the collector need not look at it again
+        if not node.is_ready:
+            console.note(f"INFO node {node.node_id} of cluster {node.cluster_id} has started and joins the others")
+        while not (node.is_ready or node.is_stopping):
+            node.run_once()
+        if node.is_ready:
+            console.note(f"INFO node {node.node_id} of cluster {node.cluster_id} is ready on {node.bootstrap}")
+            gc.freeze()  # what is loaded by now stays: the collector need not look at it again
         node.run()
+    except ConfigError as error:  # the others do not take it
+        raise CommandError(str(error)) from None
     finally:
         node.close()
         run_file.remove()
