@@ -151,6 +151,7 @@ class ClusterNode(Node):
             address_of or self.broker_address,
             client_id=f"{purpose}-{self.node_id}",
             request_timeout_ms=self.config.request_timeout_ms if timeout_ms is None else timeout_ms,
+            note_failure=self.note_failure,
         )
         self._channels.append(peers)
         return peers

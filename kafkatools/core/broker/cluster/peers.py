@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from kafkatools.core import config as tables
@@ -59,7 +60,11 @@ class Peers:
         client_id: str,
         request_timeout_ms: int,
         max_idle_ms: int = 600_000,
+        note_failure: Callable[[Exception], None] | None = None,
     ) -> None:
+        """`note_failure` is told what an `on_answer` raises, and the others get their answers; without it the error is
+        the caller's."""
+        self._note_failure = note_failure
         self._listener = listener
         self._clock = clock
         self._address_of = address_of
@@ -124,12 +129,22 @@ class Peers:
     def _send(self, request: ClientRequest) -> None:
         timeout_ms = self._request_timeout_ms if request.timeout_ms is None else request.timeout_ms
         lane, now_ms = request.node, self._clock.now_ms()
+        request = request._replace(callback=partial(self._answer, request.callback))
         if lane not in self._waiting and self._client.can_send(lane, now_ms):
             self._client.send(request, now_ms)
             self._note_deadline(now_ms)
             return
         self._waiting.setdefault(lane, deque()).append(_Waiting(request, now_ms + timeout_ms))
         self._next_ms = now_ms
+
+    def _answer(self, callback: Callable[[ClientResponse], None] | None, response: ClientResponse) -> None:
+        try:
+            if callback is not None:
+                callback(response)
+        except Exception as error:  # boundary: work that fails with its answer ends itself, not the connections
+            if self._note_failure is None:
+                raise
+            self._note_failure(error)
 
     # -- the turn of the crank -------------------------------------------------------------------------------------
     @property
