@@ -9,7 +9,7 @@ recovers on its next start.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkatools.core import config as tables
@@ -22,6 +22,7 @@ from kafkatools.core.broker.controller.metadata_image import MetadataDelta, Meta
 from kafkatools.core.broker.controller.metadata_log import MetadataLog, SnapshotRules, data_records
 from kafkatools.core.broker.controller.topics import NewTopic
 from kafkatools.core.broker.coordinator_shards import Coordination
+from kafkatools.core.broker.directory_keeper import DirectoryKeeper
 from kafkatools.core.broker.dispatch import Dispatcher
 from kafkatools.core.broker.failure_reports import FailureReports
 from kafkatools.core.broker.fetch_session import FetchSessionCache
@@ -60,6 +61,7 @@ from kafkatools.core.errors import (
 from kafkatools.core.log.checkpoints import read_partition_metadata
 from kafkatools.core.log.filenames import PARTITION_METADATA
 from kafkatools.core.log.files import FileSystem, RealFileSystem
+from kafkatools.core.log.log_directory import LogDirectory
 from kafkatools.core.log.log_manager import LogManager
 from kafkatools.core.protocol import uuids
 
@@ -133,6 +135,7 @@ class Node:
         self.producer_ids: ProducerIdSource
         self._transactions: TransactionCoordinator | None = None
         self._share_partitions: SharePartitionManager | None = None
+        self.keeper: DirectoryKeeper | None = None
         self.listener: Listener
         self.workers: list[Worker] = []
 
@@ -152,6 +155,7 @@ class Node:
     def _start(self, directories: NodeDirectories) -> None:
         self.cluster_id = directories.cluster_id
         self.directory_id = directories.metadata_id
+        self.logs.report = self._reports.tell
         directories.tell(self.logs)
         self.listener = self._open_listener()
         try:
@@ -160,6 +164,7 @@ class Node:
             self.logs.start()
             self._open_metadata()
             self._open_replicas()
+            self._keep_directories()
             self._begin()
         except BaseException:
             self.listener.close()
@@ -183,8 +188,38 @@ class Node:
         self._is_new = metadata_log.open(self.clock.now_ms(), self.clock.wall_ms(), is_clean=is_clean)
         if self.config.log_durability == "fsync":
             metadata_log.sync_every_append()
+        metadata_log.log.on_storage_error = self.logs.listener_of(self.log_directory)
         self.controller = Controller(metadata_log, self.config, self.node_id, self.directory_id, self.clock)
+        self.controller.directory_ids = tuple(self.directory_ids)
         self.image, self.broker_settings = self.controller.image, self.controller.settings
+
+    def _keep_directories(self) -> None:
+        if self.logs.has_several:
+            self.keep_directories()
+
+    def keep_directories(self) -> None:
+        """From now on a directory may fail, replicas may move, and the controller hears where they are."""
+        self.keeper = DirectoryKeeper(self)
+        self.replicas.note_directory = self.keeper.note_directory
+        self.workers.append(self.keeper)
+
+    def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
+        """Tell the controller where replicas are."""
+        on_answer(self.controller.assign_directories(fields))
+
+    @property
+    def directory_ids(self) -> list[uuid.UUID]:
+        """The ids of the log directories that are online."""
+        return [each.directory_id for each in self.logs.live if each.directory_id is not None]
+
+    def directory_failed(self, directory: LogDirectory) -> None:
+        """A log directory is offline."""
+        if self._lock is not None:
+            self._lock.release(directory.path)
+
+    def fail(self, error: KafkaError) -> None:
+        """This node cannot go on."""
+        raise error
 
     def _open_replicas(self) -> None:
         self.authorizer = open_authorizer(self.config, self.image.acls)
@@ -322,6 +357,8 @@ class Node:
         self.every(config.log_flush_offset_checkpoint_interval_ms, self.logs.checkpoint_recovery_points)
         self.every(config.log_flush_start_offset_checkpoint_interval_ms, self.logs.checkpoint_start_offsets)
         self.every(config.replica_high_watermark_checkpoint_interval_ms, self.logs.checkpoint_high_watermarks)
+        if self.keeper is not None:
+            self.every(HOUSEKEEPING_MS, self.keeper.look, 0)
         if self.cleaner is not None:
             self.every(max(1, config.log_cleaner_backoff_ms), self.cleaner.check)
         interval = config.producer_id_expiration_check_interval_ms

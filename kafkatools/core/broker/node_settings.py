@@ -28,7 +28,6 @@ USED_SETTINGS = frozenset(
         "log.dirs",
         "log.dir",
         "metadata.log.dir",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
         "log.durability",
         "inter.broker.listener.name",
         "listener.security.protocol.map",

@@ -39,7 +39,7 @@ class LogManager:
         self._preferred: dict[TopicPartition, LogDirectory] = {}
         if self.has_several:
             for directory in self.directories:
-                directory.on_storage_error = self._listener_of(directory)
+                directory.on_storage_error = self.listener_of(directory.path)
 
     # directories
 
@@ -75,7 +75,11 @@ class LogManager:
         name = log.topic_partition
         return next((each for each in self.directories if each.logs.get(name) is log), self.directories[0])
 
-    def _listener_of(self, directory: LogDirectory) -> Callable[[Exception], None]:
+    def listener_of(self, path: str) -> Callable[[Exception], None] | None:
+        """Who is to hear of errors of a directory's disk; nobody when it is the only one."""
+        directory = self.find_directory(path)
+        if not self.has_several or directory is None:
+            return None
         return lambda error: self.note_failure(directory, error)
 
     def note_failure(self, directory: LogDirectory, error: Exception) -> None:

@@ -8,7 +8,7 @@ the quorum. What ends a node is kept in `failure` and raised by `run`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -39,10 +39,12 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError, InconsistentClusterId, KafkaError
 from kafkatools.core.log.files import FileSystem
+from kafkatools.core.log.log_directory import LogDirectory
 
 CONTROLLED_SHUTDOWN_MS = 30_000
 RESIGN_MS = 1000
 PLAINTEXT_PROTOCOL = 0
+ASSIGN_REPLICAS_TO_DIRS = 73
 
 
 class ClusterDispatcher(Dispatcher):
@@ -120,6 +122,7 @@ class ClusterNode(Node):
         config, clock = self.config, self.clock
         metadata_log = MetadataLog(self.files, self.log_directory, self.node_id, SnapshotRules.of(config))
         metadata_log.open(clock.now_ms(), clock.wall_ms(), is_clean=self.logs.is_clean_start)
+        metadata_log.log.on_storage_error = self.logs.listener_of(self.log_directory)
         self._metadata_log = metadata_log
         self.image = MetadataImage()
         self.broker_settings = BrokerSettings(config, self.image, self.node_id)
@@ -205,7 +208,7 @@ class ClusterNode(Node):
                 {"name": name, "min_supported_version": low, "max_supported_version": high}
                 for name, (low, high) in SUPPORTED_FEATURES.items()
             ],
-            [self.directory_id],
+            self.directory_ids,
             self.cluster.rack,
             self.logs.last_broker_epoch,
         )
@@ -278,6 +281,22 @@ class ClusterNode(Node):
 
     def _maybe_snapshot(self) -> None:
         self.raft.log.maybe_snapshot(self.image.records, self.clock.now_ms())
+
+    # -- log directories ------------------------------------------------------------------------------------------
+    def _keep_directories(self) -> None:
+        if self.cluster.is_broker:
+            self.keep_directories()
+
+    def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
+        """Tell the controller where replicas are."""
+        self.link.send(ASSIGN_REPLICAS_TO_DIRS, fields, on_answer)
+
+    def directory_failed(self, directory: LogDirectory) -> None:
+        """The controller hears of it at once, and lets others lead."""
+        super().directory_failed(directory)
+        if self.lifecycle is not None and directory.directory_id is not None:
+            self.lifecycle.offline_log_dirs.append(directory.directory_id)
+            self.lifecycle.ask_now()
 
     # -- faults ----------------------------------------------------------------------------------------------------
     def _look_at_answer(self, node_id: int, answer: Any) -> None:

@@ -17,6 +17,7 @@ from kafkatools.core.broker.cluster.channels import RecordWriter
 from kafkatools.core.broker.controller import acls, client_quotas, configs, features, partitions, scram, topics
 from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.controller.broker_settings import ELIGIBLE_LEADER_REPLICAS, BrokerSettings
+from kafkatools.core.broker.controller.directory_ids import default_directory
 from kafkatools.core.broker.controller.metadata_image import (
     BROKER_RESOURCE,
     MetadataDelta,
@@ -43,6 +44,7 @@ from kafkatools.core.replica_placement import JavaRandom
 PRODUCER_ID_BLOCK = 1000
 LONG_MAX = 2**63 - 1
 RECORDS_PER_BATCH = 2000
+ASSIGN_REPLICAS_TO_DIRS = 73
 
 
 class Controller:
@@ -62,6 +64,7 @@ class Controller:
         self._writer: RecordWriter | None = log
         self._clock = clock
         self._directory_id = directory_id
+        self.directory_ids: tuple[uuid.UUID | None, ...] = (directory_id,)
         self._image: MetadataImage
         self.settings: BrokerSettings
         self.replica_control: ReplicaControl
@@ -151,7 +154,7 @@ class Controller:
             features=self._features(),
             rack=None,
             fenced=True,
-            log_dirs=(self._directory_id,),
+            log_dirs=self.directory_ids,
         )
 
     def _leadership_records(self, *, new_epochs: bool) -> list[Any]:
@@ -257,7 +260,7 @@ class Controller:
                     leader=self.node_id,
                     leader_epoch=epoch,
                     partition_epoch=0,
-                    directories=(self._directory_id,),
+                    directories=(default_directory(self.image, self.node_id),),
                 )
             )
         self._write(records)
@@ -323,6 +326,17 @@ class Controller:
             raise InvalidRequest("The only broker of a cluster cannot be unregistered.")
         self._write(self.replica_control.unregister(broker_id))
         self.publish()
+
+    def assign_directories(self, fields: Mapping[str, Any]) -> Any:
+        """Note in which directories this broker's replicas are: AssignReplicasToDirs, its answer."""
+        from kafkatools.core.broker.controller.leader_reports import assign_directories
+        from kafkatools.core.protocol import messages
+
+        entity = messages.build(messages.request_type(ASSIGN_REPLICAS_TO_DIRS, 0), fields)
+        records, answer = assign_directories(self.replica_control, entity)
+        self._write(records)
+        self.publish()
+        return messages.build(messages.response_type(ASSIGN_REPLICAS_TO_DIRS, 0), answer)
 
     # -- settings --------------------------------------------------------------------------------------------------
     def alter_configs(

@@ -161,7 +161,7 @@ def assign_directories(control: ReplicaControl, entity: Any) -> tuple[list[Any],
                 if online and directory.id_ not in online:
                     offline[topic.topic_id, index] = (topic, partition)
             topics.append({"topic_id": wanted.topic_id, "partitions": answers})
-        directories.append({"id": directory.id_, "topics": topics})
+        directories.append({"id_": directory.id_, "topics": topics})
     records += control.leader_and_isr_changes(offline.values(), remove=entity.broker_id)
     return records, {"error_code": NONE, "directories": directories}
 

@@ -1,7 +1,8 @@
 """AlterReplicaLogDirs (key 34), versions 1-2: moving replicas between the directories of this broker.
 
-There is one directory: a replica that is to lie there does so already, another directory is LOG_DIR_NOT_FOUND.
-Not done: several log directories.
+A replica that lies where it is to be stays there; on its way elsewhere it is called back. One that is not here yet will
+be begun in that directory, and is answered REPLICA_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION.
+Not done: nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.controller.acls import ALTER, CLUSTER, CLUSTER_NAME
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import ClusterAuthorizationFailed, LogDirNotFound, UnknownTopicOrPartition
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    KafkaError,
+    LogDirNotFound,
+)
+from kafkatools.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -31,7 +37,7 @@ def handle(node: Node, request: Request) -> Response:
                 if not is_allowed:
                     codes[index] = ClusterAuthorizationFailed.code
                 else:
-                    codes[index] = _move(node, directory.path, topic.name, index)
+                    codes[index] = _move(node, directory.path, TopicPartition(topic.name, index))
     return request.respond(
         {
             "results": [
@@ -45,7 +51,15 @@ def handle(node: Node, request: Request) -> Response:
     )
 
 
-def _move(node: Node, path: str, topic: str, index: int) -> int:
-    if not os.path.isabs(path) or os.path.abspath(path) != os.path.abspath(node.log_directory):
-        return LogDirNotFound.code
-    return 0 if index in node.replicas.partitions.get(topic, {}) else UnknownTopicOrPartition.code
+def _move(node: Node, path: str, name: TopicPartition) -> int:
+    try:
+        if node.keeper is not None:
+            node.keeper.moves.alter(name, path)
+        elif not os.path.isabs(path) or node.logs.find_directory(path) is None:
+            raise LogDirNotFound
+        elif name.partition not in node.replicas.partitions.get(name.topic, {}):
+            raise node.replicas.absence(*name)
+    except KafkaError as error:
+        node.note_failure(error)
+        return error.code
+    return 0
