@@ -35,20 +35,33 @@ def ask(page: str, expression: str, directory: pathlib.Path, *, is_dark: bool = 
     )
     path = directory / "page.html"
     path.write_text(page.replace("</body>", script), encoding="utf-8")
+    look = (f"--window-size={width},900", f"--blink-settings=preferredColorScheme={0 if is_dark else 1}")
+    text, said = _dump(path.as_uri(), directory, "--host-resolver-rules=MAP * ~NOTFOUND", *look)
+    found = _ANSWER.search(text)
+    assert found is not None, said
+    return json.loads(html.unescape(found[1]))
+
+
+def drawn(url: str, directory: pathlib.Path) -> str:
+    """What a page of this machine looks like, as HTML, after it had some seconds of its own time to draw itself."""
+    only_here = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+    text, said = _dump(url, directory, only_here, "--virtual-time-budget=3000")
+    assert text, said
+    return text
+
+
+def _dump(url: str, directory: pathlib.Path, *more: str) -> tuple[str, str]:
+    """The page as HTML, and the end of what the browser said."""
     arguments = [
         find_browser(),
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
         "--disable-dev-shm-usage",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
         f"--user-data-dir={directory / 'profile'}",
-        f"--window-size={width},900",
-        f"--blink-settings=preferredColorScheme={0 if is_dark else 1}",
+        *more,
         "--dump-dom",
-        path.as_uri(),
+        url,
     ]
     ran = subprocess.run(arguments, capture_output=True, timeout=60, check=False)
-    found = _ANSWER.search(ran.stdout.decode(errors="replace"))
-    assert found is not None, ran.stderr.decode(errors="replace")[-2000:]
-    return json.loads(html.unescape(found[1]))
+    return ran.stdout.decode(errors="replace"), ran.stderr.decode(errors="replace")[-2000:]

@@ -38,12 +38,12 @@ def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
         collector = stack.enter_context(_collector(console, args, wanted))
         view = collector.collect()
         _refuse_unknown(view, wanted)
-        for line in addresses:
+        board.publish(view)
+        for line in addresses:  # who is told of one finds something there
             console.note(line)
         shown = stack.enter_context(output(console, args.json, wanted, board, addresses))
         while True:
             started_ms = console.clock.now_ms() - view.took_ms
-            board.publish(view)
             findings = [text for condition in wanted.conditions for text in condition.findings(view)]
             shown.show(view, findings)
             console.flush()
@@ -52,6 +52,7 @@ def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
             if wanted.is_once:
                 return ExitStatus.OK
             view = _next(console, collector, board, shown, started_ms)
+            board.publish(view)
 
 
 @contextmanager

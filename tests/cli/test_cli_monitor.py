@@ -1,0 +1,438 @@
+"""kt monitor from outside: tables, objects and lines, a terminal, how it ends, what it refuses, and what it serves."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from support.browser import ask, drawn
+from support.embedded import embedded_broker
+from support.kt import run_kt
+from support.kt_process import KT, BrokerProcess, environment, error_lines, start_kt
+from support.live_groups import GroupClient
+from support.waiting import eventually
+
+from kafkatools import Producer
+from kafkatools.commands.monitor.board import Board
+from kafkatools.commands.monitor.page import page
+from kafkatools.commands.monitor.page_data import page_data
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.topics import NewTopic, create_topics
+from kafkatools.core.clock import SystemClock
+from kafkatools.exit_status import ExitStatus
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "unit" / "commands"))
+from test_monitor_values import board_of, ill_view, samples, well_view  # noqa: E402
+
+_ENDS_S = 30
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker with topics `orders` (2 partitions, 5 records in the first) and `pay`; group `shop` is 3 behind."""
+    with embedded_broker(tmp_path_factory.mktemp("broker")) as address:
+        with AdminClient(address, {}, SystemClock()) as admin:
+            create_topics(admin, [NewTopic("orders", 2, 1), NewTopic("pay", 1, 1)])
+        with Producer(bootstrap_servers=address) as producer:
+            for number in range(5):
+                producer.send("orders", b"%d" % number, partition=0)
+        with GroupClient(address) as client:
+            client.commit("shop", {("orders", 0): 2})
+        yield address
+
+
+# -- once --
+
+
+def test_once_prints_tables(bootstrap: str) -> None:
+    ran = run_kt("monitor", "--bootstrap-server", bootstrap, "--once", "--view", "all")
+    assert (ran.status, ran.err) == (ExitStatus.OK, "")
+    titles = [part.splitlines()[0] for part in ran.out.split("\n\n")[1:]]
+    assert [title.split(",")[0] for title in titles] == [
+        "Brokers", "Topics", "Partitions", "Groups", "Lag", "Quorum", "Log directories",
+    ]  # fmt: skip
+    rows = [line.split() for line in ran.out.splitlines()]
+    assert ["orders", "0", "1", "1", "1", "5"] in [row[:6] for row in rows]
+    assert ["shop", "orders", "3", "-"] in rows
+    assert ["1", bootstrap, "-", "alive,", "controller"] in [row[:5] for row in rows]
+
+
+def test_once_on_a_terminal_is_drawn(bootstrap: str) -> None:
+    ran = run_kt("monitor", "--bootstrap-server", bootstrap, "--once", terminal=True)
+    assert ran.status is ExitStatus.OK and "orders" in ran.out and "──" in ran.out
+
+
+def test_a_condition_that_holds_is_exit_status_3(bootstrap: str) -> None:
+    words = ("monitor", "--bootstrap-server", bootstrap, "--once")
+    ran = run_kt(*words, "--fail-if", "lag>2", "--fail-if", "unwell", "--view", "groups")
+    assert (ran.status, ran.err) == (ExitStatus.FINDINGS, "lag>2 holds for group shop: lag is 3\n")
+    assert run_kt(*words, "--fail-if", "lag>3", "--fail-if", "unwell").status is ExitStatus.OK
+
+
+def test_json_is_an_object_a_look_until_a_condition_holds(bootstrap: str) -> None:
+    ran = run_kt("monitor", "--bootstrap-server", bootstrap, "--json", "--interval", "0.1", "--fail-if", "messages>=0")
+    assert (ran.status, ran.err) == (ExitStatus.FINDINGS, "")
+    first, second = map(json.loads, ran.out.splitlines())
+    assert (first["totals"]["messages_per_second"], second["totals"]["messages_per_second"]) == (None, 0)
+    assert (first["findings"], len(second["findings"])) == ([], 1)
+    assert [(part["topic"], part["partition"], part["end_offset"]) for part in first["partitions"]][-3:] == [
+        ("orders", 0, 5), ("orders", 1, 0), ("pay", 0, 0),
+    ]  # fmt: skip
+
+
+def test_filters_take_names_or_patterns(bootstrap: str) -> None:
+    words = ("monitor", "--bootstrap-server", bootstrap, "--once", "--json")
+    (look,) = map(json.loads, run_kt(*words, "--topic", "pay").out.splitlines())
+    assert [topic["topic"] for topic in look["topics"]] == ["pay"]
+    (look,) = map(json.loads, run_kt(*words, "--regex", "--topic", "o.*", "--group", "none.*").out.splitlines())
+    assert ([topic["topic"] for topic in look["topics"]], look["groups"]) == (["orders"], [])
+
+
+# -- what is refused --
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--topic", "ghost"), "there is no topic 'ghost'"),
+        (("--group", "ghost"), "there is no group 'ghost'"),
+    ],
+)
+def test_a_name_that_is_not_there_is_an_error(bootstrap: str, words: tuple[str, ...], message: str) -> None:
+    ran = run_kt("monitor", "--bootstrap-server", bootstrap, *words)
+    (line,) = ran.err.splitlines()
+    assert ran.status is ExitStatus.FAILED and line.startswith(message) and ran.out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--interval", "0"), "interval"),
+        (("--interval", "soon"), "interval"),
+        (("--view", "leaders"), "--view knows no 'leaders'"),
+        (("--fail-if", "lag>many"), "--fail-if 'lag>many' is no condition"),
+        (("--web", "here:http"), "--web takes [HOST:]PORT"),
+        (("--web", "0.0.0.0:0"), "refusing to listen on 0.0.0.0"),
+        (("--once", "--web", "0"), "web"),
+        (("--json", "--view", "lag"), "view"),
+    ],
+)
+def test_a_wrong_command_line_is_told_before_anything_is_asked(words: tuple[str, ...], message: str) -> None:
+    ran = run_kt("monitor", "--bootstrap-server", "127.0.0.1:1", *words)
+    first, *rest = ran.err.splitlines()
+    assert ran.status is ExitStatus.USAGE and message in first
+    assert all("See kt monitor --help." in line for line in rest)
+
+
+def test_a_port_that_is_taken_is_told_before_anything_is_asked() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = run_kt("monitor", "--bootstrap-server", "127.0.0.1:1", "--prometheus", str(port))
+    assert (ran.status, ran.err) == (
+        ExitStatus.FAILED, f"cannot listen on 127.0.0.1:{port}: Address already in use\n",
+    )  # fmt: skip
+
+
+def test_an_address_that_is_none_is_told() -> None:
+    ran = run_kt("monitor", "--bootstrap-server", "127.0.0.1:1", "--web", "no-such-host.invalid:0", "--insecure")
+    (line,) = ran.err.splitlines()
+    assert ran.status is ExitStatus.FAILED
+    assert line.startswith("cannot listen on no-such-host.invalid:0: The host name no-such-host.invalid")
+
+
+# -- lines, and how it ends --
+
+
+def test_without_a_terminal_a_look_is_a_line_and_ctrl_c_ends_it(bootstrap: str, tmp_path: pathlib.Path) -> None:
+    with start_kt(tmp_path, "monitor", "--bootstrap-server", bootstrap, "--interval", "0.2") as process:
+        assert process.stdout is not None and process.stderr is not None
+        lines = [process.stdout.readline().decode() for _ in range(3)]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(_ENDS_S) == ExitStatus.INTERRUPTED
+        assert error_lines(process.stderr.read()) == []
+    assert all(re.fullmatch(r"\S+ brokers 1/1 controller 1 topics .* lag 3 messages/s \S+ bytes/s \S+\n", line)
+               for line in lines), lines  # fmt: skip
+
+
+def test_a_reader_who_goes_away_ends_it_quietly(bootstrap: str, tmp_path: pathlib.Path) -> None:
+    words = ("monitor", "--bootstrap-server", bootstrap, "--interval", "60")
+    with start_kt(tmp_path, *words) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(_ENDS_S) == ExitStatus.OK, "without another line to write"
+        assert process.stderr.read() == b""
+
+
+def on_terminal(home: pathlib.Path, *words: str, lines: int = 40) -> tuple[int, str]:
+    """`kt WORDS` on a terminal, with Ctrl-C once there is a screen; the exit status and what was drawn."""
+    ours, theirs = pty.openpty()
+    env = {**environment(home), "TERM": "xterm-256color", "COLUMNS": "120", "LINES": str(lines)}
+    process = subprocess.Popen([*KT, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of a terminal
+        while data := os.read(ours, 1 << 16):
+            shown += data
+            if shown.count(b"Ctrl-C ends") == 2 and process.poll() is None:
+                process.send_signal(signal.SIGINT)
+    os.close(ours)
+    return process.wait(_ENDS_S), shown.decode()
+
+
+def test_a_terminal_has_a_screen_and_gets_it_back(bootstrap: str, tmp_path: pathlib.Path) -> None:
+    status, shown = on_terminal(tmp_path, "monitor", "--bootstrap-server", bootstrap, "--interval", "0.3")
+    assert status == ExitStatus.INTERRUPTED
+    assert shown.count("\x1b[?1049h") == shown.count("\x1b[?1049l") == 1, "the alternate screen, entered and left"
+    assert "\x1b[?25h" in shown, "the cursor is there again"
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
+    assert "well" in text and "orders" in text and "shop" in text and "Traceback" not in text
+
+
+# -- what it serves --
+
+
+@contextlib.contextmanager
+def serving(home: pathlib.Path, bootstrap: str, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], list[str]]]:
+    """A monitor that serves on free ports: the process and its addresses."""
+    served = ("monitor", "--bootstrap-server", bootstrap, "--interval", "0.3", *words)
+    with start_kt(home, *served, stdout=subprocess.DEVNULL) as process:
+        assert process.stderr is not None
+        addresses = [process.stderr.readline().decode().split(": ", 1)[1].strip() for word in words if word == "0"]
+        try:
+            yield process, addresses
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(_ENDS_S)
+
+
+def get(url: str, host: str | None = None) -> tuple[int, Any, bytes]:
+    """Status, headers and body."""
+    request = urllib.request.Request(url, headers={} if host is None else {"Host": host})
+    try:
+        with urllib.request.urlopen(request, timeout=_ENDS_S) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers, error.read()
+
+
+def test_metrics_and_page_are_served(bootstrap: str, tmp_path: pathlib.Path) -> None:
+    with serving(tmp_path, bootstrap, "--web", "0", "--prometheus", "0") as (process, (shared, metrics)):
+        assert metrics == shared + "metrics", "one address when both are the same"
+        status, headers, body = get(metrics)
+        assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+        found = samples(body.decode())
+        assert found["kafka_consumergroup_lag_sum", (("consumergroup", "shop"), ("topic", "orders"))] == 3
+        assert len(list(text_string_to_metric_families(body.decode()))) > 20
+        status, headers, body = get(shared + "view.json?topic=orders")
+        assert (status, headers["Content-Type"], headers["Cache-Control"]) == (200, "application/json", "no-store")
+        assert json.loads(body)["topic"]["partitions"][0]["lags"] == {"shop": 3}
+        status, headers, body = get(shared)
+        assert status == 200 and body == page(300).encode()
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert get(shared + "etc/passwd")[0] == 404
+        assert get(shared, host="example.org")[0] == 403, "a name of the Web that points here"
+        connection = http.client.HTTPConnection(shared.split("/")[2], timeout=_ENDS_S)
+        connection.request("POST", "/view.json")
+        assert connection.getresponse().status == 501
+        connection.close()
+        with socket.create_connection((connection.host, connection.port), 5) as rude:
+            rude.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")  # and gone without reading
+        assert process.poll() is None
+        text = drawn(shared + "#topic=orders", tmp_path)
+    tables = Tables.of(text)
+    assert ["orders", "2", "1", "well"] in [row[:4] for row in tables["topics"]]
+    assert tables["partitions"][0][0] == "0" and tables["partitions"][0][-1] == "3", "the lag of shop"
+    assert "Well" in text
+
+
+def test_a_cluster_that_goes_away_is_told_and_old_numbers_are_not(tmp_path: pathlib.Path) -> None:
+    broker = BrokerProcess(tmp_path)
+    broker.start()
+    try:
+        with serving(tmp_path, broker.bootstrap, "--web", "0", "--prometheus", "0") as (process, (page_at, metrics)):
+            assert samples(get(metrics)[2].decode())["kt_monitor_up", ()] == 1
+            broker.kill()
+            eventually(lambda: b"kt_monitor_up 0" in get(metrics)[2])
+            assert len(get(metrics)[2].splitlines()) == 3
+            view = json.loads(get(page_at + "view.json")[2])
+            assert "Connection refused" in view["error"] and view["totals"]["brokers"] == 1
+            assert process.stderr is not None
+            assert process.stderr.readline().decode().startswith("Error while monitoring: ")
+    finally:
+        broker.stop()
+
+
+# -- the page in a browser --
+
+
+class Tables(HTMLParser):
+    """The texts of the cells of tables with an id, row by row, without the heads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, list[list[str]]] = {}
+        self._rows: list[list[str]] = []
+        self._is_cell = False
+
+    @classmethod
+    def of(cls, text: str) -> dict[str, list[list[str]]]:
+        """By id."""
+        parser = cls()
+        parser.feed(text)
+        return {name: [row for row in rows if row] for name, rows in parser.found.items()}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "table":
+            self._rows = self.found.setdefault(dict(attrs).get("id") or "", [])
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag == "td":
+            self._rows[-1].append("")
+            self._is_cell = True
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "td":
+            self._is_cell = False
+
+    def handle_data(self, data: str) -> None:
+        if self._is_cell:
+            self._rows[-1][-1] += data
+
+
+def with_data(board: Board, topic: str = "") -> str:
+    """The page, told once what this board knows instead of asking for it."""
+    said = json.dumps(page_data(board, topic)).replace("<", "\\u003c")
+    stub = f"window.fetch = async (url) => {{ window.asked = url; return {{json: async () => ({said})}}; }};"
+    return page(3_600_000).replace("<body", f"<script>{stub}</script><body", 1)
+
+
+_CELLS = "[...document.querySelectorAll('#{} tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
+
+
+def test_the_page_says_what_is_wrong(tmp_path: pathlib.Path) -> None:
+    board = board_of(ill_view())
+    board.publish(ill_view(time_ms=1_700_000_002_000))
+    state, tiles, troubled, brokers, charts = ask(
+        with_data(board),
+        "[document.getElementById('state').textContent, [...document.querySelectorAll('#tiles .bad dt')].map("
+        f"e => e.textContent), {_CELLS.format('troubled')}, {_CELLS.format('brokers')},"
+        "[...document.querySelectorAll('#charts svg')].map(e => e.getAttribute('aria-label').split(',')[0])]",
+        tmp_path,
+    )
+    assert state == (
+        "Wrong: 1 broker fenced, 1 broker not answering, 1 partition without a leader, 1 partition under its min ISR, "
+        "2 partitions under-replicated, 1 log directory offline"
+    )
+    assert tiles == ["Brokers", "Offline", "Under min ISR", "Under-replicated"]
+    assert [row[:3] + row[-1:] for row in troubled] == [
+        ['a"b', "0", "1", "under min ISR, under-replicated, preferred leader 2"],
+        ['a"b', "1", "none", "offline, under-replicated"],
+        ['a"b', "2", "1", "moving to 2"],
+    ]
+    assert [row[3] for row in brokers] == [
+        "alive, controller, log directories offline: /bad", "fenced", "no answer",
+    ]  # fmt: skip
+    assert charts == [
+        "Messages per second: now 250", "Bytes per second: now 2.0 KiB", "Lag of all groups: now 600",
+        "Under-replicated partitions: now 2",
+    ]  # fmt: skip
+
+
+def test_a_topic_is_chosen_and_updates_are_paused(tmp_path: pathlib.Path) -> None:
+    text = with_data(board_of(ill_view()), 'a"b')
+    asked, replicas, lags, pressed, rest = ask(
+        text,
+        "(document.querySelector('#topics button').click(), document.getElementById('pause').click(),"
+        "[window.asked, [...document.querySelectorAll('#partitions tbody tr:first-child .replica')].map("
+        "e => e.getAttribute('aria-label')), [...document.querySelectorAll('#partitions thead th')].slice(-2).map("
+        "e => e.textContent), document.getElementById('pause').getAttribute('aria-pressed'), location.hash])",
+        tmp_path,
+    )
+    assert asked == "view.json?topic=a%22b"
+    assert replicas == ["2 (not in sync)", "1 (leader)", "3 (not in sync)"]
+    assert lags == ["Lag of left", "Lag of g"], "the furthest behind first"
+    assert (pressed, rest) == ("true", "#topic=a%22b")
+
+
+_CONTRAST = """(() => {
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => { const l = [r, g, b].map((c) => { c /= 255;
+    return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; });
+    return 0.2126*l[0] + 0.7152*l[1] + 0.0722*l[2]; };
+  const behind = (element) => { let colour = [0, 0, 0, 0];
+    for (let e = element; e; e = e.parentElement) { const [r, g, b, a = 1] = parse(getComputedStyle(e).backgroundColor);
+      const left = 1 - colour[3]; colour = [colour[0] + r*a*left, colour[1] + g*a*left, colour[2] + b*a*left,
+        colour[3] + a*left]; } return colour; };
+  const ratio = (one, other) => { const [a, b] = [light(one), light(other)].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05); };
+  const bad = [];
+  for (const element of document.querySelectorAll('body *')) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!own || !element.getClientRects().length || ['SCRIPT', 'STYLE', 'text'].includes(element.tagName)) continue;
+    const found = ratio(parse(getComputedStyle(element).color), behind(element));
+    if (found < 4.5) bad.push([element.tagName, element.className, element.textContent.slice(0, 20), found]);
+  }
+  return bad;
+})()"""
+
+
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+def test_the_page_can_be_read_by_everybody(tmp_path: pathlib.Path, is_dark: bool) -> None:
+    text = with_data(board_of(ill_view()), 'a"b')
+    contrast, scheme, overflow, nameless, lists = ask(
+        text,
+        f"[{_CONTRAST}, getComputedStyle(document.body).backgroundColor,"
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth,"
+        "[...document.querySelectorAll('button, input, svg[role=img]')].filter(e => !(e.textContent.trim() ||"
+        "e.getAttribute('aria-label') || (e.labels && e.labels.length))).length,"
+        "[...document.querySelectorAll('table')].filter(t => !t.closest('section').getAttribute('aria-labelledby'))"
+        ".length]",
+        tmp_path,
+        is_dark=is_dark,
+        width=500,
+    )
+    assert contrast == [], "WCAG AA: 4.5 to 1"
+    assert (int(re.findall(r"\d+", scheme)[0]) < 64) == is_dark
+    assert (overflow, nameless, lists) == (0, 0, 0)
+
+
+def test_the_page_needs_nothing_from_elsewhere() -> None:
+    assert not re.findall(r"(?:src|href)=\"(?!data:,|view\.json)", page(1000))
+    assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", page(1000))
+    assert not re.findall(r"innerHTML\s*=[^=]|insertAdjacentHTML|document\.write|eval\(", page(1000)), "texts are text"
+
+
+def test_names_of_the_cluster_are_no_markup(tmp_path: pathlib.Path) -> None:
+    view = well_view()
+    topic = view.topics[0]._replace(name="<img src=x onerror=alert(1)>")
+    shown, images = ask(
+        with_data(board_of(view._replace(topics=(topic,)))),
+        "[document.querySelector('#topics button').textContent, document.images.length]",
+        tmp_path,
+    )
+    assert (shown, images) == ("<img src=x onerror=alert(1)>", 0)
+
+
+def test_a_monitor_that_has_no_view_says_so(tmp_path: pathlib.Path) -> None:
+    board = Board()
+    board.fail("Connection to h:1 failed")
+    state = ask(with_data(board), "document.getElementById('state').textContent", tmp_path)
+    assert state == "Connection to h:1 failed"

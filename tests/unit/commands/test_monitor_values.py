@@ -1,0 +1,385 @@
+"""kt monitor without a cluster: its conditions, its options, and what it makes of views."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kafkatools.commands.monitor import OPTIONS, figures
+from kafkatools.commands.monitor.board import Board
+from kafkatools.commands.monitor.conditions import MEASURES, parse_condition, what_is_wrong
+from kafkatools.commands.monitor.lines import line
+from kafkatools.commands.monitor.prometheus import METRICS, metrics
+from kafkatools.commands.monitor.screen import fitting
+from kafkatools.commands.monitor.server import is_this_machine
+from kafkatools.commands.monitor.tables import catches_up_s, partition_notes, tables
+from kafkatools.commands.monitor.wanted import Wanted, read_wanted
+from kafkatools.core.admin.cluster_changes import KINDS
+from kafkatools.core.admin.cluster_view import (
+    BrokerView,
+    ClusterView,
+    Event,
+    GroupPartition,
+    GroupView,
+    PartitionView,
+    Problem,
+    TopicView,
+)
+from kafkatools.core.admin.log_dirs import LogDir, ReplicaInfo
+from kafkatools.core.admin.quorum import MetadataQuorum, QuorumReplica
+from kafkatools.core.errors import KafkaStorageError
+from kafkatools.exit_status import UsageError
+
+PAGE = (pathlib.Path(__file__).parents[3] / "docs" / "monitor.md").read_text(encoding="utf-8")
+TIME_MS = 1_700_000_000_000
+
+
+def ill_view(**more: Any) -> ClusterView:
+    """Three brokers: 2 is fenced, 3 does not answer. Of `a"b`, partition 0 has lost replicas, 1 its leader."""
+    replicas = (ReplicaInfo('a"b', 0, 700, 0, False), ReplicaInfo('a"b', 1, 300, 0, False))
+    dirs = (LogDir("/data", replicas, 1000, 400), LogDir("/bad", (), error=KafkaStorageError()))
+    brokers = (
+        BrokerView(1, "h1", 9092, "r1", False, True, dirs),
+        BrokerView(2, "h2", 9092, None, True, False, None),
+        BrokerView(3, "h3", 9092, None, False, False, None),
+    )
+    parts = (
+        PartitionView('a"b', 0, 1, 7, (2, 1, 3), (1,), (3,), (2,), min_isr=2, end_offset=500, size_bytes=700),
+        PartitionView('a"b', 1, -1, 3, (2, 3), (2,), (), (2,), min_isr=1),
+        PartitionView('a"b', 2, 1, 0, (1, 3, 2), (1, 3), (), (), (2,), (), 1, 0, 0),
+    )
+    topic = TopicView('a"b', "id", False, parts, 250.0, 2048.0)
+    group = GroupView(
+        "g", "Consumer", "Stable", 1, 2, (GroupPartition('a"b', 0, 400, 100), GroupPartition('a"b', 1, 5, None)),
+        300.0, {'a"b': 300.0},
+    )  # fmt: skip
+    left = GroupView("left", "Classic", "Empty", 1, 0, (GroupPartition('a"b', 0, 0, 500),), 0.0, {'a"b': 0.0})
+    replicas_of_log = (QuorumReplica(1, None, 90, 1, TIME_MS), QuorumReplica(2, None, 60, 1, TIME_MS - 9000))
+    quorum = MetadataQuorum(1, 4, 88, replicas_of_log, (), {})
+    return ClusterView(**{
+        "time_ms": TIME_MS, "clock_ms": 5000, "took_ms": 12, "cluster_id": "cid", "controller": 1, "brokers": brokers,
+        "topics": (topic,), "quorum": quorum, "groups": (group, left),
+        "problems": (Problem(3, "no answer", "refused"),), **more,
+    })  # fmt: skip
+
+
+def well_view() -> ClusterView:
+    view = ill_view()
+    parts = (PartitionView('a"b', 0, 1, 7, (1,), (1,), (), (), min_isr=1, end_offset=500),)
+    topics = (view.topics[0]._replace(partitions=parts),)
+    brokers = (view.brokers[0]._replace(log_dirs=()),)
+    return view._replace(brokers=brokers, topics=topics, groups=(), problems=())
+
+
+def board_of(view: ClusterView) -> Board:
+    board = Board()
+    board.publish(view)
+    return board
+
+
+# -- conditions --
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("offline>0", ["offline>0 holds: offline is 1"]),
+        ("offline > 1", []),
+        ("under-replicated>=2", ["under-replicated>=2 holds: under-replicated is 2"]),
+        ("under-min-isr=1", ["under-min-isr=1 holds: under-min-isr is 1"]),
+        ("brokers<3", ["brokers<3 holds: brokers is 2"]),
+        ("fenced==1", ["fenced==1 holds: fenced is 1"]),
+        ("silent!=1", []),
+        ("offline-log-dirs>0", ["offline-log-dirs>0 holds: offline-log-dirs is 1"]),
+        ("controllers<1", []),
+        ("moving>0", ["moving>0 holds: moving is 1"]),
+        ("problems>0", ["problems>0 holds: problems is 1"]),
+        ("total-lag>599", ["total-lag>599 holds: total-lag is 600"]),
+        ("messages<1000", ["messages<1000 holds: messages is 250"]),
+        ("lag>=100", ["lag>=100 holds for group g: lag is 100", "lag>=100 holds for group left: lag is 500"]),
+        ("members<1", ["members<1 holds for group left: members is 0"]),
+    ],
+)
+def test_conditions(text: str, found: list[str]) -> None:
+    assert list(parse_condition(text).findings(ill_view())) == found
+
+
+def test_what_is_not_known_makes_no_condition_hold() -> None:
+    unknown = ill_view(topics=(), groups=(GroupView("g", "Classic", "Stable", 1, None, None),))
+    for text in ("messages<9", "lag<9", "members<9"):
+        assert list(parse_condition(text).findings(unknown)) == []
+
+
+def test_unwell_says_what_is_wrong() -> None:
+    assert what_is_wrong(ill_view()) == [
+        "1 broker fenced",
+        "1 broker not answering",
+        "1 partition without a leader",
+        "1 partition under its min ISR",
+        "2 partitions under-replicated",
+        "1 log directory offline",
+    ]
+    assert what_is_wrong(ill_view(controller=-1))[0] == "no active controller known"
+    assert list(parse_condition("unwell").findings(well_view())) == what_is_wrong(well_view()) == []
+    (found,) = parse_condition("unwell").findings(ill_view())
+    assert found.startswith("unwell holds: 1 broker fenced, ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "--fail-if '' is no condition"),
+        ("lag", "--fail-if 'lag' is no condition"),
+        ("lag>", "--fail-if 'lag>' is no condition"),
+        ("lag>5m", "--fail-if 'lag>5m' is no condition"),
+        ("lag>-1", "--fail-if 'lag>-1' is no condition"),
+        ("leaders>1", "--fail-if 'leaders>1': there is no measure 'leaders'; those are brokers, fenced, "),
+    ],
+)
+def test_what_is_no_condition(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        parse_condition(text)
+
+
+# -- options --
+
+
+def wanted_of(**given: Any) -> Wanted:
+    values = {option.key: [] if option.repeatable else None if option.value else False for option in OPTIONS}
+    return read_wanted(SimpleNamespace(**{**values, **given}))  # type: ignore[arg-type]
+
+
+def test_what_is_wanted() -> None:
+    plain = wanted_of()
+    assert (plain.interval_ms, plain.is_overview, plain.sections[0]) == (2000, True, "brokers")
+    chosen = wanted_of(view="lag, quorum", interval=0.5, web="8080", prometheus="[::1]:0", topic=["a", "a"])
+    assert (chosen.sections, chosen.interval_ms, chosen.topics) == (("lag", "quorum"), 500, ("a",))
+    assert (str(chosen.web), str(chosen.prometheus)) == ("127.0.0.1:8080", "[::1]:0")
+    assert set(wanted_of(view="all").sections) >= {"brokers", "log-dirs", "events"}
+    assert str(wanted_of(web="0.0.0.0:1", insecure=True).web) == "0.0.0.0:1"
+
+
+def test_names_are_literal_unless_regex() -> None:
+    literal = wanted_of(topic=["a.b"]).scope()
+    assert (literal.topic_names, literal.takes_topic("a.b"), literal.takes_topic("axb")) == (("a.b",), True, False)
+    pattern = wanted_of(topic=["a.b"], group=["g.*"], regex=True).scope()
+    assert (pattern.topic_names, pattern.takes_topic("axb"), pattern.takes_topic("axbc")) == ((), True, False)
+    assert pattern.takes_group("g1") and not pattern.takes_group("h")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"view": "brokers,leaders"}, "--view knows no 'leaders': it takes brokers, "),
+        ({"web": "http://x"}, "--web takes [HOST:]PORT, such as 8080 or 127.0.0.1:8080, not 'http://x'"),
+        ({"prometheus": "99999"}, "--prometheus takes [HOST:]PORT"),
+        ({"web": "::1:80"}, "--web takes [HOST:]PORT"),
+        ({"web": "0.0.0.0:80"}, "--web: refusing to listen on 0.0.0.0 without authentication or encryption"),
+        ({"prometheus": "example.org:80"}, "--prometheus: refusing to listen on example.org"),
+        ({"regex": True}, "--regex is about --topic and --group"),
+        ({"regex": True, "topic": ["("]}, "'(' is no regular expression"),
+        ({"insecure": True}, "--insecure is about --web and --prometheus"),
+    ],
+)
+def test_what_cannot_be_wanted(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        wanted_of(**given)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_here"),
+    [
+        ("127.0.0.1:8080", True), ("localhost", True), ("[::1]:80", True), ("", True), ("LOCALHOST:1", True),
+        ("example.org", False), ("192.168.1.1:80", False), ("127.0.0.1.example.org:80", False),
+    ],
+)  # fmt: skip
+def test_which_host_is_this_machine(host: str, is_here: bool) -> None:
+    assert is_this_machine(host) == is_here
+
+
+# -- texts --
+
+
+def test_figures() -> None:
+    assert [figures.size(number) for number in (None, 0, 1023, 1536, 200 << 20)] == [
+        "-", "0 B", "1023 B", "1.5 KiB", "200 MiB",
+    ]  # fmt: skip
+    assert [figures.rate(number) for number in (None, 0.0, 1.25, 99.94, 12345.6)] == ["-", "0", "1.2", "99.9", "12,346"]
+    assert [figures.span(number) for number in (None, 0.2, 61, 3600, 90_061)] == [
+        "-",
+        "0 s",
+        "1 min 1 s",
+        "1 h",
+        "1 d 1 h",
+    ]
+
+
+def test_a_round_is_one_line() -> None:
+    events = (Event(1, "isr-shrank", "a"), Event(1, "isr-shrank", "b"), Event(1, "leader-lost", "c"))
+    text = line(ill_view(events=events))
+    assert "\n" not in text
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d brokers 1/3 controller 1 topics 1 ", text)
+    assert "partitions 3 offline 1 under-min-isr 1 under-replicated 2 groups 2 lag 600 messages/s 250 " in text
+    assert text.endswith("; 2 isr-shrank, 1 leader-lost; broker 3: no answer: refused")
+
+
+def test_notes_of_partitions() -> None:
+    first, second, third = ill_view().partitions
+    assert partition_notes(first) == ["under min ISR", "under-replicated", "preferred leader 2"]
+    assert partition_notes(second) == ["offline", "under-replicated"]
+    assert partition_notes(third) == ["moving to 2"]
+
+
+def test_a_group_catches_up_by_what_it_gains() -> None:
+    view = ill_view()
+    assert catches_up_s(view, view.groups[0]) == 100 / (300 - 250)
+    assert catches_up_s(view, view.groups[1]) is None
+    slower = view.groups[0]._replace(consumed=200.0)
+    assert catches_up_s(view, slower) is None
+
+
+def test_every_section_has_a_table() -> None:
+    sections = wanted_of(view="all").sections
+    found = list(tables(ill_view(), sections, False, [Event(TIME_MS, "broker-gone", "broker 2 is fenced")]))
+    assert len(found) == len(sections)
+    for table in found:
+        assert table.rows and all(len(row.cells) == len(table.headers) for row in table.rows), table.title
+    overview = {table.title: table for table in tables(ill_view(), ("partitions",), True, [])}
+    troubled = [row.cells[1] for row in overview["Partitions that are not well"].rows]
+    assert troubled == ["1", "0", "2"], "the worst first"
+
+
+@pytest.mark.parametrize(
+    ("rows", "height", "shown"),
+    [
+        ([3, 10], 50, [3, 10]),
+        ([3, 100], 30, [3, 21]),
+        ([100, 100], 26, [10, 10]),
+        ([100, 100, 100], 5, [3, 3, 3]),
+        ([], 5, []),
+    ],
+)
+def test_tables_are_cut_to_fit(rows: list[int], height: int, shown: list[int]) -> None:
+    assert fitting(rows, height) == shown
+
+
+# -- metrics --
+
+
+def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """What Prometheus' own parser reads."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def labels(**values: object) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, str(value)) for name, value in values.items()))
+
+
+def test_prometheus_reads_the_metrics() -> None:
+    found = samples(metrics(board_of(ill_view())))
+    part = {"topic": 'a"b', "partition": 0}
+    expected = {
+        ("kt_monitor_up", ()): 1,
+        ("kafka_controller_kafkacontroller_activecontrollercount", ()): 1,
+        ("kafka_controller_kafkacontroller_offlinepartitionscount", ()): 1,
+        ("kafka_controller_kafkacontroller_fencedbrokercount", ()): 1,
+        ("kafka_controller_kafkacontroller_globalpartitioncount", ()): 3,
+        ("kafka_server_replicamanager_underreplicatedpartitions", labels(broker=1)): 1,
+        ("kafka_server_replicamanager_underreplicatedpartitions", labels(broker=3)): 0,
+        ("kafka_server_replicamanager_leadercount", labels(broker=1)): 2,
+        ("kafka_server_replicamanager_partitioncount", labels(broker=3)): 3,
+        ("kafka_server_replicamanager_reassigningpartitions", labels(broker=1)): 1,
+        ("kafka_log_logmanager_offlinelogdirectorycount", labels(broker=1)): 1,
+        ("kafka_log_log_size", labels(broker=1, **part)): 700,
+        ("kafka_server_raft_metrics_current_leader", ()): 1,
+        ("kafka_server_raft_metrics_high_watermark", ()): 88,
+        ("kafka_brokers", ()): 2,
+        ("kafka_broker_info", labels(address="h1:9092", id=1)): 1,
+        ("kafka_topic_partitions", labels(topic='a"b')): 3,
+        ("kafka_topic_partition_current_offset", labels(**part)): 500,
+        ("kafka_topic_partition_leader", labels(topic='a"b', partition=1)): -1,
+        ("kafka_topic_partition_leader_is_preferred", labels(**part)): 0,
+        ("kafka_topic_partition_in_sync_replica", labels(**part)): 1,
+        ("kafka_topic_partition_under_replicated_partition", labels(**part)): 1,
+        ("kafka_consumergroup_lag", labels(consumergroup="g", **part)): 100,
+        ("kafka_consumergroup_current_offset", labels(consumergroup="g", topic='a"b', partition=1)): 5,
+        ("kafka_consumergroup_lag_sum", labels(consumergroup="left", topic='a"b')): 500,
+        ("kafka_consumergroup_current_offset_sum", labels(consumergroup="g", topic='a"b')): 405,
+        ("kafka_consumergroup_members", labels(consumergroup="g")): 2,
+        ("kt_quorum_voter_lag", labels(voter=2)): 30,
+        ("kt_broker_answering", labels(broker=3)): 0,
+    }
+    assert {key: found.get(key) for key in expected} == expected
+    # Fenced brokers lead nothing; a topic with an end that nobody told has no count of records; lag that is not known.
+    assert ("kafka_server_replicamanager_leadercount", labels(broker=2)) not in found
+    assert not [name for name, _ in found if name == "kafka_server_brokertopicmetrics_messagesin_total"]
+    assert ("kafka_consumergroup_lag", labels(consumergroup="g", topic='a"b', partition=1)) not in found
+
+
+def test_records_that_came_in_are_a_counter() -> None:
+    (family,) = [
+        family
+        for family in text_string_to_metric_families(metrics(board_of(well_view())))
+        if family.name == "kafka_server_brokertopicmetrics_messagesin"
+    ]
+    assert family.type == "counter"
+    assert [(sample.name, sample.value) for sample in family.samples] == [
+        ("kafka_server_brokertopicmetrics_messagesin_total", 500)
+    ]
+
+
+def test_nothing_old_is_told_after_a_look_that_failed() -> None:
+    empty = Board()
+    assert samples(metrics(empty)) == {("kt_monitor_up", ()): 0}
+    board = board_of(ill_view())
+    board.fail("refused")
+    assert samples(metrics(board)) == {("kt_monitor_up", ()): 0}
+
+
+# -- the page of the docs --
+
+
+def documented(title: str, column: int = 0) -> list[list[str]]:
+    """The rows of the table behind a title: the code words of a column."""
+    section = PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    rows = [row.split("|")[1:-1] for row in section.splitlines() if row.startswith("| `")]
+    return [re.findall(r"`([^`]+)`", row[column]) for row in rows]
+
+
+def flat(rows: Iterable[list[str]]) -> list[str]:
+    return [word for row in rows for word in row]
+
+
+def test_the_page_names_every_metric_with_its_labels_and_source() -> None:
+    section = PAGE.split("\n## Metrics\n")[1]
+    rows = re.findall(r"^\| `(\w+)` \| ([\w, ]*?) ?\| (\w+) \| .+ \|$", section, re.M)
+    expected = [(metric.name, ", ".join(metric.labels), metric.source) for metric in METRICS]
+    assert rows == [*expected, ("kt_monitor_up", "", "kt")]
+
+
+def test_metrics_keep_to_the_rules_of_their_sources() -> None:
+    """jmx_exporter's example rules make MBeans' domain, type and name lower case; a count gets `_total`."""
+    mbeans = dict(re.findall(r"^\| `(\w+)` .*?jmx_exporter \| `(kafka[^`]+)`", PAGE, re.M))
+    for metric in METRICS:
+        if metric.source != "jmx_exporter":
+            continue
+        domain, type, *rest = re.findall(r"^([\w.]+):type=([\w-]+)(?:,name=(\w+))?", mbeans[metric.name])[0]
+        name = rest[0].removesuffix("PerSec")
+        base = "_".join(part for part in (domain.replace(".", "_"), type.replace("-", "_"), name) if part).lower()
+        assert metric.name.startswith(base), metric.name
+        assert (metric.type == "counter") == metric.name.endswith("_total")
+
+
+def test_the_page_names_every_event_and_measure() -> None:
+    assert sorted(flat(documented("Events"))) == sorted(KINDS)
+    assert sorted(flat(documented("Conditions"))) == sorted([*MEASURES, "lag", "members"])
