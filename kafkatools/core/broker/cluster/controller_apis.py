@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.cluster.forwarding import FORWARDED, handle_envelope, run_on_controller
+from kafkatools.core.broker.cluster.forwarding import ENVELOPE_KEY, FORWARDED, handle_envelope, run_on_controller
 from kafkatools.core.broker.dispatch import APIS, Api, Dispatcher, Handler, handler_in
 from kafkatools.core.broker.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.errors import KafkaError, NotController
@@ -31,6 +31,7 @@ _OWN = (
 )
 _SHARED = (API_VERSIONS, DESCRIBE_CLUSTER, DESCRIBE_ACLS, DESCRIBE_CONFIGS)
 _QUORUM = (1, 52, 53, 54, 59)
+_OF_BROKERS = (56, 62, 63, 67, 70, 73)
 CONTROLLER_APIS: dict[int, Api] = {
     api.key: api for api in sorted((*_OWN, *(APIS[key] for key in (*_SHARED, *FORWARDED))), key=lambda api: api.key)
 }
@@ -44,16 +45,20 @@ class ControllerDispatcher(Dispatcher):
 
     def handler_of(self, api: Api) -> Handler:
         """The quorum's, the controller's, or a broker's handler that works on the controller."""
-        own: Any = OWN_HANDLERS.get(api.key)
-        if own is not None:
-            handler: Handler = own
+        if api.key == ENVELOPE_KEY:
+            envelope: Any = handle_envelope
+            handler: Handler = envelope
             return handler
         plain = handler_in(api.name)
         if api.key in _SHARED or api.key in _QUORUM:
             return plain
 
         def handle(node: Any, request: Request) -> Response:
-            return _when_committed(node, request, lambda: plain(node, request), lambda response: response, None)
+            def refused(error: KafkaError) -> Response:
+                return request.respond({"error_code": error.code})
+
+            is_of_brokers = api.key in _OF_BROKERS
+            return _when_committed(node, request, lambda: plain(node, request), refused if is_of_brokers else None)
 
         return handle
 
@@ -62,8 +67,7 @@ class ControllerDispatcher(Dispatcher):
 def _when_committed(
     node: ClusterNode,
     request: Request,
-    work: Callable[[], Any],
-    respond: Callable[[Any], Response],
+    work: Callable[[], Response],
     refused: Callable[[KafkaError], Response] | None,
 ) -> Response:
     """The answer to work for the active controller, when what it wrote is committed; `refused` gives the answer when
@@ -71,11 +75,11 @@ def _when_committed(
     responses: list[Response] = []
     is_delayed = False
 
-    def answer(result: Any) -> None:
+    def answer(response: Response) -> None:
         if is_delayed:
-            request.complete(respond(result))
+            request.complete(response)
         else:
-            responses.append(respond(result))
+            responses.append(response)
 
     def give_up() -> None:
         if refused is None:
@@ -92,62 +96,3 @@ def _when_committed(
         return responses[0]
     is_delayed = True
     return DELAYED
-
-
-def _answered_by(work: Callable[[ClusterNode, Any], dict[str, Any]]) -> Callable[[ClusterNode, Request], Response]:
-    """A handler whose answer has one error code for all of it."""
-
-    def handle(node: ClusterNode, request: Request) -> Response:
-        entity = request.decode()
-
-        def refused(error: KafkaError) -> Response:
-            return request.respond({"error_code": error.code})
-
-        def run() -> dict[str, Any]:
-            try:
-                return work(node, entity)
-            except NotController:
-                raise
-            except KafkaError as error:
-                return {"error_code": error.code, "error_message": str(error)}
-
-        return _when_committed(node, request, run, request.respond, refused)
-
-    return handle
-
-
-def _register(node: ClusterNode, entity: Any) -> dict[str, Any]:
-    return {"error_code": 0, "broker_epoch": node.controller.register_broker(entity, node.clock.now_ms())}
-
-
-def _heartbeat(node: ClusterNode, entity: Any) -> dict[str, Any]:
-    return {"error_code": 0, **node.controller.heartbeat(entity, node.clock.now_ms())}
-
-
-def _alter_partition(node: ClusterNode, entity: Any) -> dict[str, Any]:
-    return {"error_code": 0, **node.controller.alter_partitions(entity)}
-
-
-def _allocate(node: ClusterNode, entity: Any) -> dict[str, Any]:
-    block: range = node.controller.take_producer_ids(entity.broker_id, entity.broker_epoch)
-    return {"error_code": 0, "producer_id_start": block.start, "producer_id_len": len(block)}
-
-
-def _assign(node: ClusterNode, entity: Any) -> dict[str, Any]:
-    return {"error_code": 0, **node.controller.assign_directories(entity)}
-
-
-def _register_controller(node: ClusterNode, entity: Any) -> dict[str, Any]:
-    node.controller.register_controller(entity)
-    return {"error_code": 0, "error_message": None}
-
-
-OWN_HANDLERS: dict[int, Callable[[ClusterNode, Request], Response]] = {
-    56: _answered_by(_alter_partition),
-    58: handle_envelope,
-    62: _answered_by(_register),
-    63: _answered_by(_heartbeat),
-    67: _answered_by(_allocate),
-    70: _answered_by(_register_controller),
-    73: _answered_by(_assign),
-}

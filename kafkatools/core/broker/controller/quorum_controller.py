@@ -212,16 +212,13 @@ class QuorumController(Controller):
             self.publish()
 
     # -- brokers ---------------------------------------------------------------------------------------------------
-    def register_broker(
-        self, entity: Any, now_ms: int, *, version: int = registrations.FIRST_VERSION_WITH_PREVIOUS_EPOCH
-    ) -> int:
+    def register_broker(self, entity: Any, now_ms: int) -> int:
         """A broker starts; gives its epoch. Another incarnation than the one that is registered under its id takes
         over from it when that one's session is over, or when it knows that one's epoch: it was left at a clean stop.
         Raises a KafkaError."""
         writer = self.ensure_active()
         known = self._image.brokers.get(entity.broker_id)
-        tells_epoch = version >= registrations.FIRST_VERSION_WITH_PREVIOUS_EPOCH
-        is_clean = known is not None and tells_epoch and entity.previous_broker_epoch == known.epoch
+        is_clean = known is not None and getattr(entity, "previous_broker_epoch", -1) == known.epoch
         has_session = known is not None and self.heartbeats.has_valid_session(known.broker_id, known.epoch, now_ms)
         registrations.check_registration(self._image, self.cluster_id, entity, has_session=has_session and not is_clean)
         record = registrations.registration_record(self._image, entity, writer.end_offset)

@@ -25,7 +25,6 @@ from kafkatools.core.errors import (
 
 CONTROLLERS_SINCE = METADATA_LEVELS["3.7-IV0"]
 CORDONED_SINCE = METADATA_LEVELS["4.3-IV0"]
-FIRST_VERSION_WITH_PREVIOUS_EPOCH = 3
 
 
 def check_broker_epoch(image: MetadataImage, broker_id: int, epoch: int) -> BrokerState:

@@ -19,7 +19,7 @@ def handle(node: ControllerNode, request: Request) -> Response:
     entity = request.decode()
     try:
         node.authorize_or_raise(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
-        epoch = node.controller.register_broker(entity, node.clock.now_ms(), version=request.version)
+        epoch = node.controller.register_broker(entity, node.clock.now_ms())
     except KafkaError as error:
         return request.respond({"error_code": error.code, "broker_epoch": -1})
     return request.respond({"error_code": 0, "broker_epoch": epoch})
