@@ -42,7 +42,7 @@ def _ask(node: _Node, api_key: int, entity: Any) -> Any:
 @pytest.mark.parametrize("api_key", OF_BROKERS)
 def test_the_table_says_what_the_handler_says_and_headers_are_flexible_when_kafka_s_are(api_key: int) -> None:
     api = CONTROLLER_APIS[api_key]
-    assert import_module(f"kafkatools.core.broker.handlers.{api.name}").VERSIONS == OF_BROKERS[api_key]
+    assert OF_BROKERS[api_key] == import_module(f"kafkatools.core.broker.handlers.{api.name}").VERSIONS
     assert (api.lowest, api.highest) == OF_BROKERS[api_key]
     for version in range(api.lowest, api.highest + 1):
         flexible = messages.request_type(api_key, version).__header_schema__.__flexible__
