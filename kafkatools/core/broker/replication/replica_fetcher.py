@@ -269,6 +269,8 @@ class ReplicaFetcher:
         if records is not None and (size := whole_batches(records)):
             self._append_records(followed, records[:size])
             self._throttles.note_received(partition, size)
+            if partition.waits_for_disk:
+                log.flush(self._cluster.clock.wall_ms())  # the next fetch says that it is here
             followed.settle()
             self._changed[partition.key] = followed
         if data.high_watermark >= 0:
