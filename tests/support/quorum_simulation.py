@@ -10,6 +10,7 @@ different.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Mapping
 from random import Random
 from types import SimpleNamespace
@@ -86,6 +87,7 @@ class SimulatedNode:
         self.leads: int | None = None
         self.faults: list[str] = []
         self.wakes_at: int | None = None
+        self.sent: tuple[int, Counter[int]] = (0, Counter())
 
     # -- life ------------------------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -127,6 +129,14 @@ class SimulatedNode:
         if self.wakes_at is None or at_ms < self.wakes_at or self.wakes_at <= self.simulation.now_ms:
             self.wakes_at = at_ms
             self.simulation.at(at_ms, self._guarded(self.turn))
+
+    def note_sent(self, api_key: int) -> None:
+        """Nobody asks again and again for what it has been told. Fetches follow what is written."""
+        second = self.simulation.now_ms // 1000
+        self.sent = self.sent if self.sent[0] == second else (second, Counter())
+        self.sent[1][api_key] += 1
+        if self.sent[1][api_key] > (150 if api_key == 1 else 60):
+            raise Violation(f"node {self.node_id} sends without rest: {self.sent[1]}, {self.raft and self.raft.state}")
 
     def _guarded(self, run: Callable[[], None]) -> Callable[[], None]:
         incarnation = self.incarnation
@@ -201,6 +211,7 @@ class SimulatedChannel:
         timeout_ms: int | None = None,
     ) -> None:
         node, simulation = self._node, self._node.simulation
+        node.note_sent(api_key)
         entity = simulation.as_request(api_key, fields)
         is_done = False
 

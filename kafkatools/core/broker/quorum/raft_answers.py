@@ -38,7 +38,7 @@ def handle(raft: Raft, node_id: int, api_key: int, entity: Any) -> bool:
     answered = wire.only_partition(entity.topics, "topic_name")
     if answered is None:
         return False
-    settled = _settle(raft, int(answered.error_code), answered.leader_epoch, answered.leader_id)
+    settled = _settle(raft, node_id, int(answered.error_code), answered.leader_epoch, answered.leader_id)
     if settled is not None:
         return settled
     if answered.error_code:
@@ -59,11 +59,13 @@ def _unexpected(raft: Raft, node_id: int, error_code: int) -> bool:
     return False
 
 
-def _settle(raft: Raft, error_code: int, epoch: int, wire_leader_id: int) -> bool | None:
+def _settle(raft: Raft, node_id: int, error_code: int, epoch: int, wire_leader_id: int) -> bool | None:
     """What an answer says about epoch and leader (maybeHandleCommonResponse); None when the rest of it counts."""
     leader_id = None if wire_leader_id < 0 else wire_leader_id
-    if epoch < raft.epoch or error_code == UnknownLeaderEpoch.code:
-        return True
+    if error_code == UnknownLeaderEpoch.code:
+        return False
+    if epoch < raft.epoch:  # who is asked takes over the larger epoch, unless it refuses
+        return _unexpected(raft, node_id, error_code) if error_code else False
     if epoch > raft.epoch or error_code in (FencedLeaderEpoch.code, NotLeaderOrFollower.code):
         if not raft.note_leader(epoch, leader_id):
             _contradiction(raft, epoch, leader_id)
@@ -104,7 +106,7 @@ def _fetched(raft: Raft, node_id: int, entity: Any) -> bool:
     if answered is None:
         return False
     leader = answered.current_leader
-    settled = _settle(raft, int(answered.error_code), leader.leader_epoch, leader.leader_id)
+    settled = _settle(raft, node_id, int(answered.error_code), leader.leader_epoch, leader.leader_id)
     if settled is not None:
         return settled
     if answered.error_code:
@@ -178,7 +180,7 @@ def _snapshot_fetched(raft: Raft, node_id: int, entity: Any) -> bool:
     if answered is None:
         return False
     leader = answered.current_leader
-    settled = _settle(raft, int(answered.error_code), leader.leader_epoch, leader.leader_id)
+    settled = _settle(raft, node_id, int(answered.error_code), leader.leader_epoch, leader.leader_id)
     if settled is not None:
         return settled
     state = raft.state

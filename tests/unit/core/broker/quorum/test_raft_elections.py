@@ -190,6 +190,19 @@ def test_a_lost_vote_request_is_sent_again() -> None:
     assert [each.node_id for each in member.take(wire.VOTE)] == [2, 3]
 
 
+def test_a_voter_that_knows_of_other_voters_is_told_of_and_asked_again_later() -> None:
+    member = Member()
+    member.tick(2000)
+    member.answer_votes(is_granted=True, voters=(2,))
+    assert member.raft.epoch == 1
+    [first, _] = member.take(wire.VOTE)
+    member.answer(first, wire.election_response(wire.Position(0, None), VOTERS, InconsistentVoterSet.code))
+    assert isinstance(member.faults[0], InconsistentVoterSet)
+    assert member.take(wire.VOTE) == []
+    member.tick(member.settings.retry_backoff_ms)
+    assert [each.node_id for each in member.take(wire.VOTE)] == [2]
+
+
 def test_a_larger_epoch_in_an_answer_ends_the_candidacy() -> None:
     member = Member()
     member.tick(2000)
@@ -270,6 +283,17 @@ def test_a_leader_that_leaves_names_its_successors() -> None:
     assert not member.raft.is_shut_down
     member.follow(3, 2)
     assert member.raft.is_shut_down
+
+
+def test_a_voter_that_knows_of_the_end_is_told_of_it_once() -> None:
+    member = Member()
+    member.be_elected()
+    member.raft.shut_down(member.now_ms)
+    member.tick()
+    for sent in member.take(wire.END_QUORUM_EPOCH):
+        member.answer(sent, wire.election_response(wire.Position(1, 1), VOTERS, 0))
+    member.tick(100)
+    assert member.take(wire.END_QUORUM_EPOCH) == []
 
 
 def test_the_first_successor_begins_at_once_the_second_later() -> None:
