@@ -21,6 +21,7 @@ from kafkatools.core.broker.quorum.raft_log import RaftLog
 from kafkatools.core.broker.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.requests import Request
 from kafkatools.core.clock import SystemClock
+from kafkatools.core.errors import ClusterAuthorizationFailed
 from kafkatools.core.log.files import RealFileSystem
 
 Result = TypeVar("Result")
@@ -37,6 +38,7 @@ class RaftNode:
         self.quotas = SimpleNamespace(is_active=False)
         self.image = SimpleNamespace(features={})
         self.metadata_offset = 0
+        self.denies = False
         self.records: list[Any] = []
         self.snapshots: list[Snapshot] = []
         self.leaders: list[tuple[int | None, int]] = []
@@ -97,7 +99,9 @@ class RaftNode:
 
     # -- as handlers see a node ------------------------------------------------------------------------------------
     def authorize_or_raise(self, request: Request, operation: int, resource_type: int, name: str) -> None:
-        """Everybody may."""
+        """Everybody may, unless nobody may."""
+        if self.denies:
+            raise ClusterAuthorizationFailed
 
     def note_failure(self, error: Exception) -> None:
         """A handler failed."""

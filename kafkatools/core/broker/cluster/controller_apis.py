@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 API_VERSIONS, DESCRIBE_CLUSTER, DESCRIBE_ACLS, DESCRIBE_CONFIGS, DESCRIBE_QUORUM = 18, 60, 29, 32, 55
 _OWN = (
     Api(1, "raft_fetch", 12, 18, 12),
-    Api(52, "vote", 0, 2, 2),
+    Api(52, "vote", 0, 2, 0),
     Api(53, "begin_quorum_epoch", 0, 1, 1),
     Api(54, "end_quorum_epoch", 0, 1, 1),
     Api(56, "alter_partition", 2, 3, 0),
