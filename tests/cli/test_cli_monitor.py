@@ -338,13 +338,13 @@ def test_the_page_says_what_is_wrong(tmp_path: pathlib.Path) -> None:
         tmp_path,
     )
     assert state == (
-        "Wrong: 1 broker fenced, 1 broker not answering, 1 partition without a leader, 1 partition under its min ISR, "
-        "2 partitions under-replicated, 1 log directory offline"
+        "Wrong: 1 broker fenced, 1 broker not answering, 1 partition without a leader, "
+        "2 partitions under their min ISR, 2 partitions under-replicated, 1 log directory offline"
     )
     assert tiles == ["Brokers", "Offline", "Under min ISR", "Under-replicated"]
     assert [row[:3] + row[-1:] for row in troubled] == [
         ['a"b', "0", "1", "under min ISR, under-replicated, preferred leader 2"],
-        ['a"b', "1", "none", "offline, under-replicated"],
+        ['a"b', "1", "none", "offline, under min ISR, under-replicated"],
         ['a"b', "2", "1", "moving to 2"],
     ]
     assert [row[3] for row in brokers] == [

@@ -101,7 +101,11 @@ class ClusterCollector:
             else:
                 self._silent.pop(node, None)
         alive = nodes.ids - nodes.fenced
-        self._silent = {node: error for node, error in self._silent.items() if node in alive}
+        self._silent = {
+            node: str(self._admin.client.connection_error(node) or error)
+            for node, error in self._silent.items()
+            if node in alive
+        }
 
     # -- the two turns --
 

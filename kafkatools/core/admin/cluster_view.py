@@ -3,8 +3,8 @@ look with the one before (`cluster_changes.py`).
 
 Words are Kafka's. A partition is under-replicated when its ISR is smaller than the replicas it is to have, those that
 it gets by a reassignment left out (TopicCommand.PartitionDescription); under or at its min ISR by min.insync.replicas,
-or by the number of replicas where that is smaller (Partition.effectiveMinIsr); offline when it has no leader. What
-nobody told is None, and why is among `problems`.
+or by the number of replicas where that is smaller (Partition.effectiveMinIsr); offline when it has no leader, which is
+under its min ISR too (TopicCommand). What nobody told is None, and why is among `problems`.
 """
 
 from __future__ import annotations
@@ -91,13 +91,15 @@ class PartitionView(NamedTuple):
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Too few are in sync for acks=all."""
-        return self.min_isr is not None and len(self.isr) < min(self.min_isr, len(self.replicas))
+        """Too few are in sync for acks=all; without a leader always."""
+        return self.is_offline or (self.min_isr is not None and len(self.isr) < min(self.min_isr, len(self.replicas)))
 
     @property
     def is_at_min_isr(self) -> bool:
         """One fewer in sync would be too few for acks=all."""
-        return self.min_isr is not None and len(self.isr) == min(self.min_isr, len(self.replicas))
+        if self.is_offline or self.min_isr is None:
+            return False
+        return len(self.isr) == min(self.min_isr, len(self.replicas))
 
 
 class TopicView(NamedTuple):

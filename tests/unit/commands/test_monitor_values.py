@@ -92,7 +92,7 @@ def board_of(view: ClusterView) -> Board:
         ("offline>0", ["offline>0 holds: offline is 1"]),
         ("offline > 1", []),
         ("under-replicated>=2", ["under-replicated>=2 holds: under-replicated is 2"]),
-        ("under-min-isr=1", ["under-min-isr=1 holds: under-min-isr is 1"]),
+        ("under-min-isr=2", ["under-min-isr=2 holds: under-min-isr is 2"]),
         ("brokers<3", ["brokers<3 holds: brokers is 2"]),
         ("fenced==1", ["fenced==1 holds: fenced is 1"]),
         ("silent!=1", []),
@@ -121,7 +121,7 @@ def test_unwell_says_what_is_wrong() -> None:
         "1 broker fenced",
         "1 broker not answering",
         "1 partition without a leader",
-        "1 partition under its min ISR",
+        "2 partitions under their min ISR",
         "2 partitions under-replicated",
         "1 log directory offline",
     ]
@@ -225,14 +225,14 @@ def test_a_round_is_one_line() -> None:
     text = line(ill_view(events=events))
     assert "\n" not in text
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d brokers 1/3 controller 1 topics 1 ", text)
-    assert "partitions 3 offline 1 under-min-isr 1 under-replicated 2 groups 2 lag 600 messages/s 250 " in text
+    assert "partitions 3 offline 1 under-min-isr 2 under-replicated 2 groups 2 lag 600 messages/s 250 " in text
     assert text.endswith("; 2 isr-shrank, 1 leader-lost; broker 3: no answer: refused")
 
 
 def test_notes_of_partitions() -> None:
     first, second, third = ill_view().partitions
     assert partition_notes(first) == ["under min ISR", "under-replicated", "preferred leader 2"]
-    assert partition_notes(second) == ["offline", "under-replicated"]
+    assert partition_notes(second) == ["offline", "under min ISR", "under-replicated"]
     assert partition_notes(third) == ["moving to 2"]
 
 

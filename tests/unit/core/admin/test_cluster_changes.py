@@ -65,6 +65,7 @@ def messages(before: ClusterView, after: ClusterView) -> list[tuple[str, str]]:
         ({"isr": (1, 2)}, True, False, True),
         ({"isr": (1,)}, True, True, False),
         ({"isr": (), "leader": -1}, True, True, False),
+        ({"isr": (1, 2), "leader": -1}, True, True, False),
         ({"min_isr": None, "isr": (1,)}, True, False, False),
         # Partition.effectiveMinIsr: never more than there are replicas.
         ({"replicas": (1,), "isr": (1,)}, False, False, True),
