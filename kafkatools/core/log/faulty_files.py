@@ -64,6 +64,7 @@ class FaultyLogFile:
         self._write(position, data)
 
     def _write(self, position: int, data: Buffer) -> None:
+        self._owner.check(self.path)
         fault = self._owner.next_fault(f"write {os.path.basename(self.path)}")
         if fault is not None:
             self._put(position, data[: fault.short_write_bytes])
@@ -78,10 +79,12 @@ class FaultyLogFile:
 
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
+        self._owner.check(self.path)
         return bytes(self._inode.data[position : position + size])
 
     def truncate(self, size: int) -> None:
         """Cut to a size, or extend with zeros."""
+        self._owner.check(self.path)
         self._owner.operate(f"truncate {os.path.basename(self.path)}")
         content = self._inode.data
         if size < len(content):
@@ -91,6 +94,7 @@ class FaultyLogFile:
 
     def preallocate(self, size: int) -> None:
         """Counted; the zeros are not kept."""
+        self._owner.check(self.path)
         self._owner.operate(f"preallocate {os.path.basename(self.path)}")
 
     def trim(self) -> None:
@@ -98,6 +102,7 @@ class FaultyLogFile:
 
     def flush(self) -> None:
         """Make what was written survive a crash."""
+        self._owner.check(self.path)
         self._owner.operate(f"fsync {os.path.basename(self.path)}")
         self._inode.synced = bytes(self._inode.data)
 
@@ -119,6 +124,7 @@ class FaultyFileSystem:
         self._fault: Fault | None = None
         self._countdown = -1
         self.operations: list[str] = []
+        self.broken_directory: str | None = None
         self.now_ms = 0
 
     # faults
@@ -131,6 +137,12 @@ class FaultyFileSystem:
     def heal(self) -> None:
         """No fault any more."""
         self._fault = None
+
+    def check(self, path: str) -> None:
+        """Nothing in `broken_directory` can be read or written."""
+        broken = self.broken_directory
+        if broken is not None and (path == broken or path.startswith(broken + "/")):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
     def next_fault(self, operation: str) -> Fault | None:
         """Count an operation; gives the fault that it is to meet."""
@@ -173,6 +185,7 @@ class FaultyFileSystem:
 
     def open(self, path: str, *, create: bool = False) -> FaultyLogFile:
         """A file as a `LogFile`; FileNotFoundError unless it exists or `create` is set."""
+        self.check(path)
         inode = self._names.get(path)
         if inode is None:
             if not create:
@@ -183,10 +196,13 @@ class FaultyFileSystem:
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or directory of this path."""
+        if self.broken_directory is not None and path.startswith(self.broken_directory + "/"):
+            return False  # as os.path.exists answers for what cannot be looked at
         return path in self._names or path in self._directories
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:
         """Its entries sorted by name."""
+        self.check(path)
         if path not in self._directories:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         found = [
@@ -199,6 +215,7 @@ class FaultyFileSystem:
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents (which survive a crash: what is tested is what is in them)."""
+        self.check(path)
         while path not in self._directories:
             self._directories.add(path)
             path = os.path.dirname(path)
@@ -224,6 +241,7 @@ class FaultyFileSystem:
 
     def rename(self, source: str, target: str) -> None:
         """Rename over whatever `target` was; a directory takes its content along."""
+        self.check(source)
         self.operate(f"rename {os.path.basename(source)} {os.path.basename(target)}")
         if source in self._directories:
             self._rename_directory(source, target)
@@ -243,6 +261,7 @@ class FaultyFileSystem:
         """Remove a file; False when there was none."""
         if path not in self._names:
             return False
+        self.check(path)
         self.operate(f"remove {os.path.basename(path)}")
         del self._names[path]
         return True
@@ -257,6 +276,7 @@ class FaultyFileSystem:
 
     def fsync_directory(self, path: str) -> None:
         """Make creations, renames and removals in a directory survive a crash."""
+        self.check(path)
         self.operate(f"fsync-directory {os.path.basename(path)}")
         for name in [name for name in self._synced_names if os.path.dirname(name) == path]:
             del self._synced_names[name]

@@ -33,10 +33,10 @@ class ReplicaMove:
         """Copy a slice; the number of bytes, 0 when nothing is left to copy. Raises KafkaStorageError, and
         CorruptRecord for a batch that is damaged on the disk."""
         current, future = self.current, self.future
-        if self._cut_back(now_ms):
-            return 1
         if future.log_end_offset < current.log_start_offset:
             future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
+        elif self._cut_back(now_ms):
+            return 1
         if future.log_end_offset >= current.log_end_offset:
             self._take_log_start()
             return 0
@@ -64,9 +64,8 @@ class ReplicaMove:
         if known_epoch < epoch:
             _, own_end = future.end_offset_for_epoch(known_epoch)
             end = min(end, own_end) if own_end >= 0 else end
-        elif end >= future.log_end_offset:
+        if end >= future.log_end_offset:
             return False
-        end = min(end, future.log_end_offset)
         if end < future.log_start_offset:
             future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
         else:
