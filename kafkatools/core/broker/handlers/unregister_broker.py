@@ -26,4 +26,4 @@ def handle(node: Node, request: Request) -> Response:
         node.controller.unregister_broker(broker_id)
     except KafkaError as error:
         return request.respond(error_fields(error))
-    return request.respond({"error_code": 0, "error_message": None})
+    return request.respond({"error_code": 0, "error_message": ""})
