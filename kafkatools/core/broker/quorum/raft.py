@@ -188,14 +188,13 @@ class Raft:
         KafkaStorageError."""
         if not isinstance(self.state, Leader) or self.failure is not None:
             raise NotController()
-        first = self.log.append(records, self.epoch, wall_ms)
         self._has_unflushed = True
-        return first
+        return self.log.append(records, self.epoch, wall_ms)
 
     def resign(self, now_ms: int) -> None:
         """Lead no longer; another voter is asked to take over."""
-        self.now_ms = max(self.now_ms, now_ms)
         if isinstance(self.state, Leader):
+            self.now_ms = max(self.now_ms, now_ms)
             self.become_resigned()
         self._tell()
 
@@ -214,7 +213,7 @@ class Raft:
         self.now_ms = max(self.now_ms, now_ms)
         return quorum_description(state, self.now_ms, self.log.wall_ms())
 
-    # -- requests of others ----------------------------------------------------------------------------------------
+    # -- requests of others (raise `failure`) ----------------------------------------------------------------------
     def handle_vote(self, entity: Any, now_ms: int) -> wire.Fields:
         """Vote: the response's fields."""
         return self._handle(raft_requests.vote, entity, now_ms)
@@ -233,12 +232,18 @@ class Raft:
 
     def handle_fetch(self, entity: Any, now_ms: int, answer: Callable[[wire.Fields], None]) -> None:
         """Fetch: `answer` gets the response's fields, now or when there is something to tell."""
+        self._ensure_sound()
         self.now_ms = max(self.now_ms, now_ms)
         raft_requests.fetch(self, entity, answer)
         self._must_tick = True
         self._tell()
 
+    def _ensure_sound(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
     def _handle(self, handler: Callable[[Raft, Any], wire.Fields], entity: Any, now_ms: int) -> wire.Fields:
+        self._ensure_sound()
         self.now_ms = max(self.now_ms, now_ms)
         fields = handler(self, entity)
         self._must_tick = True
@@ -286,11 +291,11 @@ class Raft:
     def lose_pre_vote(self) -> None:
         """Nobody wants an election: follow the leader again, if there is one."""
         state = self.state
-        deadline_ms = self.now_ms + self.random_election_timeout()
         if state.leader_id is not None:
             fetch_deadline_ms = self.now_ms + self.settings.fetch_timeout_ms
             self._enter(Follower(state.epoch, state.leader_id, state.voted_id, fetch_deadline_ms))
         else:
+            deadline_ms = self.now_ms + self.random_election_timeout()
             self._enter(Unattached(state.epoch, None, state.voted_id, deadline_ms))
 
     def become_candidate(self, retries: int) -> None:
@@ -307,8 +312,7 @@ class Raft:
         assert isinstance(state, Candidate)
         voters = {voter: ReplicaProgress(voter) for voter in self.voters}
         granting = tuple(sorted(state.votes.granted))
-        start = self.log.end_offset
-        deadline_ms = self._check_quorum_deadline()
+        start, deadline_ms = self.log.end_offset, self._check_quorum_deadline()
         self._become(Leader(state.epoch, self.node_id, self.node_id, start, voters, granting, deadline_ms))
         self.log.append_leader_change(self.node_id, state.epoch, sorted(self.voters), granting)
         self._has_unflushed = True

@@ -393,3 +393,5 @@ def test_what_cannot_be_forced_to_the_disk_never_counts() -> None:
     assert member.raft.is_shut_down
     with pytest.raises(NotController):
         member.raft.append([TopicRecord(name="b")], 0)
+    with pytest.raises(KafkaStorageError):
+        member.vote(2, 9, (9, 9))  # it does not know what it would promise
