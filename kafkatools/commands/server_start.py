@@ -58,7 +58,10 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
 
 
 def _report(console: Console, line: str) -> None:
-    console.error(line if line.startswith("WARN ") else f"ERROR {line}")
+    if line.startswith(("INFO ", "WARN ")):
+        console.note(line)
+    else:
+        console.error(f"ERROR {line}")
 
 
 class _StopSignals:

@@ -4,9 +4,14 @@ on when none of them has anything to do, so that time-outs cost no time."""
 from __future__ import annotations
 
 import pathlib
+import select
 import socket
+import struct
 from collections.abc import Callable, Mapping
 from random import Random
+from typing import Any
+
+from support.broker_client import BrokerClient
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.cluster.cluster_node import ClusterNode
@@ -45,7 +50,9 @@ class ClusterNodes:
         self.lines: list[str] = []
         self.settings = {**QUICK, **(settings or {})}
         self.ports = {node_id: (free_port(), free_port()) for node_id in self.ids}
+        self.voters: tuple[int, ...] = ()
         self._seed = seed
+        self._clients: dict[int, tuple[ClusterNode, BrokerClient]] = {}
 
     # -- nodes -----------------------------------------------------------------------------------------------------
     def start(self) -> ClusterNodes:
@@ -70,7 +77,7 @@ class ClusterNodes:
     def config(self, node_id: int, overrides: Mapping[str, str] | None = None) -> Config:
         """The settings of a node."""
         port, controller_port = self.ports[node_id]
-        voters = ",".join(f"{each}@127.0.0.1:{self.ports[each][1]}" for each in self.ids)
+        voters = ",".join(f"{each}@127.0.0.1:{self.ports[each][1]}" for each in self.voters or self.ids)
         return Config(
             tables.BROKER,
             {
@@ -84,6 +91,14 @@ class ClusterNodes:
                 **(overrides or {}),
             },
         )
+
+    def controller_only(self, node_id: int) -> dict[str, str]:
+        """The settings of a controller that is no broker."""
+        return {"process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{self.ports[node_id][1]}"}
+
+    def broker_only(self, node_id: int) -> dict[str, str]:
+        """The settings of a broker that is no controller."""
+        return {"process.roles": "broker", "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[node_id][0]}"}
 
     def format(self, node_id: int, cluster_id: str) -> None:
         """Write the directory of a node, as `kt storage format` does."""
@@ -145,11 +160,59 @@ class ClusterNodes:
         end_ms = self.clock.now_ms() + duration_ms
         self.run_until(lambda: self.clock.now_ms() >= end_ms, duration_ms + 1000)
 
+    # -- clients ---------------------------------------------------------------------------------------------------
+    def ask(self, node_id: int, api_key: int, version: int, **fields: Any) -> Any:
+        """Send a request to a broker, turn until it is answered, and give the answer."""
+        client = self.client(node_id)
+        client.socket.sendall(client.frame(api_key, version, fields))
+        self.run_until(lambda: has_response(client))
+        return client.receive(api_key, version)
+
+    def client(self, node_id: int) -> BrokerClient:
+        """The connection of the test to a broker."""
+        node = self.nodes[node_id]
+        found = self._clients.get(node_id)
+        if found is None or found[0] is not node:
+            if found is not None:
+                found[1].close()
+            found = self._clients[node_id] = (node, BrokerClient("127.0.0.1", self.ports[node_id][0]))
+        return found[1]
+
+    def create_topic(self, name: str, partitions: int = 1, replication: int = 3, **configs: str) -> None:
+        """By the first node that runs; every node has it then."""
+        topic = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": replication,
+            "configs": [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()],
+        }
+        asked = next(node_id for node_id, node in self.nodes.items() if node.cluster.is_broker)
+        answer = self.ask(asked, 19, 7, topics=[topic], timeout=30_000)
+        assert [int(each.error_code) for each in answer.topics] == [0], answer
+        self.run_until(lambda: all(name in node.image.topics for node in self.nodes.values()))
+
+    def leader(self, topic: str, index: int = 0) -> int:
+        """Who leads a partition, as the active controller has it."""
+        return self.controller.controller.image.topics[topic].partitions[index].leader
+
     def close(self) -> None:
         """Stop without ceremony."""
+        for _, client in self._clients.values():
+            client.close()
         for node in self.nodes.values():
             node.close()
         self.nodes.clear()
+
+
+def has_response(client: BrokerClient) -> bool:
+    """Whether a whole response has come, or the connection has ended."""
+    if not select.select([client.socket], [], [], 0)[0]:
+        return False
+    head = client.socket.recv(4, socket.MSG_PEEK)
+    if len(head) < 4:
+        return not head
+    size = 4 + int(struct.unpack(">i", head)[0])
+    return len(client.socket.recv(size, socket.MSG_PEEK)) >= size
 
 
 def free_port() -> int:

@@ -33,8 +33,8 @@ class AliveBrokers:
 
     def nodes(self, *, with_fenced: bool = False) -> list[BrokerState]:
         """The brokers that a client is told of."""
-        known = self._image.brokers.values()
-        return [each for each in known if each.broker_id in (self.addresses if with_fenced else self._ids)]
+        told = self.addresses if with_fenced else self._ids
+        return [self._image.brokers[broker_id] for broker_id in sorted(told)]
 
     def offline_replicas(self, partition: PartitionState) -> tuple[int, ...]:
         """Replicas that cannot be used."""

@@ -209,10 +209,11 @@ def reachable_host(host: str) -> str:
 
 def _listener(config: Config) -> tuple[str, str, int]:
     """The first listener that is no controller's."""
+    protocols = dict(pair.split(":", 1) for pair in config.listener_security_protocol_map or () if ":" in pair)
     controllers = set(config.controller_listener_names) if config.is_given("controller.listener.names") else set()
     if config.is_given("process.roles") and "broker" not in config.process_roles:
+        protocols = {name: "PLAINTEXT" for name in controllers} | protocols
         controllers = set()  # a controller alone is where its own listener is
-    protocols = dict(pair.split(":", 1) for pair in config.listener_security_protocol_map or () if ":" in pair)
     for text in config.listeners:
         name, host, port = parse_listener(text)
         if name in controllers:

@@ -141,6 +141,7 @@ class ClusterNode(Node):
         quorum.watch_answers = self._look_at_answer
         self.link = ControllerLink(controller_channel, clock, lambda: self.raft.leader_id, config.request_timeout_ms)
         self.controller = QuorumController(config, self.node_id, clock, self.cluster_id, self._bootstrap_records)
+        self.controller.report = lambda line: self.report(f"INFO {line}")
         self.follower = MetadataFollower(self)
         self.raft.listener = self.follower
 
@@ -173,7 +174,7 @@ class ClusterNode(Node):
         self.topic_creation = TopicCreation(self)
         self._begin_broker()
         self.replication = open_replication(self, self.open_channel("replica", timeout_ms=self._fetch_timeout_ms))
-        self.workers += [*self._channels, self.link, self.replication, self.controller, self.raft]
+        self.workers += [*self._channels, self.link, self.replication, self.controller, self.raft, self.follower]
         if self.cluster.is_broker:
             self.lifecycle = self._open_lifecycle()
             self.workers.append(self.lifecycle)
@@ -227,8 +228,14 @@ class ClusterNode(Node):
 
     def _caught_up(self) -> None:
         """The metadata is as new as this broker's registration: take up the partitions and let clients in."""
-        self.follower.publish_first()
+        self.follower.publish_first(self._let_in)
+        if isinstance(self.producer_ids, RemoteProducerIds):
+            self.producer_ids.prefetch()
+
+    def _let_in(self) -> None:
         self.listener.open_acceptors()
+        if self.lifecycle is not None:
+            self.lifecycle.may_be_unfenced()
 
     # -- what it knows ---------------------------------------------------------------------------------------------
     @property

@@ -1,7 +1,7 @@
 """How a broker gets into the cluster, stays in it and leaves (Kafka's BrokerLifecycleManager).
 
-STARTING: registered, and reading the metadata up to its own registration. RECOVERY: its partitions are as the metadata
-says, it asks to be unfenced. RUNNING: unfenced. PENDING_CONTROLLED_SHUTDOWN: the controller moves its leaderships away.
+STARTING: registered, and reading the metadata up to its own registration. RECOVERY: it takes up its partitions, listens
+and asks to be unfenced. RUNNING: unfenced. PENDING_CONTROLLED_SHUTDOWN: the controller moves its leaderships away.
 Rules: one request at a time. A registration that the controller does not know any more is made again with the same
 incarnation. What no time heals (another cluster, a directory of two nodes) ends the start at once, what a time-out of
 another's session heals when initial.broker.registration.timeout.ms is over; both say why.
@@ -93,6 +93,7 @@ class BrokerLifecycle:
         self._is_registered = False
         self._is_asking = False
         self._was_told = False
+        self._wants_clients = False
         self._last_error: KafkaError | None = None
         self._next_ms = clock.now_ms()
         self._last_answer_ms = self._next_ms
@@ -133,6 +134,11 @@ class BrokerLifecycle:
                 self._send_heartbeat()
             else:
                 self._send_registration()
+
+    def may_be_unfenced(self) -> None:
+        """The broker has its partitions and listens: clients may come."""
+        self._wants_clients = True
+        self.ask_now()
 
     def ask_now(self) -> None:
         """Something changed that the controller should know at once: a directory failed, this broker is ready."""
@@ -200,7 +206,7 @@ class BrokerLifecycle:
             "broker_id": self._identity.node_id,
             "broker_epoch": self.epoch,
             "current_metadata_offset": self._metadata_offset() - 1,
-            "want_fence": self.state is State.STARTING,
+            "want_fence": not self._wants_clients,
             "want_shut_down": self.state is State.PENDING_CONTROLLED_SHUTDOWN,
             "offline_log_dirs": list(self.offline_log_dirs),
             "cordoned_log_dirs": None if self.state is State.STARTING else list(self.cordoned_log_dirs),

@@ -1,9 +1,16 @@
 """What a node makes of the quorum's log: committed records become the image, the image's deltas are applied, and the
 node's controller begins and ends with its leadership (Kafka's MetadataLoader, BrokerMetadataPublisher and
-QuorumController's MetaLogListener)."""
+QuorumController's MetaLogListener).
+
+Rules: records are replayed when they are committed; what they changed is applied between the node's turns, a slice at a
+time, so that a thousand new partitions keep nobody from voting, fetching and being heard. Partitions that are not
+there yet are answered as those of another leader.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.metadata_image import MetadataDelta, MetadataImage
@@ -13,6 +20,9 @@ from kafkatools.core.errors import InconsistentClusterId, KafkaError
 if TYPE_CHECKING:
     from kafkatools.core.broker.cluster.cluster_node import ClusterNode
 
+APPLY_MS = 50
+SLICE_PARTITIONS = 10
+
 
 class MetadataFollower:
     """The `RaftListener` of a node."""
@@ -21,6 +31,9 @@ class MetadataFollower:
         self._node = node
         self.offset = 0
         self._is_publishing = False
+        self._has_news = False
+        self._slices: Iterator[MetadataDelta] | None = None
+        self._published: Callable[[], None] | None = None
 
     # -- of raft ---------------------------------------------------------------------------------------------------
     def on_commit(self, first: int, end: int) -> None:
@@ -31,7 +44,7 @@ class MetadataFollower:
             for record in batch.records:
                 image.replay(record)
         self.offset = end
-        self._publish()
+        self._has_news = True
         node.pending.note_committed(end)
 
     def on_leader_change(self, leader_id: int | None, epoch: int) -> None:
@@ -53,7 +66,7 @@ class MetadataFollower:
             replaced.replay(record)
         become(self._node.image, replaced)
         self.offset = snapshot.snapshot_id.offset
-        self._publish()
+        self._has_news = True
 
     def on_fault(self, error: Exception) -> None:
         """A member of another cluster, a disk that failed, or a bug."""
@@ -65,15 +78,61 @@ class MetadataFollower:
             node.fail(error)
 
     # -- to the broker ---------------------------------------------------------------------------------------------
-    def publish_first(self) -> None:
-        """Everything that is known, to a broker that is to begin."""
-        if not self._is_publishing:
-            self._is_publishing = True
-            self._publish()
+    def publish_first(self, done: Callable[[], None]) -> None:
+        """Everything that is known, to a broker that is to begin; `done` when it has it."""
+        self._is_publishing = True
+        self._has_news = True
+        self._published = done
 
-    def _publish(self) -> None:
-        if self._is_publishing:
-            self._node.apply_delta(self._node.image.take_delta())
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """At once while something is to be applied."""
+        return 0 if self._is_publishing and (self._has_news or self._slices is not None) else None
+
+    def tick(self, now_ms: int) -> None:
+        """Apply what changed, for a while."""
+        if not self._is_publishing:
+            return
+        node = self._node
+        ends_ms = now_ms + APPLY_MS
+        while self._has_news or self._slices is not None:
+            if self._slices is None:
+                self._has_news = False
+                self._slices = slices(node.image.take_delta())
+            for part in self._slices:
+                node.apply_delta(_still_there(part, node.image))
+                if node.clock.now_ms() >= ends_ms:
+                    return
+            self._slices = None
+            if self._published is not None and not self._has_news:
+                published, self._published = self._published, None
+                published()
+
+
+def slices(delta: MetadataDelta) -> Iterator[MetadataDelta]:
+    """A delta in parts of so many partitions, all that is no partition with the first."""
+    part = MetadataDelta({}, delta.removed_topics, delta.changed_configs, delta.changed_brokers)
+    room = SLICE_PARTITIONS
+    for topic in delta.changed_topics.values():
+        indexes = list(topic.partitions)
+        while indexes:
+            taken, indexes = indexes[:room], indexes[room:]
+            is_whole = len(taken) == len(topic.partitions)
+            some = topic if is_whole else replace(topic, partitions={index: topic.partitions[index] for index in taken})
+            part.changed_topics[topic.topic_id] = some
+            room -= len(taken)
+            if room <= 0:
+                yield part
+                part, room = MetadataDelta(), SLICE_PARTITIONS
+    yield part
+
+
+def _still_there(part: MetadataDelta, image: MetadataImage) -> MetadataDelta:
+    """Without topics that were removed since."""
+    gone = [topic_id for topic_id in part.changed_topics if topic_id not in image.topics_by_id]
+    for topic_id in gone:
+        del part.changed_topics[topic_id]
+    return part
 
 
 class RaftWriter:

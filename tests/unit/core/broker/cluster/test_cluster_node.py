@@ -1,0 +1,202 @@
+"""Three nodes that are one cluster: they find each other, forward, lose each other, leave and come back."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+from support.cluster_nodes import ClusterNodes
+
+from kafkatools.core.broker.cluster.lifecycle import State
+from kafkatools.core.errors import ConfigError
+
+METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER, INIT_PRODUCER_ID, API_VERSIONS = 3, 19, 60, 22, 18
+UNKNOWN_TOPIC, REQUEST_TIMED_OUT, INVALID_REPLICATION_FACTOR = 3, 7, 38
+
+
+@pytest.fixture
+def cluster(tmp_path: pathlib.Path) -> Iterator[ClusterNodes]:
+    made = ClusterNodes(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def running(cluster: ClusterNodes) -> ClusterNodes:
+    return cluster.start()
+
+
+def test_nodes_elect_a_controller_and_every_broker_is_known_to_all(running: ClusterNodes) -> None:
+    controllers = {node.controller_id for node in running.nodes.values()}
+    assert len(controllers) == 1
+    assert [node.controller.is_active for node in running.nodes.values()].count(True) == 1
+    for node_id in running.ids:
+        answer = running.ask(node_id, METADATA, 12, topics=[])
+        assert [(each.node_id, each.port) for each in answer.brokers] == [
+            (each, running.ports[each][0]) for each in running.ids
+        ]
+        described = running.ask(node_id, DESCRIBE_CLUSTER, 2)
+        assert (described.cluster_id, len(described.brokers)) == (running.cluster_id, 3)
+    assert running.lines == []
+
+
+def test_until_it_has_joined_a_broker_refuses_clients(cluster: ClusterNodes) -> None:
+    cluster.start_node(1)
+    cluster.run_for(3000)
+    assert not cluster.nodes[1].is_ready
+    with pytest.raises(ConnectionRefusedError):
+        cluster.client(1)
+
+
+def test_any_broker_takes_a_change_and_answers_when_it_is_committed(running: ClusterNodes) -> None:
+    for node_id in running.ids:
+        topics = [{"name": f"from-{node_id}", "num_partitions": 3, "replication_factor": 3}]
+        answer = running.ask(node_id, CREATE_TOPICS, 7, topics=topics, timeout=5000)
+        [created] = answer.topics
+        assert (int(created.error_code), created.num_partitions, created.replication_factor) == (0, 3, 3)
+        topic_id = created.topic_id
+        holders = [node for node in running.nodes.values() if topic_id in node.image.topics_by_id]
+        assert running.controller in holders
+    running.run_until(
+        lambda: all(len(node.replicas.partitions.get("from-3", {})) == 3 for node in running.nodes.values())
+    )
+
+
+def test_more_replicas_than_brokers(running: ClusterNodes) -> None:
+    topics = [{"name": "wide", "num_partitions": 1, "replication_factor": 4}]
+    [refused] = running.ask(2, CREATE_TOPICS, 7, topics=topics, timeout=5000).topics
+    assert int(refused.error_code) == INVALID_REPLICATION_FACTOR
+    assert refused.error_message == (
+        "Unable to replicate the partition 4 time(s): The target replication factor of 4 cannot be reached because "
+        "only 3 broker(s) are registered or some brokers have all their log directories cordoned."
+    )
+
+
+def test_a_topic_is_made_for_a_client_that_asks_for_it(running: ClusterNodes) -> None:
+    wanted = [{"name": "auto"}]
+    [first] = running.ask(1, METADATA, 12, topics=wanted, allow_auto_topic_creation=True).topics
+    assert int(first.error_code) == UNKNOWN_TOPIC
+    running.run_until(lambda: "auto" in running.nodes[1].image.topics)
+    [second] = running.ask(1, METADATA, 12, topics=wanted, allow_auto_topic_creation=True).topics
+    assert (int(second.error_code), len(second.partitions)) == (0, 1)
+
+
+def test_producer_ids_of_two_brokers_differ(running: ClusterNodes) -> None:
+    fields = {"transactional_id": None, "transaction_timeout": 1000}
+    given = {running.ask(node_id, INIT_PRODUCER_ID, 4, **fields).producer_id for node_id in (1, 2, 3, 1, 2, 3)}
+    assert len(given) == 6
+    assert -1 not in given
+
+
+def test_the_controllers_listener_lists_its_own_apis(running: ClusterNodes) -> None:
+    described = {api.api_key for api in running.ask(1, API_VERSIONS, 0).api_keys}
+    assert {52, 58, 62} & described == set()
+    assert {19, 75} <= described
+
+
+def test_the_leader_of_the_quorum_dies_and_comes_back(running: ClusterNodes) -> None:
+    lost = running.controller.node_id
+    running.kill(lost)
+    running.run_until(lambda: any(node.controller.is_active for node in running.nodes.values()))
+    assert running.controller.raft.epoch > 1
+    left = [node_id for node_id in running.ids if node_id != lost]
+
+    def fenced() -> bool:
+        return all(node.image.brokers[lost].is_fenced for node in running.nodes.values())
+
+    running.run_until(fenced)
+    for node_id in left:
+        answer = running.ask(node_id, METADATA, 12, topics=[])
+        assert [each.node_id for each in answer.brokers] == left
+    node = running.start_node(lost)
+    running.run_until(lambda: node.is_ready and not fenced())
+
+
+def test_a_controlled_shutdown_moves_leaders_at_once_and_says_so(running: ClusterNodes) -> None:
+    running.create_topic("moved", 6)
+    leaving = running.controller.node_id
+    began = running.clock.now_ms()
+    running.stop(leaving)
+    running.run_until(lambda: any(node.controller.is_active for node in running.nodes.values()))
+    assert running.clock.now_ms() - began < 500
+    leaders = {part.leader for part in running.controller.controller.image.topics["moved"].partitions.values()}
+    assert leaving not in leaders
+    assert -1 not in leaders
+    assert not [line for line in running.lines if line.startswith("WARN")]
+    again = running.start_node(leaving)
+    assert running.run_until(lambda: again.is_ready) < 1000  # it knows the epoch it left with: no session to wait for
+
+
+def test_without_a_majority_reads_go_on_and_changes_say_why_they_wait(running: ClusterNodes) -> None:
+    running.create_topic("stays")
+    for node_id in (2, 3):
+        running.kill(node_id)
+    running.run_until(lambda: running.nodes[1].raft.leader_id is None)
+    [topic] = running.ask(1, METADATA, 12, topics=[{"name": "stays"}]).topics
+    assert topic.name == "stays"
+    topics = [{"name": "late", "num_partitions": 1, "replication_factor": 1}]
+    [refused] = running.ask(1, CREATE_TOPICS, 7, topics=topics, timeout=1000).topics
+    assert int(refused.error_code) == REQUEST_TIMED_OUT
+    assert refused.error_message == (
+        "The request timed out: the quorum of 3 controllers has no leader, and there is no connection to 2, 3 of it"
+    )
+    running.start_node(2)
+    running.run_until(lambda: running.nodes[2].is_ready)
+    running.create_topic("later", replication=1)
+
+
+def test_all_are_killed_and_start_again(running: ClusterNodes) -> None:
+    running.create_topic("kept", 2)
+    for node_id in running.ids:
+        running.kill(node_id)
+    running.start()
+    assert all(len(node.image.topics["kept"].partitions) == 2 for node in running.nodes.values())
+    running.run_until(lambda: running.leader("kept") > 0)
+
+
+def test_a_directory_of_another_cluster(running: ClusterNodes) -> None:
+    running.kill(3)
+    (running.root / "node-3").rename(running.root / "old")
+    running.format(3, "anotherClusterId-abcde")
+    stranger = running.start_node(3)
+    running.run_until(lambda: stranger.failure is not None)
+    del running.nodes[3]
+    stranger.close()
+    assert str(stranger.failure) == (
+        f"{running.root}/node-3 is of the cluster anotherClusterId-abcde, but the controllers of "
+        "controller.quorum.voters are of another"
+    )
+    assert all(node.failure is None and node.is_ready for node in running.nodes.values())
+
+
+def test_a_wiped_disk_is_filled_again(running: ClusterNodes) -> None:
+    running.create_topic("whole", 2)
+    running.kill(3)
+    (running.root / "node-3").rename(running.root / "old")
+    node = running.start_node(3)
+    running.run_until(lambda: node.is_ready)
+    running.run_until(lambda: len(node.replicas.partitions.get("whole", {})) == 2)
+
+
+def test_a_broker_alone_joins_the_controllers(cluster: ClusterNodes) -> None:
+    """The first node is no voter: it follows the quorum of the others."""
+    cluster.voters = (2, 3)
+    cluster.start_node(2, cluster.controller_only(2))
+    cluster.start_node(3, cluster.controller_only(3))
+    broker = cluster.start_node(1, cluster.broker_only(1))
+    cluster.run_until(lambda: all(node.is_ready for node in cluster.nodes.values()))
+    assert broker.lifecycle is not None
+    assert broker.lifecycle.state is State.RUNNING
+    cluster.create_topic("small", replication=1)
+    assert [cluster.nodes[2].lifecycle, cluster.nodes[3].lifecycle] == [None, None]
+
+
+def test_a_node_that_is_no_voter_must_not_be_a_controller(cluster: ClusterNodes) -> None:
+    cluster.voters = (2, 3)
+    with pytest.raises(ConfigError) as refused:
+        cluster.start_node(1)
+    assert str(refused.value) == (
+        "If process.roles contains the 'controller' role, the node id 1 must be included in the set of voters "
+        "controller.quorum.voters=Set(2, 3)"
+    )
