@@ -17,6 +17,7 @@ WORKLOADS = (
     "perf_tools",
     "memory",
     "admin",
+    "cluster",
     "pipeline_jobs",
     "pipeline_sink",
     "pipeline_live",

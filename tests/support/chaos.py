@@ -122,34 +122,16 @@ class Tally:
         )
 
 
-class Chaos:
-    """Kills and stops a broker and its workers until it has killed `kills` times."""
+class WorkerChaos:
+    """Starts workers again that ended; kills and stops them."""
 
-    def __init__(
-        self, broker: BrokerProcess, proxy: CuttingProxy, workers: list[Worker], seed: int, *, is_long: bool = True
-    ) -> None:
-        self.broker = broker
-        self.proxy = proxy
+    def __init__(self, workers: list[Worker], seed: int, *, is_long: bool = True) -> None:
         self.workers = workers
         self.tally = Tally()
         self._source = random.Random(seed)
         self._longest_stop, self._longest_gap = (10.0, 2.5) if is_long else (2.5, 1.5)
         self._continue_at: dict[Worker, float] = {}
         self._start_at: dict[Worker, float] = {worker: 0 for worker in workers}
-
-    def run(self, kills: int) -> None:
-        """Until so many kills were done; leaves everything running."""
-        while self.tally.kills < kills:
-            self.watch(self._source.uniform(0.2, self._longest_gap))
-            self.proxy.cut()
-            self.tally.cuts += 1
-            self.watch(self._source.uniform(0.1, 0.5))
-            self._strike()
-        for worker in list(self._continue_at):
-            self._continue_at[worker] = 0
-        for worker in list(self._start_at):
-            self._start_at[worker] = 0
-        self.watch(0.1)
 
     def watch(self, seconds: float) -> None:
         """Lets time pass; who ended is started again, who was stopped goes on when its time has come."""
@@ -170,9 +152,67 @@ class Chaos:
                 return
             time.sleep(min(0.05, until - now))
 
+    def let_all_go_on(self) -> None:
+        """Who is stopped or ended goes on at once."""
+        for worker in list(self._continue_at):
+            self._continue_at[worker] = 0
+        for worker in list(self._start_at):
+            self._start_at[worker] = 0
+        self.watch(0.1)
+
+    def _free_workers(self) -> list[Worker]:
+        return [each for each in self.workers if each.is_running and each not in self._continue_at]
+
+    def _stop_worker(self, worker: Worker) -> None:
+        worker.signal(signal.SIGSTOP)
+        self._continue_at[worker] = time.monotonic() + self._source.uniform(1, self._longest_stop)
+        self.tally.stops += 1
+
+    def _kill_worker(self, worker: Worker) -> None:
+        worker.signal(signal.SIGKILL)
+        worker.note_end()
+        self._start_at[worker] = time.monotonic() + self._source.choice((0, 0.5, 2, 7))
+        self.tally.worker_kills += 1
+
+    def note_process(self, pid: int) -> None:
+        """Notes the memory and the descriptors of a broker."""
+        proc = pathlib.Path(f"/proc/{pid}")
+        fields = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
+        self.tally.resident_kib.append(int(fields["VmRSS"].split()[0]))
+        self.tally.descriptors.append(len(os.listdir(proc / "fd")))
+
+    def close(self) -> None:
+        """No worker is left behind, whatever happened."""
+        for worker in self.workers:
+            if worker.is_running:
+                assert worker.child is not None
+                worker.child.kill()
+                worker.child.wait()
+
+
+class Chaos(WorkerChaos):
+    """Kills and stops a broker and its workers until it has killed `kills` times."""
+
+    def __init__(
+        self, broker: BrokerProcess, proxy: CuttingProxy, workers: list[Worker], seed: int, *, is_long: bool = True
+    ) -> None:
+        super().__init__(workers, seed, is_long=is_long)
+        self.broker = broker
+        self.proxy = proxy
+
+    def run(self, kills: int) -> None:
+        """Until so many kills were done; leaves everything running."""
+        while self.tally.kills < kills:
+            self.watch(self._source.uniform(0.2, self._longest_gap))
+            self.proxy.cut()
+            self.tally.cuts += 1
+            self.watch(self._source.uniform(0.1, 0.5))
+            self._strike()
+        self.let_all_go_on()
+
     def _strike(self) -> None:
         chance = self._source.random()
-        running = [each for each in self.workers if each.is_running and each not in self._continue_at]
+        running = self._free_workers()
         if chance < 0.40:
             self._restart_broker(self.broker.kill)
             self.tally.broker_kills += 1
@@ -182,16 +222,9 @@ class Chaos:
         elif chance < 0.54:
             self._stop_broker()
         elif chance < 0.70 and running:
-            worker = self._source.choice(running)
-            worker.signal(signal.SIGSTOP)
-            self._continue_at[worker] = time.monotonic() + self._source.uniform(1, self._longest_stop)
-            self.tally.stops += 1
+            self._stop_worker(self._source.choice(running))
         elif running:
-            worker = self._source.choice(running)
-            worker.signal(signal.SIGKILL)
-            worker.note_end()
-            self._start_at[worker] = time.monotonic() + self._source.choice((0, 0.5, 2, 7))
-            self.tally.worker_kills += 1
+            self._kill_worker(self._source.choice(running))
 
     def _stop_broker(self) -> None:
         """SIGSTOP and SIGCONT."""
@@ -216,19 +249,12 @@ class Chaos:
 
     def measure(self) -> None:
         """Notes the memory and the descriptors of the broker."""
-        proc = pathlib.Path(f"/proc/{self.broker.child.pid}")
-        fields = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
-        self.tally.resident_kib.append(int(fields["VmRSS"].split()[0]))
-        self.tally.descriptors.append(len(os.listdir(proc / "fd")))
+        self.note_process(self.broker.child.pid)
 
     def close(self) -> None:
         """Nothing is left behind, whatever happened."""
         self.proxy.close()
-        for worker in self.workers:
-            if worker.is_running:
-                assert worker.child is not None
-                worker.child.kill()
-                worker.child.wait()
+        super().close()
         if self.broker._child is not None:
             self.broker.child.kill()
             self.broker.child.wait()

@@ -10,7 +10,7 @@ import time
 
 
 class CuttingProxy:
-    """Passes bytes on to the port `target` of this machine; `cut` loses answers."""
+    """Passes bytes on to the port `target` of this machine; `cut` loses answers, `sever` lets nobody through."""
 
     def __init__(self) -> None:
         self.target = 0
@@ -19,27 +19,43 @@ class CuttingProxy:
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._lock = threading.Lock()
         self._is_losing = False
+        self._is_severed = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self, seconds: float = 0.05) -> None:
         """Requests go on for a moment, answers do not; then all connections end."""
         self._is_losing = True
         time.sleep(seconds)
-        with self._lock:
-            pairs = list(self._pairs)
-        for pair in pairs:
-            self._end(pair)
+        self._end_all()
         self._is_losing = False
+
+    def sever(self) -> None:
+        """From now on nobody gets through, until `mend`."""
+        self._is_severed = True
+        self._end_all()
+
+    def mend(self) -> None:
+        """Everybody gets through again."""
+        self._is_severed = False
 
     def close(self) -> None:
         """No connection any more, and no new ones."""
         self._server.close()
         self.cut(0)
 
+    def _end_all(self) -> None:
+        with self._lock:
+            pairs = list(self._pairs)
+        for pair in pairs:
+            self._end(pair)
+
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._server.accept()
+                if self._is_severed:
+                    client.close()
+                    continue
                 try:
                     broker = socket.create_connection(("127.0.0.1", self.target), 5)
                 except OSError:

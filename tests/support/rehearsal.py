@@ -68,11 +68,7 @@ class Rehearsal:
         source = random.Random(seed)
         self.directory = directory
         self.is_java = is_java
-        proxy = CuttingProxy()
-        advertised = f"PLAINTEXT://127.0.0.1:{proxy.port}"
-        settings = {**SETTINGS, "log.durability": durability, "advertised.listeners": advertised}
-        self.broker = BrokerProcess(directory, settings)
-        proxy.target = int(self.broker.bootstrap.rpartition(":")[2])
+        self.bootstrap = self._make_brokers({**SETTINGS, "log.durability": durability})
         self.copies = list(COPIERS) if is_long else source.sample(list(COPIERS), 1)
         self.protocols = PROTOCOLS if is_long else source.sample(PROTOCOLS, 1)
         self.writers = self._writers()
@@ -80,20 +76,36 @@ class Rehearsal:
         self.copies += ["java"] if is_java else []
         self.topics = dict.fromkeys(["input", "keys", "java", *(f"copies-{kind}" for kind in self.copies)], PARTITIONS)
         self.groups = [f"copiers-{kind}" for kind in self.copies] + [f"readers-{name}" for name in self.protocols]
-        self.chaos = Chaos(self.broker, proxy, self.writers + self.readers, seed, is_long=is_long)
+        self.chaos = self._make_chaos(seed, is_long)
+
+    def _make_brokers(self, settings: dict[str, str]) -> str:
+        """What is to be killed; gives the address for clients."""
+        self.proxy = CuttingProxy()
+        advertised = f"PLAINTEXT://127.0.0.1:{self.proxy.port}"
+        self.broker = BrokerProcess(self.directory, {**settings, "advertised.listeners": advertised})
+        self.proxy.target = int(self.broker.bootstrap.rpartition(":")[2])
+        return self.broker.bootstrap
+
+    def _make_chaos(self, seed: int, is_long: bool) -> Any:
+        return Chaos(self.broker, self.proxy, self.writers + self.readers, seed, is_long=is_long)
 
     def start(self) -> None:
         """The broker and its topics; the workers come with the chaos."""
         self.broker.start()
+        self.create_topics(1, {})
+
+    def create_topics(self, replicas: int, configs: dict[str, str]) -> None:
+        """The topics, each with so many replicas and these settings beside its own."""
         with self.admin() as admin:
             wanted = [
-                NewTopic(name, PARTITIONS, 1, configs=COMPACTED if name == "keys" else ROLLED) for name in self.topics
+                NewTopic(name, PARTITIONS, replicas, configs={**configs, **(COMPACTED if name == "keys" else ROLLED)})
+                for name in self.topics
             ]
             assert [found.error for found in create_topics(admin, wanted).values()] == [None] * len(wanted)
 
     def admin(self) -> AdminClient:
         """An admin client."""
-        return AdminClient(self.broker.bootstrap, {}, SystemClock())
+        return AdminClient(self.bootstrap, {}, SystemClock())
 
     def journal(self, name: str) -> pathlib.Path:
         """Where workers of a kind write down what happened."""
@@ -106,7 +118,7 @@ class Rehearsal:
         return Worker(name, self.directory, lambda run: [*start, str(run), *more], **given)
 
     def _writers(self) -> list[Worker]:
-        bootstrap, count, path = self.broker.bootstrap, str(PARTITIONS), str(self.journal("input"))
+        bootstrap, count, path = self.bootstrap, str(PARTITIONS), str(self.journal("input"))
         to_input = ("input", count)
         made = [
             self._worker("ours", "writer", "kafkatools", bootstrap, path, "ours", more=to_input),
@@ -119,7 +131,7 @@ class Rehearsal:
         return made + ([self._java_writer()] if self.is_java else [])
 
     def _java_writer(self) -> Worker:
-        words = ("--bootstrap-server", self.broker.bootstrap, "--topic", "java", "--throughput", "200")
+        words = ("--bootstrap-server", self.bootstrap, "--topic", "java", "--throughput", "200")
 
         def command(run: int) -> list[str]:
             return apache_kafka.command("verifiable-producer", *words, "--value-prefix", str(run), heap="128m")
@@ -127,7 +139,7 @@ class Rehearsal:
         return Worker("java-writer", self.directory, command, (0, 143), pause=3)
 
     def _java_copier(self) -> Worker:
-        words = ["--broker-list", self.broker.bootstrap, "--input-topic", "input", "--input-partition", "0"]
+        words = ["--broker-list", self.bootstrap, "--input-topic", "input", "--input-partition", "0"]
         words += ["--output-topic", "copies-java", "--transactional-id", "java", "--transaction-size", "500"]
         words += ["--consumer-group", "copiers-java", "--group-mode", "--use-group-metadata", "--enable-random-aborts"]
         words += ["--transaction-timeout", "5000"]
@@ -135,7 +147,7 @@ class Rehearsal:
         return Worker("copier-java", self.directory, lambda run: command, (0, 1, 143), pause=3)
 
     def _readers(self, members: int) -> list[Worker]:
-        bootstrap = self.broker.bootstrap
+        bootstrap = self.bootstrap
         made = [self._copier(kind, name) for kind in self.copies for name in COPIERS[kind]]
         for protocol in self.protocols:
             words = (bootstrap, str(self.journal(f"readers-{protocol}")))
@@ -145,7 +157,7 @@ class Rehearsal:
         return made + ([self._java_copier()] if self.is_java else [])
 
     def _copier(self, kind: str, name: str) -> Worker:
-        words, more = (self.broker.bootstrap, name), ("input", f"copies-{kind}", f"copiers-{kind}")
+        words, more = (self.bootstrap, name), ("input", f"copies-{kind}", f"copiers-{kind}")
         ends, full_name = (0, RESTARTABLE), f"copier-{name}"
         if kind == "librdkafka":
             return self._worker(full_name, "librdkafka_copier", *words, more=more, ends=ends, python=CLIENTS_PYTHON)
@@ -187,7 +199,7 @@ class Rehearsal:
 
     def check(self, ends: list[int]) -> tuple[list[str], dict[str, int]]:
         """All that is wrong, and how many records there were."""
-        bootstrap = self.broker.bootstrap
+        bootstrap = self.bootstrap
         source = chaos_checks.read_topic(bootstrap, "input", PARTITIONS, "read_uncommitted")
         problems, acknowledged = chaos_checks.check_numbered(chaos_checks.read_journal(self.journal("input")), source)
         for topic in [f"copies-{kind}" for kind in self.copies]:
@@ -207,7 +219,7 @@ class Rehearsal:
         lines = {name: chaos_checks.read_journal(self.journal(name)) for name in self.groups if "readers" in name}
         for name, events in lines.items():
             problems += [f"{name}: {problem}" for problem in chaos_checks.check_members(events, ends)]
-        offsets = chaos_checks.read_topic(self.broker.bootstrap, "__consumer_offsets", 2, "read_committed")
+        offsets = chaos_checks.read_topic(self.bootstrap, "__consumer_offsets", 2, "read_committed")
         problems += chaos_checks.check_commits(offsets, lines)
         with self.admin() as admin:
             internal = {"__consumer_offsets": 2, "__transaction_state": 2}
