@@ -39,6 +39,7 @@ _PRIMITIVES: dict[str, tuple[Any, Any]] = {
 }
 
 
+@cache
 def snake_case(name: str) -> str:
     """Kafka's field name as a Python attribute: `leaderEpoch` -> `leader_epoch`."""
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
