@@ -92,6 +92,11 @@ _COMMANDS = {
             "partition all-0 was compared without replica 2, 3",
         ),
     ),
+    "monitor": Command(
+        ("monitor", "--once"),
+        ("alive, controller", "no answer", "g0 ", "three "),
+        ("broker 2: no answer: ", "{2}", "{3}"),
+    ),
     "doctor": Command(("doctor",), ("broker 2 {2}", "broker 3 {3}", "FAILED"), (), ExitStatus.FINDINGS),
 }
 

@@ -66,7 +66,7 @@ const fill = (id, columns, rows, whenEmpty) => {
 
 // -- charts: [time, value] points --
 const chart = (title, points, worded) => {
-  const width = 320, height = 90, left = 4, bottom = 74, top = 8;
+  const width = 320, height = 96, left = 4, bottom = 80, top = 16;
   const told = points.filter(([, value]) => known(value));
   const box = element('div', {}, element('h3', {}, title));
   if (told.length < 2) {
@@ -90,7 +90,7 @@ const chart = (title, points, worded) => {
       x(to).toFixed(1) + ',' + bottom + ' Z'}),
     drawn('path', {class: 'line', d: 'M ' + line}),
     drawn('line', {class: 'axis', x1: left, x2: width - left, y1: bottom, y2: bottom}),
-    text(width - left, top - 1, 'end', worded(most)), text(left, height - 3, 'start', clock(from)),
+    text(width - left, top - 4, 'end', worded(most)), text(left, height - 3, 'start', clock(from)),
     text(width - left, height - 3, 'end', clock(to))));
   return box;
 };

@@ -2,7 +2,8 @@
 
 The first look decides whether there is anything to watch: a cluster that cannot be reached, or a topic or group of that
 name that is not there, ends the command. Later on a look that fails is named, and the next one is tried. It ends when a
-condition of --fail-if holds (exit status 3), and by Ctrl-C.
+condition of --fail-if holds (exit status 3), and by Ctrl-C; with --once after the first look, with exit status 1 when
+something was not told.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
             if findings:
                 return ExitStatus.FINDINGS
             if wanted.is_once:
-                return ExitStatus.OK
+                return ExitStatus.FAILED if view.problems else ExitStatus.OK
             view = _next(console, collector, board, shown, started_ms)
             board.publish(view)
 
@@ -69,7 +70,7 @@ def _collector(console: Console, args: Args, wanted: Wanted) -> Iterator[Cluster
         AdminClient(bootstrap, settings, console.clock) as admin,
         AdminClient(bootstrap, settings, console.clock) as aside,
     ):
-        yield ClusterCollector(admin, aside, wanted.scope(), patience_ms)
+        yield ClusterCollector(admin, aside, wanted.scope(), min(patience_ms, admin.timeout_ms))
 
 
 def _refuse_unknown(view: ClusterView, wanted: Wanted) -> None:
