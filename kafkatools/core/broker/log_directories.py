@@ -105,7 +105,8 @@ class NodeDirectories:
 
     def _read(self) -> dict[str, dict[str, str] | None]:
         """What each says of itself, None of one that was never formatted."""
-        return {path: self._attempt(path, partial(self._properties, path)) for path in self._usable()}
+        found = {path: self._attempt(path, partial(self._properties, path)) for path in self._usable()}
+        return {path: each for path, each in found.items() if path not in self.failed}
 
     def _usable(self) -> list[str]:
         return [path for path in self._paths if path not in self.failed]

@@ -205,7 +205,12 @@ class Node:
 
     def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
         """Tell the controller where replicas are."""
-        on_answer(self.controller.assign_directories(fields))
+        try:
+            answer = self.controller.assign_directories(fields)
+        except KafkaError as error:
+            self.note_failure(error)
+            answer = None
+        on_answer(answer)
 
     @property
     def directory_ids(self) -> list[uuid.UUID]:

@@ -22,7 +22,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.log.filenames import MAX_NAME_LENGTH, TopicPartition, future_directory_name
 from kafkatools.core.log.log_directory import LogDirectory
-from kafkatools.core.log.replica_move import ReplicaMove
+from kafkatools.core.log.replica_move import SLICE_BYTES, ReplicaMove
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -41,7 +41,7 @@ class ReplicaMoves:
         self._node = node
         self._moved = moved
         self._moves: dict[TopicPartition, ReplicaMove] = {}
-        self._rate: float | None = None
+        self._rate: int | None = None
         self._next_ms = 0
 
     @property
@@ -100,7 +100,9 @@ class ReplicaMoves:
         if self._moves:
             settings = self._node.broker_settings
             text = settings.dynamic().get(RATE, settings.dynamic_default().get(RATE))
-            self._rate = None if text is None or int(text) >= NO_LIMIT else float(text)
+            rate = None if text is None or int(text) >= NO_LIMIT else int(text)
+            if rate != self._rate:
+                self._rate, self._next_ms = rate, 0
 
     # the work
 
@@ -131,7 +133,7 @@ class ReplicaMoves:
         if move.future.config is not partition.log.config:
             move.future.update_config(partition.log.config)
         try:
-            copied = move.step(wall_ms)
+            copied = move.step(wall_ms, SLICE_BYTES if self._rate is None else min(SLICE_BYTES, self._rate))
             if copied:
                 return copied
             move.future.flush(wall_ms)

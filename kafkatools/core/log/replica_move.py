@@ -29,9 +29,9 @@ class ReplicaMove:
         """The offsets that are still to be copied."""
         return max(0, self.current.log_end_offset - self.future.log_end_offset)
 
-    def step(self, now_ms: int) -> int:
-        """Copy a slice; the number of bytes, 0 when nothing is left to copy. Raises KafkaStorageError, and
-        CorruptRecord for a batch that is damaged on the disk."""
+    def step(self, now_ms: int, max_bytes: int = SLICE_BYTES) -> int:
+        """Copy a slice, at least a batch; the number of bytes, 0 when nothing is left to copy. Raises
+        KafkaStorageError, and CorruptRecord for a batch that is damaged on the disk."""
         current, future = self.current, self.future
         if future.log_end_offset < current.log_start_offset:
             future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
@@ -40,7 +40,7 @@ class ReplicaMove:
         if future.log_end_offset >= current.log_end_offset:
             self._take_log_start()
             return 0
-        limit = min(SLICE_BYTES, current.config.segment_bytes)
+        limit = min(max_bytes, current.config.segment_bytes)
         found = current.read(future.log_end_offset, limit)
         data = current.storage("copying", found.read)
         data = data[: _whole_batches(data)]
