@@ -136,6 +136,7 @@ USED_SETTINGS = frozenset(
         "controller.quorum.retry.backoff.ms",
         "initial.broker.registration.timeout.ms",
         "leader.imbalance.check.interval.seconds",
+        "metadata.max.idle.interval.ms",
         "offsets.topic.replication.factor",
         "replica.fetch.backoff.ms",
         "replica.fetch.max.bytes",
@@ -153,6 +154,7 @@ USED_SETTINGS = frozenset(
         "socket.connection.setup.timeout.ms",
         "transaction.state.log.min.isr",
         "transaction.state.log.replication.factor",
+        "unclean.leader.election.interval.ms",
     ]
 )
 
