@@ -26,7 +26,7 @@ from kafkatools.core.broker.controller.metadata_image import (
 )
 from kafkatools.core.broker.delayed_produce import DelayedProduce, ProduceStatus
 from kafkatools.core.broker.fetch_session import FetchSessionCache
-from kafkatools.core.broker.handlers import fetch, list_offsets
+from kafkatools.core.broker.handlers import fetch, list_offsets, produce
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.purgatory import Purgatory
 from kafkatools.core.broker.replica_manager import ReplicaManager
@@ -45,8 +45,9 @@ from kafkatools.core.records.builder import BatchBuilder
 TOPIC, TOPIC_ID = "t", uuid.UUID(int=7)
 DIRECTORY = "/data"
 NO_LEADER = -1
-FETCH, LIST_OFFSETS, ALTER_PARTITION = 1, 2, 56
+PRODUCE, FETCH, LIST_OFFSETS, ALTER_PARTITION = 0, 1, 2, 56
 HEADER_BYTES = 8
+FLEXIBLE_SINCE = {PRODUCE: 9, FETCH: 12, LIST_OFFSETS: 6}
 NEWEST = {FETCH: 18, LIST_OFFSETS: 11}
 INELIGIBLE_REPLICA, INVALID_UPDATE_VERSION, FENCED_LEADER_EPOCH, NEW_LEADER_ELECTED = 107, 95, 74, 109
 SETTINGS = ReplicationSettings(
@@ -76,6 +77,7 @@ class _Connection:
         self._answer = answer
         self.client_host = "simulation"
         self.acceptor = SimpleNamespace(name="PLAINTEXT")
+        self.last_written = self.shortcut = None
 
     def complete(self, response: Any) -> None:
         self._answer(b"".join(_bytes_of(part) for part in response))
@@ -129,7 +131,7 @@ class SimulatedBroker:
                 SimpleNamespace(send=self._ask_controller),
                 lambda: self.broker_epoch,
                 lambda delay_ms, run: self.timer.schedule(delay_ms, run, clock.now_ms()),
-                lambda name: None,
+                self.cluster.rates.get,
                 self.cluster.failed,
             ),
             self.cluster.settings,
@@ -241,11 +243,20 @@ class SimulatedBroker:
                 self.cluster.later(lambda: answered(answer))
 
         request = Request(_Connection(back), memoryview(frame), (api_key, version, 1))  # type: ignore[arg-type]
-        request.body_offset, request.is_flexible = HEADER_BYTES, True
-        handler: Any = fetch.handle if api_key == FETCH else list_offsets.handle
-        response = handler(self, request)
+        request.body_offset, request.is_flexible = HEADER_BYTES, version >= FLEXIBLE_SINCE[api_key]
+        handlers: dict[int, Any] = {PRODUCE: produce, FETCH: fetch, LIST_OFFSETS: list_offsets}
+        response = handlers[api_key].handle(self, request)
         if response is not DELAYED:
             back(b"".join(_bytes_of(part) for part in response))
+
+    def ask(self, api_key: int, version: int, body: bytes, limit_ms: int = 2000) -> Any:
+        """A client's request, and its answer."""
+        answers: list[bytes] = []
+        self.do(lambda: self.serve(0, api_key, version, body, answers.append))
+        self.cluster.run_until(lambda: bool(answers), limit_ms)
+        return messages.decode_all(
+            messages.response_type(api_key, version), answers[0][9 if version >= FLEXIBLE_SINCE[api_key] else 8 :]
+        )
 
     def _ask_controller(self, api_key: int, fields: Mapping[str, Any], on_answer: Any, **_: Any) -> None:
         cluster, life = self.cluster, self.life
@@ -316,6 +327,7 @@ class ReplicaSimulation:
         self.acknowledged: dict[int, int] = {}
         self.next_value = 0
         self.log_start = 0
+        self.rates: dict[str, int] = {}
         self.failures: list[Exception] = []
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = 0
@@ -412,12 +424,16 @@ class ReplicaSimulation:
         state = self.state
         if was_unclean and broker_id in state.isr and len(state.isr) > 1:
             self._leave_isr(broker_id)
-        self.registered[broker_id] = BrokerState(broker_id, self._epochs, None, (), f"rack{broker_id}", False)
+        self.registered[broker_id] = self._alive(broker_id, self._epochs)
         self.brokers[broker_id].start(self._epochs)
         if self.state.leader == NO_LEADER and broker_id in self.state.isr:
             self.change(leader=broker_id)
         else:
             self.publish()
+
+    def _alive(self, broker_id: int, epoch: int) -> BrokerState:
+        endpoints = (("PLAINTEXT", f"host{broker_id}", 9000 + broker_id),)
+        return BrokerState(broker_id, epoch, None, endpoints, f"rack{broker_id}", False)
 
     def kill(self, broker_id: int, *, loses_power: bool = False) -> None:
         """A broker dies; the controller notices."""
@@ -432,7 +448,7 @@ class ReplicaSimulation:
     def unfence(self, broker_id: int) -> None:
         """It hears of it again."""
         epoch = self.brokers[broker_id].broker_epoch
-        self.registered[broker_id] = BrokerState(broker_id, epoch, None, (), f"rack{broker_id}", False)
+        self.registered[broker_id] = self._alive(broker_id, epoch)
         if self.state.leader == NO_LEADER and broker_id in self.state.isr:
             self.change(leader=broker_id)
         else:
