@@ -240,6 +240,7 @@ def test_metrics_and_page_are_served(bootstrap: str, tmp_path: pathlib.Path) -> 
         assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
         found = samples(body.decode())
         assert found["kafka_consumergroup_lag_sum", (("consumergroup", "shop"), ("topic", "orders"))] == 3
+        assert found["kafka_topic_partition_oldest_offset", (("partition", "0"), ("topic", "orders"))] == 0
         assert len(list(text_string_to_metric_families(body.decode()))) > 20
         status, headers, body = get(shared + "view.json?topic=orders")
         assert (status, headers["Content-Type"], headers["Cache-Control"]) == (200, "application/json", "no-store")

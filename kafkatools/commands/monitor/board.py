@@ -32,7 +32,7 @@ class Point(NamedTuple):
 
 class Board:
     """What is known now: the last view (None before the first), why the last look failed (None when it did not), the
-    newest events first, and a history of points, the oldest first."""
+    events of the newest look first, and a history of points, the oldest first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -46,7 +46,7 @@ class Board:
         point = _point(view)
         with self._lock:
             self._view, self._error = view, None
-            self._events.extendleft(view.events)
+            self._events.extendleft(reversed(view.events))
             self._points.append(point)
 
     def fail(self, error: str) -> None:
@@ -61,7 +61,7 @@ class Board:
             return self._view, self._error
 
     def events(self, number: int) -> list[Event]:
-        """The newest ones, the newest first."""
+        """The newest ones, those of a look in their order: brokers first, which are the cause of the rest."""
         with self._lock:
             return list(self._events)[:number]
 

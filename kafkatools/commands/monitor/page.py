@@ -51,6 +51,7 @@ _BODY = """
   <section aria-labelledby="h-groups">
     <h2 id="h-groups">Groups</h2>
     <div class="wide"><table id="groups"></table></div>
+    <p id="groups-more"></p>
   </section>
   <section aria-labelledby="h-quorum">
     <h2 id="h-quorum">Quorum</h2>

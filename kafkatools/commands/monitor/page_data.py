@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _EVENTS = 50
 _TROUBLED = 100
 _ROWS = 500
+_TOPICS = 1000
 _COLUMNS = 8
 _CHARTS = 3
 
@@ -25,17 +26,18 @@ def page_data(board: Board, topic: str) -> dict[str, Any]:
     if view is None:
         return {"error": error or "there is no view yet"}
     from kafkatools.commands.monitor import json_form
-    from kafkatools.commands.monitor.tables import is_in_trouble, partition_notes
+    from kafkatools.commands.monitor.tables import is_in_trouble, ordered_topics, partition_notes
 
     troubled = [part for part in view.partitions if is_in_trouble(part)]
+    groups = sorted(view.groups, key=lambda group: (-(group.lag or 0), group.group_id))
     points = board.points()
     return {
         "error": error,
         **json_form.head_json(view),
         "brokers": json_form.brokers_json(view),
         "quorum": json_form.quorum_json(view.quorum),
-        "topics": [json_form.topic_json(each) for each in view.topics],
-        "groups": [_group(view, group) for group in view.groups[:_ROWS]],
+        "topics": [json_form.topic_json(each) for each, _ in ordered_topics(view)[:_TOPICS]],
+        "groups": [_group(view, group) for group in groups[:_ROWS]],
         "troubled": [
             {**json_form.partition_json(part), "notes": partition_notes(part)} for part in troubled[:_TROUBLED]
         ],

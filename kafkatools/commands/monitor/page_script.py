@@ -173,8 +173,10 @@ const drawTopics = (view) => {
       count(topic.partitions), count(topic.replication_factor), states.join(', ') || 'well', size(topic.bytes),
       rate(topic.messages_per_second), size(topic.bytes_per_second)]};
   }), 'No topic.');
-  const more = found.length - SHOWN_TOPICS;
-  byId('topics-more').textContent = more > 0 ? 'and ' + count(more) + ' more' : '';
+  const more = found.length - SHOWN_TOPICS, unsent = view.totals.topics - view.topics.length;
+  byId('topics-more').textContent = (more > 0 ? 'and ' + count(more) + ' more' : '') +
+    (unsent > 0 ? ' of the ' + count(view.topics.length) + ' that matter most; there are ' + count(unsent) +
+    ' others, which --topic of the command shows' : '');
 };
 const drawTopic = (view) => {
   const topic = view.topic;
@@ -203,13 +205,13 @@ const drawTroubled = (view) => {
     view.troubled.map((part) => ({mood: mood(part), cells: [part.topic, ...partition(part)]})), 'None.');
 };
 const drawGroups = (view) => {
-  const ordered = [...view.groups].sort((one, other) =>
-    (other.lag || 0) - (one.lag || 0) || (one.group < other.group ? -1 : 1));
+  const unsent = view.totals.groups - view.groups.length;
+  byId('groups-more').textContent = unsent > 0 ? 'and ' + count(unsent) + ' more with less lag' : '';
   fill('groups', [['Group', 'text'], ['Type', 'text'], ['State', 'mood'], ['Members', 'number'],
     ['Coordinator', 'number'], ['Lag', 'number'], ['Consumed/s', 'number'], ['Caught up in', 'number']],
-  ordered.map((group) => ({mood: group.state === 'Empty' && group.lag ? 'warn' : '', cells: [group.group, group.type,
-    group.state, count(group.members), String(group.coordinator), count(group.lag), rate(group.consumed_per_second),
-    span(group.catches_up_s)]})), 'No group.');
+  view.groups.map((group) => ({mood: group.state === 'Empty' && group.lag ? 'warn' : '', cells: [group.group,
+    group.type, group.state, count(group.members), String(group.coordinator), count(group.lag),
+    rate(group.consumed_per_second), span(group.catches_up_s)]})), 'No group.');
 };
 const drawQuorum = (view) => {
   const quorum = view.quorum;

@@ -269,6 +269,10 @@ METRICS: tuple[Metric, ...] = (
         _partitions(lambda part: part.end_offset),
     ),
     Metric(
+        "kafka_topic_partition_oldest_offset", GAUGE, "The start of the partition's log.", _TOPIC, KAFKA_EXPORTER,
+        _partitions(lambda part: part.start_offset),
+    ),
+    Metric(
         "kafka_topic_partition_in_sync_replica", GAUGE, "Replicas that are in sync.", _TOPIC, KAFKA_EXPORTER,
         _partitions(lambda part: len(part.isr)),
     ),

@@ -69,20 +69,23 @@ def _topic_mood(topic: TopicView) -> str:
 _MOODS = {BAD: 0, WARNING: 1, GOOD: 2}
 
 
-def _topics(view: ClusterView) -> Table:
-    moods = {topic.name: _topic_mood(topic) for topic in view.topics}
-    ordered = sorted(
-        view.topics,
-        key=lambda topic: (
-            _MOODS[moods[topic.name]],
-            topic.is_internal,
-            -(topic.messages_in or 0),
-            -(topic.size_bytes or 0),
-            topic.name,
+def ordered_topics(view: ClusterView) -> list[tuple[TopicView, str]]:
+    """The topics with how bad they are: those that are not well first, then by what comes in, then by size."""
+    return sorted(
+        ((topic, _topic_mood(topic)) for topic in view.topics),
+        key=lambda one: (
+            _MOODS[one[1]],
+            one[0].is_internal,
+            -(one[0].messages_in or 0),
+            -(one[0].size_bytes or 0),
+            one[0].name,
         ),
     )
+
+
+def _topics(view: ClusterView) -> Table:
     rows = []
-    for topic in ordered:
+    for topic, mood in ordered_topics(view):
         parts = topic.partitions
         cells = (
             topic.name, count(len(parts)), count(max((len(part.replicas) for part in parts), default=0)),
@@ -90,7 +93,7 @@ def _topics(view: ClusterView) -> Table:
             count(sum(part.is_offline for part in parts)), size(topic.size_bytes), rate(topic.messages_in),
             size(topic.bytes_in),
         )  # fmt: skip
-        rows.append(Row(cells, moods[topic.name]))
+        rows.append(Row(cells, mood))
     headers = (
         "TOPIC", "PARTITIONS", "REPLICAS", "UNDER-REPL", "UNDER-MIN-ISR", "OFFLINE", "SIZE", "MESSAGES/S", "BYTES/S",
     )  # fmt: skip

@@ -40,7 +40,8 @@ class Wanted(NamedTuple):
         from kafkatools.core.admin.cluster_look import Scope
 
         names = () if self.is_regex else self.topics
-        return Scope(names, _taker(self.topics, self.is_regex), _taker(self.groups, self.is_regex))
+        takes_topic, takes_group = _taker(self.topics, self.is_regex), _taker(self.groups, self.is_regex)
+        return Scope(names, takes_topic, takes_group, with_starts=self.prometheus is not None)
 
 
 def read_wanted(args: Args) -> Wanted:

@@ -27,13 +27,14 @@ from kafkatools.core.admin.cluster_look import (
     Scope,
     broker_questions,
     by_leader,
-    ends_question,
     first_questions,
+    offsets_question,
     replica_sizes,
 )
 from kafkatools.core.admin.cluster_view import NOBODY, BrokerView, ClusterView, Problem, TopicView
 from kafkatools.core.admin.configs import TOPIC
 from kafkatools.core.admin.log_dirs import LogDir
+from kafkatools.core.admin.offsets import EARLIEST
 from kafkatools.core.admin.quorum import MetadataQuorum
 from kafkatools.core.admin.topics import TopicDescription
 from kafkatools.core.errors import UnknownTopicOrPartition
@@ -107,6 +108,14 @@ class ClusterCollector:
             if node in alive
         }
 
+    def _note_silent_later(self, look: Look, told: Iterable[tuple[Question, Answer]]) -> None:
+        """Brokers that answered in the first turn, and not in the second."""
+        for question, answer in told:
+            node = question.node
+            if node is not None and node not in self._silent and isinstance(answer.error, UNANSWERED):
+                self._silent[node] = str(answer.error)
+                look.problems.append(Problem(node, "no answer", str(answer.error)))
+
     # -- the two turns --
 
     def _first_turn(self, look: Look) -> _Found:
@@ -130,17 +139,22 @@ class ClusterCollector:
     def _second_turn(self, look: Look, found: _Found) -> ClusterView:
         alive = found.nodes.ids - found.nodes.fenced - self._silent.keys()
         leaders = by_leader(found.topics, alive)
-        ends = [ends_question(leader, parts) for leader, parts in leaders.items()]
+        ends = [offsets_question(leader, parts) for leader, parts in leaders.items()]
+        starts = [offsets_question(leader, parts, EARLIEST) for leader, parts in leaders.items()]
+        logs = [*ends, *starts] if self._scope.with_starts else ends
         groups = GroupQuestions([group for group in found.listed if group.coordinator in alive], look.complain)
         about_groups = groups.questions()
         settings = self._settings.questions(found.topics, self._admin.clock.now_ms())
-        answers = look.ask([*ends, *about_groups, *settings])
+        questions = [*logs, *about_groups, *settings]
+        answers = look.ask(questions)
         clock_ms = self._admin.clock.now_ms()
-        offsets = look.ends(leaders, answers[: len(ends)])
-        groups.take(answers[len(ends) : len(ends) + len(about_groups)], self._admin, self._patience_ms)
+        self._note_silent_later(look, zip(questions, answers, strict=True))
+        offsets = look.offsets(leaders, answers[: len(ends)])
+        begins = look.offsets(leaders, answers[len(ends) : len(logs)]) if self._scope.with_starts else {}
+        groups.take(answers[len(logs) : len(logs) + len(about_groups)], self._admin, self._patience_ms)
         if settings:
             self._settings.take(look, answers[-1])
-        facts = PartitionFacts(offsets, replica_sizes(found.log_dirs), found.moves)
+        facts = PartitionFacts(offsets, begins, replica_sizes(found.log_dirs), found.moves)
         return ClusterView(
             time_ms=self._admin.clock.wall_ms(),
             clock_ms=clock_ms,

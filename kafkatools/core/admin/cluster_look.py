@@ -50,11 +50,13 @@ def _all(name: str) -> bool:
 
 
 class Scope(NamedTuple):
-    """What is looked at. `topic_names`: only these are asked for, when there are any."""
+    """What is looked at. `topic_names`: only these are asked for, when there are any. `with_starts`: it is asked where
+    logs begin, too."""
 
     topic_names: tuple[str, ...] = ()
     takes_topic: Callable[[str], bool] = _all
     takes_group: Callable[[str], bool] = _all
+    with_starts: bool = False
 
 
 class Nodes(NamedTuple):
@@ -116,11 +118,11 @@ def topics_question(names: Sequence[str], cursor: Any = None) -> Question:
     return Question(None, ApiKey.DESCRIBE_TOPIC_PARTITIONS, fields)
 
 
-def ends_question(leader: int, partitions: Iterable[TopicPartition]) -> Question:
-    """The ends of a leader's logs."""
+def offsets_question(leader: int, partitions: Iterable[TopicPartition], timestamp: int = LATEST) -> Question:
+    """The ends (LATEST) or starts (EARLIEST) of a leader's logs."""
     topics: dict[str, list[dict[str, int]]] = {}
     for topic, partition in partitions:
-        topics.setdefault(topic, []).append({"partition_index": partition, "timestamp": LATEST})
+        topics.setdefault(topic, []).append({"partition_index": partition, "timestamp": timestamp})
     named = [{"name": name, "partitions": parts} for name, parts in topics.items()]
     return Question(leader, ApiKey.LIST_OFFSETS, {"replica_id": -1, "isolation_level": 0, "topics": named})
 
@@ -284,14 +286,14 @@ class Look:
 
     # -- the second turn --
 
-    def ends(
+    def offsets(
         self, leaders: Mapping[int, Sequence[TopicPartition]], answers: Sequence[Answer]
     ) -> dict[TopicPartition, int]:
-        """The ends of logs; errors of partitions are told together, by kind."""
+        """The ends of logs, or their starts; errors of partitions are told together, by kind."""
         found: dict[TopicPartition, int] = {}
         for leader, answer in zip(leaders, answers, strict=True):
             if answer.error is not None:
-                self.complain(leader, "ends of logs", answer.error)
+                self.complain(leader, "offsets of logs", answer.error)
                 continue
             failed: dict[int, list[str]] = {}
             for topic in answer.entity.topics:
@@ -304,7 +306,7 @@ class Look:
                 more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
                 error = error_of(code)
                 if error is not None:
-                    self.complain(leader, f"end of {', '.join(names[:_NAMED])}{more}", error)
+                    self.complain(leader, f"offset of {', '.join(names[:_NAMED])}{more}", error)
         return found
 
 
@@ -337,6 +339,7 @@ class PartitionFacts(NamedTuple):
     """What else is known of partitions."""
 
     ends: Mapping[TopicPartition, int]
+    starts: Mapping[TopicPartition, int]
     sizes: Mapping[tuple[str, int, int], int]
     moves: Moves
 
@@ -358,6 +361,7 @@ class PartitionFacts(NamedTuple):
             min_isr,
             self.ends.get(key),
             self.sizes.get((topic, part.partition, part.leader)),
+            self.starts.get(key),
         )
 
     def views(self, topic: TopicDescription, min_isr: int | None) -> tuple[PartitionView, ...]:

@@ -53,7 +53,8 @@ class BrokerView(NamedTuple):
 
 
 class PartitionView(NamedTuple):
-    """A partition. `elr`: eligible leader replicas, None where brokers do not tell; `size_bytes`: the leader's log."""
+    """A partition. `elr`: eligible leader replicas, None where brokers do not tell; `size_bytes`: the leader's log;
+    `start_offset`: None unless it was asked for (`Scope.with_starts`)."""
 
     topic: str
     partition: int
@@ -68,6 +69,7 @@ class PartitionView(NamedTuple):
     min_isr: int | None = None
     end_offset: int | None = None
     size_bytes: int | None = None
+    start_offset: int | None = None
 
     @property
     def preferred_leader(self) -> int:

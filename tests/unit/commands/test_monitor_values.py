@@ -15,6 +15,7 @@ from kafkatools.commands.monitor import OPTIONS, figures
 from kafkatools.commands.monitor.board import Board
 from kafkatools.commands.monitor.conditions import MEASURES, parse_condition, what_is_wrong
 from kafkatools.commands.monitor.lines import line
+from kafkatools.commands.monitor.page_data import page_data
 from kafkatools.commands.monitor.prometheus import METRICS, metrics
 from kafkatools.commands.monitor.screen import fitting
 from kafkatools.commands.monitor.server import is_this_machine
@@ -50,7 +51,9 @@ def ill_view(**more: Any) -> ClusterView:
         BrokerView(3, "h3", 9092, None, False, False, None),
     )
     parts = (
-        PartitionView('a"b', 0, 1, 7, (2, 1, 3), (1,), (3,), (2,), min_isr=2, end_offset=500, size_bytes=700),
+        PartitionView(
+            'a"b', 0, 1, 7, (2, 1, 3), (1,), (3,), (2,), min_isr=2, end_offset=500, size_bytes=700, start_offset=30
+        ),
         PartitionView('a"b', 1, -1, 3, (2, 3), (2,), (), (2,), min_isr=1),
         PartitionView('a"b', 2, 1, 0, (1, 3, 2), (1, 3), (), (), (2,), (), 1, 0, 0),
     )
@@ -269,6 +272,35 @@ def test_tables_are_cut_to_fit(rows: list[int], height: int, shown: list[int]) -
     assert fitting(rows, height) == shown
 
 
+# -- what the page is told --
+
+
+def test_the_page_is_told_what_matters_most() -> None:
+    view = ill_view()
+    topic, group = view.topics[0], view.groups[0]
+    topics = tuple(topic._replace(name=f"t{n:04}", partitions=(), messages_in=float(n)) for n in range(1500))
+    groups = tuple(group._replace(group_id=f"g{n:04}", partitions=(GroupPartition("t", 0, 1, n),)) for n in range(600))
+    board = board_of(view._replace(topics=(*topics, topic), groups=groups))
+    data = page_data(board, "t0001")
+    assert [one["topic"] for one in data["topics"][:3]] == ['a"b', "t1499", "t1498"], "what is not well comes first"
+    assert (len(data["topics"]), data["totals"]["topics"]) == (1000, 1501)
+    assert [one["group"] for one in data["groups"][:2]] == ["g0599", "g0598"]
+    assert (len(data["groups"]), data["totals"]["groups"]) == (500, 600)
+    assert (data["topic"]["topic"], data["troubled_count"]) == ("t0001", 3)
+    assert page_data(board, "ghost")["topic"] is None
+    assert page_data(Board(), "") == {"error": "there is no view yet"}
+
+
+def test_a_board_keeps_what_is_new() -> None:
+    board = Board()
+    events = tuple(Event(n, "isr-grew", str(n)) for n in range(600))
+    for number in range(400):
+        board.publish(ill_view(time_ms=number, events=events if number == 399 else ()))
+    assert [point.time_ms for point in board.points()][::299] == [100, 399]
+    assert board.points()[-1].lags == {("g", 'a"b'): 100, ("left", 'a"b'): 500}
+    assert [event.time_ms for event in board.events(2)] == [0, 1], "of one look in their order"
+
+
 # -- metrics --
 
 
@@ -307,6 +339,7 @@ def test_prometheus_reads_the_metrics() -> None:
         ("kafka_broker_info", labels(address="h1:9092", id=1)): 1,
         ("kafka_topic_partitions", labels(topic='a"b')): 3,
         ("kafka_topic_partition_current_offset", labels(**part)): 500,
+        ("kafka_topic_partition_oldest_offset", labels(**part)): 30,
         ("kafka_topic_partition_leader", labels(topic='a"b', partition=1)): -1,
         ("kafka_topic_partition_leader_is_preferred", labels(**part)): 0,
         ("kafka_topic_partition_in_sync_replica", labels(**part)): 1,

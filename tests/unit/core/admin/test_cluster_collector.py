@@ -111,10 +111,11 @@ def test_the_second_look_has_rates_and_events(bootstrap: str) -> None:
 def test_only_what_the_scope_takes_is_looked_at(bootstrap: str) -> None:
     with GroupClient(bootstrap) as client:
         client.commit("both", {("orders", 0): 1, ("pay", 0): 0})
-    scope = Scope(("pay",), {"pay"}.__contains__, {"both"}.__contains__)
+    scope = Scope(("pay",), {"pay"}.__contains__, {"both"}.__contains__, with_starts=True)
     with collector(bootstrap, scope) as collects:
         view = collects.collect()
     assert [topic.name for topic in view.topics] == ["pay"]
+    assert (view.by_partition["pay", 0].start_offset, view.by_partition["pay", 0].end_offset) == (0, 0)
     (both,) = view.groups
     assert [(at.topic, at.partition) for at in both.partitions or ()] == [("pay", 0)]
 
@@ -287,6 +288,16 @@ def test_what_a_silent_broker_does_not_tell_is_named_and_later_looks_are_quick()
     assert cluster.brokers[2].count(ApiKey.LIST_GROUPS) == 2, "it owes an answer: it is not asked again"
 
 
+def test_a_broker_that_falls_silent_within_a_look_is_named() -> None:
+    cluster = Brokers(1, 2)
+    with cluster.running() as bootstrap, collector(bootstrap, patience_ms=PATIENCE_MS) as collects:
+        collects.collect()
+        cluster.silence(2, ApiKey.LIST_OFFSETS, ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH)
+        view = collects.collect()
+    assert told(view) == [(2, "no answer")]
+    assert [broker.is_answering for broker in view.brokers] == [True, False]
+
+
 def test_a_broker_that_went_away_is_asked_again_when_it_is_back() -> None:
     cluster = Brokers(1, 2)
     answer = cluster.brokers[2].answers[ApiKey.LIST_GROUPS]
@@ -365,7 +376,7 @@ def test_errors_of_partitions_are_told_together() -> None:
     cluster.brokers[1].answers[ApiKey.LIST_OFFSETS] = not_leader
     with cluster.running() as bootstrap, collector(bootstrap) as collects:
         view = collects.collect()
-    assert told(view) == [(1, "end of t-1")]
+    assert told(view) == [(1, "offset of t-1")]
     (group,) = view.groups
     assert group.lag is None and group.partitions is not None
 
