@@ -2,19 +2,22 @@
 
 What is real: `QuorumController`, `MetadataImage`, everything they decide. What is played: the quorum (a list of records
 of which a part is committed; a fail-over loses the rest), the brokers (each with an image that lags, and logs of
-(leader epoch, number) entries that survive a crash), replication as in Apache Kafka (high watermark over the maximal
-ISR, truncation to the common prefix). Every committed record is checked against the rules, and every leader that is
-elected without permission to lose anything must have all that was acknowledged.
+(leader epoch, number) entries in two directories that survive a crash), replication as in Apache Kafka (high watermark
+over the maximal ISR, truncation to the common prefix). Every committed record is checked against the rules, and every
+leader that is elected without permission to lose anything must have all that was acknowledged.
 """
 
 from __future__ import annotations
 
+import contextlib
+import uuid
 from dataclasses import dataclass, field
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
+from kafkatools.core.broker.controller.directory_ids import is_online
 from kafkatools.core.broker.controller.metadata_image import MetadataImage, PartitionState
 from kafkatools.core.broker.controller.topics import NewTopic
 from kafkatools.core.errors import DuplicateBrokerRegistration, KafkaError, StaleBrokerEpoch
@@ -40,6 +43,9 @@ class Broker:
     process: int = 0
     epoch: int = -1
     clean_epoch: int = -1
+    is_caught_up: bool = False
+    offline: set[uuid.UUID] = field(default_factory=set)
+    placed: dict[Key, uuid.UUID] = field(default_factory=dict)
     image: MetadataImage = field(default_factory=MetadataImage)
     offset: int = 0
     logs: dict[Key, list[Entry]] = field(default_factory=dict)
@@ -50,8 +56,22 @@ class Broker:
     def is_running(self) -> bool:
         return self.is_alive and not self.is_paused
 
+    @property
+    def directories(self) -> list[uuid.UUID]:
+        """Its directories that have not failed."""
+        return [
+            each for each in (directory(self.broker_id, 0), directory(self.broker_id, 1)) if each not in self.offline
+        ]
+
+    def serves(self, key: Key) -> bool:
+        """Whether it acts on the metadata, and its replica is on a disk that works."""
+        placed = self.placed.get(key)
+        return placed is not None and placed not in self.offline and self.is_running and self.is_caught_up
+
     def leads(self, key: Key) -> PartitionState | None:
         """The partition, when this broker believes that it leads it."""
+        if not self.serves(key):
+            return None
         topic = self.image.topics.get(key[0])
         state = None if topic is None else topic.partitions.get(key[1])
         return state if state is not None and state.leader == self.broker_id else None
@@ -140,6 +160,8 @@ class Simulation:
             assert state.leader_epoch - before.leader_epoch in (0, 1), where
             assert state.leader == before.leader or state.leader_epoch > before.leader_epoch, where
             if state.leader not in (-1, before.leader):
+                online = self.committed.brokers[state.leader].log_dirs
+                assert is_online(state.directory(state.leader), online), where
                 self._check_election(key, state, before, where)
         if state.leader >= 0:
             assert self.leaders.setdefault((key, state.leader_epoch), state.leader) == state.leader, where
@@ -164,7 +186,7 @@ class Simulation:
             listeners=[],
             features=FEATURES,
             rack=None,
-            log_dirs=[directory(broker.broker_id)],
+            log_dirs=broker.directories,
             previous_broker_epoch=broker.clean_epoch,
         )
         try:
@@ -178,10 +200,49 @@ class Simulation:
         for record in self.log.records[broker.offset : end]:
             broker.image.replay(record)
         broker.offset = end
+        broker.is_caught_up = broker.is_caught_up or 0 <= broker.epoch < end
+        if broker.is_caught_up and (broker.image.delta.changed_topics or self.random.random() < 0.1):
+            broker.image.take_delta()
+            self.place(broker)
         for key, (epoch, _) in list(broker.proposed.items()):
             state = broker.leads(key)
             if state is None or (epoch >= 0 and state.partition_epoch >= epoch):
                 del broker.proposed[key]
+
+    def place(self, broker: Broker) -> None:
+        """Replicas get a directory, logs of others go; the controller hears of it when it asks for it."""
+        told: dict[uuid.UUID, dict[uuid.UUID, list[int]]] = {}
+        for topic in broker.image.topics.values():
+            for index, state in topic.partitions.items():
+                key = (topic.name, index)
+                if broker.broker_id not in state.replicas:
+                    broker.logs.pop(key, None)
+                    broker.placed.pop(key, None)
+                    continue
+                if key not in broker.placed and broker.directories:
+                    broker.placed[key] = self.random.choice(broker.directories)
+                placed = broker.placed.get(key)
+                if placed is not None and state.directory(broker.broker_id) != placed:
+                    told.setdefault(placed, {}).setdefault(topic.topic_id, []).append(index)
+        if told and broker.epoch >= 0:
+            self._tell(broker, told)
+
+    def _tell(self, broker: Broker, told: dict[uuid.UUID, dict[uuid.UUID, list[int]]]) -> None:
+        directories = [
+            SimpleNamespace(
+                id_=each,
+                topics=[
+                    SimpleNamespace(
+                        topic_id=topic_id, partitions=[SimpleNamespace(partition_index=index) for index in indexes]
+                    )
+                    for topic_id, indexes in topics.items()
+                ],
+            )
+            for each, topics in told.items()
+        ]
+        entity = SimpleNamespace(broker_id=broker.broker_id, broker_epoch=broker.epoch, directories=directories)
+        with contextlib.suppress(StaleBrokerEpoch):
+            self.controller.assign_directories(entity)
 
     def heartbeat(self, broker: Broker) -> None:
         if broker.epoch < 0:
@@ -193,7 +254,7 @@ class Simulation:
             current_metadata_offset=broker.offset - 1,
             want_fence=False,
             want_shut_down=broker.is_stopping,
-            offline_log_dirs=[],
+            offline_log_dirs=list(broker.offline),
             cordoned_log_dirs=None,
         )
         try:
@@ -207,7 +268,8 @@ class Simulation:
 
     def stop(self, broker: Broker) -> None:
         """The process ends; image and fetch states go with it, logs stay."""
-        broker.is_alive = broker.is_stopping = broker.is_paused = False
+        broker.is_alive = broker.is_stopping = broker.is_paused = broker.is_caught_up = False
+        broker.offline.clear()
         broker.image, broker.offset, broker.epoch = MetadataImage(), 0, -1
         broker.fetched, broker.proposed = {}, {}
 
@@ -229,6 +291,8 @@ class Simulation:
         topic = broker.image.topics.get(key[0])
         state = None if topic is None else topic.partitions.get(key[1])
         if state is None or broker.broker_id not in state.replicas or state.leader in (-1, broker.broker_id):
+            return
+        if not broker.serves(key):
             return
         leader = self.brokers[state.leader]
         seen = leader.leads(key) if leader.is_running else None
@@ -344,11 +408,15 @@ class Simulation:
             self.change_isr(broker, key)
 
     def disturb(self, broker: Broker) -> None:
-        """Kill, stop, pause or bring back a broker."""
+        """Kill, stop, pause or bring back a broker, or take one of its disks."""
         if not broker.is_alive:
             self.start(broker)
         elif broker.is_paused:
             broker.is_paused = False
+        elif self.random.random() < 0.2:
+            broker.offline.add(self.random.choice([directory(broker.broker_id, 0), directory(broker.broker_id, 1)]))
+            if not broker.directories:
+                self.stop(broker)
         elif self.random.random() < 0.4:
             self.stop(broker)
         elif self.random.random() < 0.5:
@@ -372,9 +440,11 @@ class Simulation:
         for _ in range(60):
             for broker in self.brokers.values():
                 broker.is_paused = False
+                if broker.offline:
+                    self.stop(broker)
                 if not broker.is_alive:
                     self.start(broker)
-            self.clock.advance_ms(700)
+            self.clock.advance_ms(3000)
             self.controller.tick(self.clock.now_ms())
             for broker in self.brokers.values():
                 self.commit(all_of_it=True)

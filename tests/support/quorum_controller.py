@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from kafkatools.core import config as tables
@@ -54,6 +55,7 @@ def request(api_key: int, fields: Mapping[str, Any]) -> Any:
     return messages.build(messages.request_type(api_key, NEWEST[api_key]), fields)
 
 
+@cache
 def directory(broker_id: int, number: int = 0) -> uuid.UUID:
     """The id of a broker's directory."""
     return uuid.UUID(int=(broker_id + 1) << 64 | number + 1)
