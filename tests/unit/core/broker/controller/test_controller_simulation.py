@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from support.controller_simulation import Simulation
 
-SEEDS_PER_KIND = 60
+SEEDS_PER_KIND = 40
 STEPS = 500
 
 
