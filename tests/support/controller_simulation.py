@@ -153,6 +153,8 @@ class Simulation:
         assert state.isr or self.elr, where
         assert state.leader == -1 or state.leader in state.isr, where
         assert len(set(state.replicas)) == len(state.replicas) == len(state.directories), where
+        joined = set(state.isr) - set(before.isr if before is not None else ())
+        assert all(self.committed.brokers[each].is_active for each in joined), where
         if before is None:
             assert (state.leader_epoch, state.partition_epoch) == (0, 0), where
         else:
