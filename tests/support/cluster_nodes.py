@@ -3,12 +3,13 @@ on when none of them has anything to do, so that time-outs cost no time."""
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import select
 import socket
 import struct
 from collections.abc import Callable, Mapping
-from random import Random
+from random import Random, SystemRandom
 from typing import Any
 
 from support.broker_client import BrokerClient
@@ -37,7 +38,8 @@ QUICK = {
 
 
 class ClusterNodes:
-    """The cluster. Nodes are numbered from 1; `nodes` holds those that run."""
+    """The cluster. Nodes are numbered from 1; `nodes` holds those that run, `paused` those of them that stand still, as
+    after SIGSTOP."""
 
     def __init__(
         self, root: pathlib.Path, count: int = 3, settings: Mapping[str, str] | None = None, *, seed: int = 1
@@ -51,6 +53,7 @@ class ClusterNodes:
         self.settings = {**QUICK, **(settings or {})}
         self.ports = {node_id: (free_port(), free_port()) for node_id in self.ids}
         self.voters: tuple[int, ...] = ()
+        self.paused: set[int] = set()
         self._seed = seed
         self._clients: dict[int, tuple[ClusterNode, BrokerClient]] = {}
 
@@ -100,9 +103,9 @@ class ClusterNodes:
         """The settings of a broker that is no controller."""
         return {"process.roles": "broker", "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[node_id][0]}"}
 
-    def format(self, node_id: int, cluster_id: str) -> None:
+    def format(self, node_id: int, cluster_id: str, directory: str = "") -> None:
         """Write the directory of a node, as `kt storage format` does."""
-        directory = str(self.root / f"node-{node_id}")
+        directory = directory or str(self.root / f"node-{node_id}")
         level = METADATA_LEVELS[LATEST_RELEASE]
         request = FormatRequest(
             cluster_id, node_id, (directory,), directory, {METADATA_VERSION: level, **default_levels(level)}
@@ -138,7 +141,7 @@ class ClusterNodes:
     # -- time ------------------------------------------------------------------------------------------------------
     def turn(self) -> int:
         """One turn of each; gives the events they had."""
-        return sum(node.run_once(0) for node in list(self.nodes.values()))
+        return sum(node.run_once(0) for node_id, node in list(self.nodes.items()) if node_id not in self.paused)
 
     def run_until(self, done: Callable[[], object], max_ms: int = 60_000) -> int:
         """Turn until it is so; gives the time it took."""
@@ -216,10 +219,14 @@ def has_response(client: BrokerClient) -> bool:
 
 
 def free_port() -> int:
-    """A port nobody uses."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+    """A port nobody uses, of those that no connection gets by itself: nodes connect to each other before they
+    listen."""
+    for _ in range(100):
+        port = SystemRandom().randrange(15_000, 30_000)
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("there is no free port")
 
 
 __all__ = ["ClusterNodes", "free_port"]

@@ -272,15 +272,15 @@ class ClusterNode(Node):
 
     def why_no_controller(self) -> str:
         """Who of the quorum is not there, for who waits for a change."""
-        leader = self.raft.leader_id
-        if leader is not None:
-            return f"the active controller, node {leader}, did not commit it in time"
         others = [voter for voter in sorted(self.cluster.voters) if voter != self.node_id]
         lost = [str(voter) for voter in others if self._quorum_channel.connection_error(voter)]
-        count = len(self.cluster.voters)
-        if not lost:
-            return f"the quorum of {count} controllers has no leader"
-        return f"the quorum of {count} controllers has no leader, and there is no connection to {', '.join(lost)} of it"
+        count, leader = len(self.cluster.voters), self.raft.leader_id
+        without = f"there is no connection to {', '.join(lost)} of it"
+        if 2 * (count - len(lost)) <= count:
+            return f"the quorum of {count} controllers has no majority, {without}"
+        if leader is not None:
+            return f"the active controller, node {leader}, did not commit it in time"
+        return f"the quorum of {count} controllers has no leader" + (f", {without}" if lost else "")
 
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
         """Make a topic that this broker itself needs; None while the controller is asked."""

@@ -6,7 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.cluster.forwarding import ENVELOPE_KEY, FORWARDED, handle_envelope, run_on_controller
+from kafkatools.core.broker.cluster.forwarding import (
+    ENVELOPE_KEY,
+    FORWARDED,
+    READ_ONLY,
+    handle_envelope,
+    run_on_controller,
+)
 from kafkatools.core.broker.dispatch import APIS, Api, Dispatcher, Handler, handler_in
 from kafkatools.core.broker.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.errors import KafkaError, NotController
@@ -50,7 +56,7 @@ class ControllerDispatcher(Dispatcher):
             handler: Handler = envelope
             return handler
         plain = handler_in(api.name)
-        if api.key in _SHARED or api.key in _QUORUM:
+        if api.key in _SHARED or api.key in _QUORUM or api.key in READ_ONLY:
             return plain
 
         def handle(node: Any, request: Request) -> Response:
@@ -91,7 +97,7 @@ def _when_committed(
         else:
             responses.append(refused(NotController()))
 
-    run_on_controller(node, work, answer, give_up)
+    run_on_controller(node, request.api_key, work, answer, give_up)
     if responses:
         return responses[0]
     is_delayed = True

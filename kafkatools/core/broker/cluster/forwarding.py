@@ -1,9 +1,9 @@
 """APIs that belong to the controller: they are answered by the node whose controller is active, wherever they were
 asked (Kafka's ForwardingManager, EnvelopeUtils and the controller's purgatory).
 
-Rules: an answer goes out when all that the controller had written by then is committed; when it ceases to be active
-before that, nobody knows, and the request goes to the next controller. A request that no controller takes in its time
-is answered with REQUEST_TIMED_OUT and the reason, in the form of its own API.
+Rules: an answer goes out when all that the controller had written by then is committed, of what only tells at once;
+when it ceases to be active before that, nobody knows, and the request goes to the next controller. A request that no
+controller takes in its time is answered with REQUEST_TIMED_OUT and the reason, in the form of its own API.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from kafkatools.core.protocol.frames import decode_request_header
 if TYPE_CHECKING:
     from kafkatools.core.broker.cluster.cluster_node import ClusterNode
 
-ENVELOPE_KEY = 58
+ENVELOPE_KEY, DESCRIBE_QUORUM = 58, 55
 FORWARDED = frozenset((19, 20, 30, 31, 33, 37, 43, 44, 45, 46, 49, 51, 55, 57, 64))
+READ_ONLY = frozenset((46, 55))
 INCREMENTAL_ALTER_CONFIGS, BROKER_LOGGER = 44, 8
 _HEADER = Struct(">hhi")
 # DefaultPrincipalData version 0: User:ANONYMOUS, no delegation token.
@@ -52,20 +53,23 @@ class PendingAnswers:
 
 
 def run_on_controller(
-    node: ClusterNode, work: Callable[[], Any], answer: Callable[[Any], None], give_up: Callable[[], None]
+    node: ClusterNode,
+    api_key: int,
+    work: Callable[[], Any],
+    answer: Callable[[Any], None],
+    give_up: Callable[[], None],
 ) -> None:
-    """Do something with the active controller and answer what it gives when that is committed; `give_up` when this
-    node's controller is not active, at once or later."""
+    """Do something with the active controller and answer what it gives when that is committed, and all that it was
+    decided by: what others wrote before. `give_up` when this node's controller is not active, at once or later."""
     if not node.controller.is_active:
         give_up()
         return
-    before = node.raft.end_offset
     try:
         result = work()
     except NotController:
         give_up()
         return
-    if node.raft.end_offset == before:
+    if api_key == DESCRIBE_QUORUM or node.raft.end_offset <= node.metadata_offset:
         answer(result)
     else:
         node.pending.add(node.raft.end_offset, lambda: answer(result), give_up)
@@ -102,7 +106,8 @@ class Forwarded:
 
     def _run(self) -> None:
         node = self._node
-        run_on_controller(node, lambda: self._handler(node, self._request), self._finish, self._send)
+        request = self._request
+        run_on_controller(node, request.api_key, lambda: self._handler(node, request), self._finish, self._send)
 
     def _finish(self, response: Response) -> None:
         if self._is_delayed:
@@ -228,7 +233,7 @@ class _Envelope:
         handler = handler_in(APIS[inner.api_key].name)
         node = self._node
         try:
-            run_on_controller(node, lambda: handler(node, inner), self._finish, self._give_up)
+            run_on_controller(node, inner.api_key, lambda: handler(node, inner), self._finish, self._give_up)
         except CloseConnection:
             return self._request.respond({"response_data": None, "error_code": 42})
         if self._response is not None:

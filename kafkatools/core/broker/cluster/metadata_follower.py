@@ -73,9 +73,12 @@ class MetadataFollower:
         node = self._node
         if isinstance(error, InconsistentClusterId):
             return  # the node sees such answers itself
-        node.note_failure(error)
         if node.raft.failure is not None and isinstance(error, KafkaError):
             node.fail(error)
+        elif isinstance(error, KafkaError):
+            node.report(f"WARN {error}")
+        else:
+            node.note_failure(error)
 
     # -- to the broker ---------------------------------------------------------------------------------------------
     def publish_first(self, done: Callable[[], None]) -> None:

@@ -6,12 +6,13 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from support.cluster_nodes import ClusterNodes
+from support.cluster_nodes import ClusterNodes, free_port
 
+from kafkatools.core.broker.cluster.cluster_node import ClusterNode
 from kafkatools.core.broker.cluster.lifecycle import State
 from kafkatools.core.errors import ConfigError
 
-METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER, INIT_PRODUCER_ID, API_VERSIONS = 3, 19, 60, 22, 18
+METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER, INIT_PRODUCER_ID, API_VERSIONS, DELETE_TOPICS = 3, 19, 60, 22, 18, 20
 UNKNOWN_TOPIC, REQUEST_TIMED_OUT, INVALID_REPLICATION_FACTOR = 3, 7, 38
 
 
@@ -139,7 +140,7 @@ def test_without_a_majority_reads_go_on_and_changes_say_why_they_wait(running: C
     [refused] = running.ask(1, CREATE_TOPICS, 7, topics=topics, timeout=1000).topics
     assert int(refused.error_code) == REQUEST_TIMED_OUT
     assert refused.error_message == (
-        "The request timed out: the quorum of 3 controllers has no leader, and there is no connection to 2, 3 of it"
+        "The request timed out: the quorum of 3 controllers has no majority, there is no connection to 2, 3 of it"
     )
     running.start_node(2)
     running.run_until(lambda: running.nodes[2].is_ready)
@@ -200,3 +201,82 @@ def test_a_node_that_is_no_voter_must_not_be_a_controller(cluster: ClusterNodes)
         "If process.roles contains the 'controller' role, the node id 1 must be included in the set of voters "
         "controller.quorum.voters=Set(2, 3)"
     )
+
+
+def test_a_paused_leader_of_the_quorum_is_replaced_and_comes_back_as_a_follower(running: ClusterNodes) -> None:
+    running.create_topic("paused", 3)
+    lost = running.controller.node_id
+    running.paused.add(lost)
+    left = [node for node_id, node in running.nodes.items() if node_id != lost]
+    running.run_until(lambda: any(node.controller.is_active for node in left))
+    running.run_until(lambda: all(node.image.brokers[lost].is_fenced for node in left))
+    running.paused.clear()
+    node = running.nodes[lost]
+    running.run_until(lambda: not node.controller.is_active and not left[0].image.brokers[lost].is_fenced)
+    assert node.failure is None
+    assert node.raft.leader_id != lost
+    assert len({each.raft.leader_id for each in running.nodes.values()}) == 1
+
+
+def test_a_change_under_way_at_a_controller_that_is_paused_is_made_by_the_next_one(running: ClusterNodes) -> None:
+    lost = running.controller.node_id
+    asked = next(node_id for node_id in running.ids if node_id != lost)
+    running.client(asked)
+    running.paused.add(lost)
+    topics = [{"name": "patient", "num_partitions": 1, "replication_factor": 2}]
+    [created] = running.ask(asked, CREATE_TOPICS, 7, topics=topics, timeout=30_000).topics
+    assert int(created.error_code) == 0
+
+
+def test_a_node_that_missed_too_much_gets_a_snapshot(tmp_path: pathlib.Path) -> None:
+    small = {
+        "metadata.log.max.record.bytes.between.snapshots": "1",
+        "internal.metadata.log.segment.bytes": "1024",
+        "metadata.max.retention.bytes": "2048",
+        "internal.metadata.delete.delay.millis": "0",
+    }
+    cluster = ClusterNodes(tmp_path, settings=small).start()
+    try:
+        cluster.create_topic("before", 2)
+        cluster.kill(3)
+        cluster.ask(1, DELETE_TOPICS, 6, topics=[{"name": "before"}], timeout=5000)
+        for number in range(4):
+            cluster.create_topic(f"later-{number}", 3, 2)
+            cluster.run_for(2000)
+        assert cluster.controller.raft.log.start_offset > 30
+        node = cluster.start_node(3)
+        cluster.run_until(lambda: node.is_ready)
+        assert sorted(node.image.topics) == [f"later-{number}" for number in range(4)]
+        assert "before" not in node.replicas.partitions
+        assert node.image.features == cluster.controller.image.features
+    finally:
+        cluster.close()
+
+
+def test_two_brokers_with_one_id(cluster: ClusterNodes) -> None:
+    cluster.voters = (2, 3)
+    for node_id in (2, 3):
+        cluster.start_node(node_id, cluster.controller_only(node_id))
+    first = cluster.start_node(1, cluster.broker_only(1))
+    cluster.run_until(lambda: first.is_ready)
+    directory = cluster.root / "second"
+    cluster.format(1, cluster.cluster_id, str(directory))
+    twin = ClusterNode(
+        cluster.config(
+            1,
+            {
+                **cluster.broker_only(1),
+                "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}",
+                "log.dirs": str(directory),
+                "initial.broker.registration.timeout.ms": "3000",
+            },
+        ),
+        cluster.clock,
+        report=cluster.lines.append,
+    )
+    twin.start()
+    cluster.nodes[4] = twin
+    cluster.run_until(lambda: twin.failure is not None)
+    assert str(twin.failure) == "Broker 1 cannot register: another broker with this id is running"
+    assert cluster.lines == ["WARN another broker is registered with the id 1: waiting until its session is over"]
+    assert first.is_ready
