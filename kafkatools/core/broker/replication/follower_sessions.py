@@ -294,14 +294,33 @@ class FollowerSessions:
     def _look_at_all(self, session: FollowerSession, now_ms: int) -> None:
         session.full_pass_ms = now_ms
         for each in session.partitions.values():
-            if each not in session.ready:
+            if each in session.ready:
+                continue
+            if not self._is_still_there(each, now_ms):
                 self._place(each, now_ms)
-                partition = each.partition
-                if partition is not None and each.told != (
-                    partition.log.high_watermark,
-                    partition.log.log_start_offset,
-                ):
-                    session.news[each] = None
+            partition = each.partition
+            if partition is not None and each.told != (partition.log.high_watermark, partition.log.log_start_offset):
+                session.news[each] = None
+
+    @staticmethod
+    def _is_still_there(each: SessionPartition, now_ms: int) -> bool:
+        """Whether a follower in sync has the end of the log, as when it last said so: it is caught up now."""
+        partition, session = each.partition, each.session
+        if partition is None or not partition.is_leader or partition.leader_epoch != each.leader_epoch:
+            return False
+        replica = partition.followers.get(session.broker_id)
+        end = partition.log.log_end_offset
+        if (
+            partition.log.failure is not None
+            or replica is None
+            or replica.log_end_offset != end
+            or each.fetch_offset != end
+        ):
+            return False
+        if session.broker_id not in partition.isr or replica.broker_epoch != session.broker_epoch:
+            return False
+        replica.last_caught_up_ms = replica.last_fetch_ms = now_ms
+        return True
 
     # -- reading ---------------------------------------------------------------------------------------------------
     def _read(self, session: FollowerSession, data: FetchRequest) -> list[_Found]:
