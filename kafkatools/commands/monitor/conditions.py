@@ -1,7 +1,7 @@
 """Conditions of --fail-if: `MEASURE OP NUMBER`, such as `under-replicated>0`, `brokers<3`, `lag>1000`; and `unwell`.
 
-MEASURES says what can be measured; OP is one of > >= < <= = == !=. `lag` and `members` are about each group, the others
-about everything that is looked at. What is not known makes no condition hold.
+MEASURES says what can be measured; OP is one of > >= < <= = == !=. `lag`, `lag-seconds` and `members` are about each
+group, the others about everything that is looked at. What is not known makes no condition hold.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkatools.exit_status import UsageError
 
 if TYPE_CHECKING:
-    from kafkatools.core.admin.cluster_view import ClusterView
+    from kafkatools.core.admin.cluster_view import ClusterView, GroupView
 
 UNWELL = "unwell"
 _GRAMMAR = re.compile(r"\s*([a-z-]+)\s*(>=|<=|==|!=|>|<|=)\s*([0-9]{1,18})\s*", re.ASCII)
@@ -46,14 +46,18 @@ MEASURES: dict[str, Callable[[ClusterView], float | None]] = {
 }
 """What a condition is about, besides `lag` and `members` of a group."""
 
-_OF_GROUPS = ("lag", "members")
+_OF_GROUPS: dict[str, Callable[[GroupView], float | None]] = {
+    "lag": lambda group: group.lag,
+    "lag-seconds": lambda group: None if group.lag_ms is None else group.lag_ms / 1000,
+    "members": lambda group: group.members,
+}
 _WRONG = {
-    "fenced": ("1 broker fenced", "{:g} brokers fenced"),
-    "silent": ("1 broker not answering", "{:g} brokers not answering"),
-    "offline": ("1 partition without a leader", "{:g} partitions without a leader"),
-    "under-min-isr": ("1 partition under its min ISR", "{:g} partitions under their min ISR"),
-    "under-replicated": ("1 partition under-replicated", "{:g} partitions under-replicated"),
-    "offline-log-dirs": ("1 log directory offline", "{:g} log directories offline"),
+    "fenced": ("1 broker fenced", "{} brokers fenced"),
+    "silent": ("1 broker not answering", "{} brokers not answering"),
+    "offline": ("1 partition without a leader", "{} partitions without a leader"),
+    "under-min-isr": ("1 partition under its min ISR", "{} partitions under their min ISR"),
+    "under-replicated": ("1 partition under-replicated", "{} partitions under-replicated"),
+    "offline-log-dirs": ("1 log directory offline", "{} log directories offline"),
 }
 """What is wrong when it is not 0, in words for one and for several."""
 
@@ -74,16 +78,20 @@ class Condition(NamedTuple):
                 yield f"unwell holds: {', '.join(wrong)}"
         elif self.measure in _OF_GROUPS:
             for group in view.groups:
-                value = group.lag if self.measure == "lag" else group.members
+                value = _OF_GROUPS[self.measure](group)
                 if self._holds(value):
-                    yield f"{self.text} holds for group {group.group_id}: {self.measure} is {value}"
+                    yield f"{self.text} holds for group {group.group_id}: {self.measure} is {_text(value)}"
         else:
             found = MEASURES[self.measure](view)
             if self._holds(found):
-                yield f"{self.text} holds: {self.measure} is {found:g}"
+                yield f"{self.text} holds: {self.measure} is {_text(found)}"
 
     def _holds(self, value: float | None) -> bool:
         return value is not None and _COMPARISONS[self.comparison](value, self.amount)
+
+
+def _text(number: float | None) -> str:
+    return f"{number:.1f}" if isinstance(number, float) else str(number)
 
 
 def parse_condition(text: str) -> Condition:

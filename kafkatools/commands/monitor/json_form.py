@@ -188,6 +188,7 @@ def group_json(group: GroupView) -> dict[str, Any]:
         "coordinator": group.coordinator,
         "members": group.members,
         "lag": group.lag,
+        "lag_ms": group.lag_ms,
         "consumed_per_second": _rate(group.consumed),
         "topics": [
             {"topic": topic, "lag": lag, "consumed_per_second": _rate(consumed.get(topic))}

@@ -208,10 +208,12 @@ const drawGroups = (view) => {
   const unsent = view.totals.groups - view.groups.length;
   byId('groups-more').textContent = unsent > 0 ? 'and ' + count(unsent) + ' more with less lag' : '';
   fill('groups', [['Group', 'text'], ['Type', 'text'], ['State', 'mood'], ['Members', 'number'],
-    ['Coordinator', 'number'], ['Lag', 'number'], ['Consumed/s', 'number'], ['Caught up in', 'number']],
+    ['Coordinator', 'number'], ['Lag', 'number'], ['Behind', 'number'], ['Consumed/s', 'number'],
+    ['Caught up in', 'number']],
   view.groups.map((group) => ({mood: group.state === 'Empty' && group.lag ? 'warn' : '', cells: [group.group,
     group.type, group.state, count(group.members), String(group.coordinator), count(group.lag),
-    rate(group.consumed_per_second), span(group.catches_up_s)]})), 'No group.');
+    span(known(group.lag_ms) ? group.lag_ms / 1000 : null), rate(group.consumed_per_second),
+    span(group.catches_up_s)]})), 'No group.');
 };
 const drawQuorum = (view) => {
   const quorum = view.quorum;

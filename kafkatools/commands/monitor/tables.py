@@ -151,17 +151,22 @@ def catches_up_s(view: ClusterView, group: GroupView) -> float | None:
     return group.lag / gain if gain > 0 else None
 
 
+def behind(group: GroupView) -> str:
+    """How far a group is behind in time."""
+    return span(None if group.lag_ms is None else group.lag_ms / 1000)
+
+
 def _groups(view: ClusterView) -> Table:
     rows = []
     for group in sorted(view.groups, key=lambda group: (-(group.lag or 0), group.group_id)):
         cells = (
             group.group_id, group.type, group.state, count(group.members), str(group.coordinator), count(group.lag),
-            rate(group.consumed), span(catches_up_s(view, group)),
+            behind(group), rate(group.consumed), span(catches_up_s(view, group)),
         )  # fmt: skip
         is_left = group.state == "Empty" and bool(group.lag)
         rows.append(Row(cells, WARNING if is_left else GOOD))
-    headers = ("GROUP", "TYPE", "STATE", "MEMBERS", "COORDINATOR", "LAG", "CONSUMED/S", "CAUGHT UP IN")
-    return Table("Groups", headers, rows, frozenset({3, 4, 5, 6, 7}), "no group")
+    headers = ("GROUP", "TYPE", "STATE", "MEMBERS", "COORDINATOR", "LAG", "BEHIND", "CONSUMED/S", "CAUGHT UP IN")
+    return Table("Groups", headers, rows, frozenset({3, 4, 5, 6, 7, 8}), "no group")
 
 
 def _lag(view: ClusterView) -> Table:

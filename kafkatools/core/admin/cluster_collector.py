@@ -31,8 +31,9 @@ from kafkatools.core.admin.cluster_look import (
     offsets_question,
     replica_sizes,
 )
-from kafkatools.core.admin.cluster_view import NOBODY, BrokerView, ClusterView, Problem, TopicView
+from kafkatools.core.admin.cluster_view import NOBODY, BrokerView, ClusterView, GroupView, Problem, TopicView
 from kafkatools.core.admin.configs import TOPIC
+from kafkatools.core.admin.end_history import EndHistory
 from kafkatools.core.admin.log_dirs import LogDir
 from kafkatools.core.admin.offsets import EARLIEST
 from kafkatools.core.admin.quorum import MetadataQuorum
@@ -65,6 +66,7 @@ class ClusterCollector:
         self._last: ClusterView | None = None
         self._silent: dict[int, str] = {}  # brokers that did not answer, and why
         self._settings = _TopicSettings()
+        self._history = EndHistory()
 
     def collect(self) -> ClusterView:
         """One look, with rates and events since the one before. Raises KafkaError when nobody tells of the cluster."""
@@ -154,6 +156,8 @@ class ClusterCollector:
         groups.take(answers[len(logs) : len(logs) + len(about_groups)], self._admin, self._patience_ms)
         if settings:
             self._settings.take(look, answers[-1])
+        self._history.add(offsets, clock_ms)
+        self._history.forget_others((topic.name, part.partition) for topic in found.topics for part in topic.partitions)
         facts = PartitionFacts(offsets, begins, replica_sizes(found.log_dirs), found.moves)
         return ClusterView(
             time_ms=self._admin.clock.wall_ms(),
@@ -164,7 +168,7 @@ class ClusterCollector:
             brokers=tuple(self._brokers(found)),
             topics=tuple(self._topic(topic, facts) for topic in found.topics),
             quorum=found.quorum,
-            groups=tuple(groups.views(offsets, self._scope.takes_topic)),
+            groups=tuple(map(self._with_lag_time, groups.views(offsets, self._scope.takes_topic))),
             problems=tuple(look.problems),
         )
 
@@ -174,6 +178,15 @@ class ClusterCollector:
             is_answering = not is_fenced and node.id not in self._silent
             log_dirs = found.log_dirs.get(node.id)
             yield BrokerView(node.id, node.host, node.port, node.rack, is_fenced, is_answering, log_dirs)
+
+    def _with_lag_time(self, group: GroupView) -> GroupView:
+        now_ms = self._admin.clock.now_ms()
+        ages = [
+            0 if part.lag == 0 else self._history.age_ms((part.topic, part.partition), part.committed, now_ms)
+            for part in group.partitions or ()
+        ]
+        known = [age for age in ages if age is not None]
+        return group._replace(lag_ms=max(known)) if known and len(known) == len(ages) else group
 
     def _topic(self, topic: TopicDescription, facts: PartitionFacts) -> TopicView:
         parts = facts.views(topic, self._settings.min_isr.get(topic.name))

@@ -131,7 +131,8 @@ class GroupPartition(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """A group. `members` is None when its coordinator did not tell; `consumed`: committed per second."""
+    """A group. `members` is None when its coordinator did not tell; `consumed`: committed per second; `lag_ms`: how
+    long ago the oldest record came in that it has not consumed, None when that was before the first look."""
 
     group_id: str
     type: str
@@ -141,6 +142,7 @@ class GroupView(NamedTuple):
     partitions: tuple[GroupPartition, ...] | None
     consumed: float | None = None
     consumed_by_topic: Mapping[str, float] | None = None
+    lag_ms: int | None = None
 
     @property
     def lag(self) -> int | None:

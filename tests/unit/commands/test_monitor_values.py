@@ -62,7 +62,7 @@ def ill_view(**more: Any) -> ClusterView:
         "g", "Consumer", "Stable", 1, 2, (GroupPartition('a"b', 0, 400, 100), GroupPartition('a"b', 1, 5, None)),
         300.0, {'a"b': 300.0},
     )  # fmt: skip
-    left = GroupView("left", "Classic", "Empty", 1, 0, (GroupPartition('a"b', 0, 0, 500),), 0.0, {'a"b': 0.0})
+    left = GroupView("left", "Classic", "Empty", 1, 0, (GroupPartition('a"b', 0, 0, 500),), 0.0, {'a"b': 0.0}, 90_500)
     replicas_of_log = (QuorumReplica(1, None, 90, 1, TIME_MS), QuorumReplica(2, None, 60, 1, TIME_MS - 9000))
     quorum = MetadataQuorum(1, 4, 88, replicas_of_log, (), {})
     return ClusterView(**{
@@ -104,8 +104,9 @@ def board_of(view: ClusterView) -> Board:
         ("moving>0", ["moving>0 holds: moving is 1"]),
         ("problems>0", ["problems>0 holds: problems is 1"]),
         ("total-lag>599", ["total-lag>599 holds: total-lag is 600"]),
-        ("messages<1000", ["messages<1000 holds: messages is 250"]),
+        ("messages<1000", ["messages<1000 holds: messages is 250.0"]),
         ("lag>=100", ["lag>=100 holds for group g: lag is 100", "lag>=100 holds for group left: lag is 500"]),
+        ("lag-seconds>60", ["lag-seconds>60 holds for group left: lag-seconds is 90.5"]),
         ("members<1", ["members<1 holds for group left: members is 0"]),
     ],
 )
@@ -115,7 +116,7 @@ def test_conditions(text: str, found: list[str]) -> None:
 
 def test_what_is_not_known_makes_no_condition_hold() -> None:
     unknown = ill_view(topics=(), groups=(GroupView("g", "Classic", "Stable", 1, None, None),))
-    for text in ("messages<9", "lag<9", "members<9"):
+    for text in ("messages<9", "lag<9", "lag-seconds<9", "members<9"):
         assert list(parse_condition(text).findings(unknown)) == []
 
 
@@ -415,4 +416,4 @@ def test_metrics_keep_to_the_rules_of_their_sources() -> None:
 
 def test_the_page_names_every_event_and_measure() -> None:
     assert sorted(flat(documented("Events"))) == sorted(KINDS)
-    assert sorted(flat(documented("Conditions"))) == sorted([*MEASURES, "lag", "members"])
+    assert sorted(flat(documented("Conditions"))) == sorted([*MEASURES, "lag", "lag-seconds", "members"])

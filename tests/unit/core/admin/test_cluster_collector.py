@@ -39,7 +39,7 @@ def collector(bootstrap: str, scope: Scope | None = None, patience_ms: int = 500
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with embedded_broker(tmp_path_factory.mktemp("broker"), group_initial_rebalance_delay_ms="0") as address:
         with AdminClient(address, {}, SystemClock()) as admin:
-            topics = [NewTopic("orders", 3, 1), NewTopic("pay", 1, 1), NewTopic("idle", 2, 1)]
+            topics = [NewTopic("orders", 3, 1), NewTopic("pay", 1, 1), NewTopic("idle", 2, 1), NewTopic("old", 1, 1)]
             made = create_topics(admin, topics)
             assert not [one.error for one in made.values() if one.error]
             incremental_alter_configs(admin, {(TOPIC, "pay"): [ConfigChange("min.insync.replicas", "2")]})
@@ -95,6 +95,10 @@ def test_groups_of_every_kind_are_described(bootstrap: str) -> None:
 
 def test_the_second_look_has_rates_and_events(bootstrap: str) -> None:
     with collector(bootstrap) as collects, AdminClient(bootstrap, {}, SystemClock()) as admin:
+        with GroupClient(bootstrap) as client:
+            client.commit("behind", {("idle", 0): 0})
+            client.commit("older", {("old", 0): 0})
+        send(bootstrap, "old", 1)
         before = collects.collect()
         assert before.totals.messages_in is None
         send(bootstrap, "idle", 20)
@@ -104,6 +108,9 @@ def test_the_second_look_has_rates_and_events(bootstrap: str) -> None:
     seconds = (after.clock_ms - before.clock_ms) / 1000
     assert idle.messages_in == pytest.approx(20 / seconds)
     assert [(event.kind, event.topic) for event in after.events] == [("topic-created", "late")]
+    behind, older = (next(group for group in after.groups if group.group_id == name) for name in ("behind", "older"))
+    assert behind.lag == 20 and behind.lag_ms is not None and 0 < behind.lag_ms < 1000 * seconds + 5000
+    assert older.lag_ms is None, "what came in before the first look is older than anybody knows"
     (late,) = [topic for topic in after.topics if topic.name == "late"]
     assert late.partitions[0].min_isr == 1, "settings of a new topic are asked for at once"
 
