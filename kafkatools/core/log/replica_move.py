@@ -2,9 +2,9 @@
 and read (what Kafka's ReplicaAlterLogDirsThread does for one partition).
 
 Rules. The copy gets whole batches with their offsets and epochs, as a follower does, and every checksum is looked at
-on the way. Before each slice it is cut back to where both logs agree, by their leader epochs (KIP-101). Segments are
-made durable as they fill up; when nothing is left to copy and the rest is durable the copy may take the log's place,
-in the same turn: nothing was written in between.
+on the way. Before each slice it is cut back to where both logs agree, by their leader epochs (KIP-101). What was copied
+is made durable bit by bit; when nothing is left to copy and all is durable the copy may take the log's place, in the
+same turn: nothing was written in between.
 """
 
 import struct
@@ -13,6 +13,7 @@ from kafkatools.core.log.batch_headers import LOG_OVERHEAD
 from kafkatools.core.log.partition_log import PartitionLog
 
 SLICE_BYTES = 1 << 20
+FLUSH_BYTES = 16 << 20
 _LENGTH = struct.Struct(">8xi")
 
 
@@ -22,7 +23,7 @@ class ReplicaMove:
     def __init__(self, current: PartitionLog, future: PartitionLog) -> None:
         self.current = current
         self.future = future
-        self._segment_base = future.active_segment.base_offset
+        self._unflushed_bytes = 0
 
     @property
     def lag(self) -> int:
@@ -47,7 +48,7 @@ class ReplicaMove:
         future.append_as_follower(memoryview(bytearray(data)), now_ms)
         future.update_high_watermark(current.high_watermark)
         self._take_log_start()
-        self._flush_full_segments(now_ms)
+        self._flush_now_and_then(len(data), now_ms)
         return len(data)
 
     def _cut_back(self, now_ms: int) -> bool:
@@ -79,12 +80,12 @@ class ReplicaMove:
             future.update_high_watermark(future.log_end_offset)
             future.increment_log_start_offset(start)
 
-    def _flush_full_segments(self, now_ms: int) -> None:
-        """A segment that was filled is made durable at once, so that the last one is all that is left to do."""
-        base = self.future.active_segment.base_offset
-        if base > self._segment_base:
-            self.future.flush(now_ms, up_to=base)
-            self._segment_base = base
+    def _flush_now_and_then(self, size_bytes: int, now_ms: int) -> None:
+        """Little at a time, so that nobody waits long for the disk."""
+        self._unflushed_bytes += size_bytes
+        if self._unflushed_bytes >= FLUSH_BYTES:
+            self.future.flush(now_ms)
+            self._unflushed_bytes = 0
 
 
 def _whole_batches(data: bytes) -> int:
