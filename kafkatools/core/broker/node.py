@@ -414,8 +414,7 @@ class Node:
 
     def _note_commit(self, partition: Partition) -> None:
         """What was appended to a partition is on the disk, or never will be."""
-        self.replicas.wake_readers(partition)
-        self.produce_purgatory.check_and_complete(partition.key)
+        self.replicas.note_high_watermark(partition)
 
     def run(self) -> None:
         """Serve until `request_stop`."""
