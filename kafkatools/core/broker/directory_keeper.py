@@ -63,6 +63,8 @@ class DirectoryKeeper:
         cordoned = [logs.find_directory(path) for path in named if path != ALL_DIRECTORIES]
         for directory in logs.directories:
             directory.is_cordoned = ALL_DIRECTORIES in named or directory in cordoned
+        ids = [each.directory_id for each in logs.live if each.is_cordoned and each.directory_id is not None]
+        self._node.directories_cordoned(ids)
 
     # -- where replicas are ----------------------------------------------------------------------------------------
     def directory_of(self, partition: Partition) -> uuid.UUID | None:
@@ -89,9 +91,14 @@ class DirectoryKeeper:
         node = self._node
         lost = node.logs.take_offline(directory)
         node.replicas.lose(lost)
-        node.directory_failed(directory)
+        node.release_directory(directory.path)
         if directory.path == node.log_directory:
             node.fail(KafkaStorageError(f"Shutdown broker because the metadata log dir {directory.path} has failed"))
         elif not node.logs.live:
             paths = ", ".join(each.path for each in node.logs.directories)
             node.fail(KafkaStorageError(f"Shutdown broker because all log dirs in {paths} have failed"))
+        else:
+            try:
+                node.directory_failed(directory)
+            except KafkaStorageError as error:  # the metadata's disk, too: its turn is next
+                node.note_failure(error)

@@ -140,6 +140,8 @@ class LogCleaner:
         self._report_new(known)
         if isinstance(outcome.result, OSError) and not outcome.wanted.is_aborted:
             name = outcome.log.topic_partition
+            if outcome.log.on_storage_error is not None:
+                outcome.log.on_storage_error(outcome.result)
             self._failed(KafkaStorageError(f"The log of {name} could not be compacted now: {outcome.result}"))
         if is_cleaner:
             path, offsets = self._logs.cleaner_checkpoint(outcome.log)

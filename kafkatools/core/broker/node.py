@@ -217,10 +217,18 @@ class Node:
         """The ids of the log directories that are online."""
         return [each.directory_id for each in self.logs.live if each.directory_id is not None]
 
-    def directory_failed(self, directory: LogDirectory) -> None:
-        """A log directory is offline."""
+    def release_directory(self, path: str) -> None:
+        """Let another process have a log directory that failed."""
         if self._lock is not None:
-            self._lock.release(directory.path)
+            self._lock.release(path)
+
+    def directory_failed(self, directory: LogDirectory) -> None:
+        """A log directory is offline: nobody leads what lies there."""
+        if directory.directory_id is not None:
+            self.controller.directory_failed(directory.directory_id)
+
+    def directories_cordoned(self, directory_ids: list[uuid.UUID]) -> None:
+        """These directories get no new replicas; on a node of its own that is the node's own affair."""
 
     def fail(self, error: KafkaError) -> None:
         """This node cannot go on."""

@@ -8,6 +8,7 @@ the quorum. What ends a node is kept in `failure` and raised by `run`.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
@@ -300,10 +301,14 @@ class ClusterNode(Node):
 
     def directory_failed(self, directory: LogDirectory) -> None:
         """The controller hears of it at once, and lets others lead."""
-        super().directory_failed(directory)
         if self.lifecycle is not None and directory.directory_id is not None:
             self.lifecycle.offline_log_dirs.append(directory.directory_id)
             self.lifecycle.ask_now()
+
+    def directories_cordoned(self, directory_ids: list[uuid.UUID]) -> None:
+        """The controller hears of it with the next heartbeat."""
+        if self.lifecycle is not None:
+            self.lifecycle.cordoned_log_dirs = directory_ids
 
     # -- faults ----------------------------------------------------------------------------------------------------
     def _look_at_answer(self, node_id: int, answer: Any) -> None:

@@ -338,6 +338,11 @@ class Controller:
         self.publish()
         return messages.build(messages.response_type(ASSIGN_REPLICAS_TO_DIRS, 0), answer)
 
+    def directory_failed(self, directory_id: uuid.UUID) -> None:
+        """A directory of this broker is offline: nobody leads what lies there."""
+        self._write(self.replica_control.take_directories_offline(self.node_id, (directory_id,)))
+        self.publish()
+
     # -- settings --------------------------------------------------------------------------------------------------
     def alter_configs(
         self, resource: tuple[int, str], changes: Sequence[configs.ConfigChange], *, validate_only: bool

@@ -247,6 +247,8 @@ def test_a_directory_that_fails_takes_its_partitions_along_and_no_others(broker:
     keeper = broker.node.keeper
     assert keeper is not None
     assert [each.directory_id for each in broker.node.logs.offline] == keeper.offline_directories()
+    states = broker.node.image.topics["t"].partitions
+    assert [states[index].leader for index in range(6)] == [1, -1, 1, 1, -1, 1]
     broker.stop()
     markers = [os.path.exists(f"{path}/.kafka_cleanshutdown") for path in broker.paths]
     assert markers == [True, False, True]
@@ -255,6 +257,7 @@ def test_a_directory_that_fails_takes_its_partitions_along_and_no_others(broker:
     assert [broker.produce(index) for index in range(6)] == [NONE] * 6
     ends = [broker.node.replicas.get("t", index).log.log_end_offset for index in range(6)]
     assert ends == [3, 2, 3, 3, 2, 3]
+    assert {state.leader for state in broker.node.image.topics["t"].partitions.values()} == {1}
 
 
 def test_a_directory_that_is_bad_at_the_start_is_offline_and_its_partitions_too(broker: Broker) -> None:
