@@ -51,6 +51,8 @@ def handle(node: Node, request: Request) -> Response:
         )
         for fetch, group in zip(fetches, asked, strict=True)
     ]
+    if not node.coordination.is_clustered:
+        return [request.frame_response(response_body(version, found))]
     response = LaterResponse(request)
 
     def done(failed: dict[str, int]) -> None:
