@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from kafkatools.commands.monitor.figures import local_time, rate, size
 from kafkatools.commands.monitor.outputs import Output
-from kafkatools.commands.monitor.tables import BAD, GOOD, WARNING, Table, tables
+from kafkatools.commands.monitor.tables import BAD, GOOD, WARNING, Row, Table, tables
 
 if TYPE_CHECKING:
     from kafkatools.commands.monitor.board import Board
@@ -22,6 +22,8 @@ _DEFAULT_HEIGHT = 40
 _EVENTS = 8
 _FRAME_LINES = 3  # of a table besides its rows: a title, the headers, a blank line
 _LEAST_ROWS = 3
+_SHORT_TEXT, _LEAST_TEXT, _LEAST_HEADER = 24, 8, 4
+_GAP = 2
 
 
 class Screen(Output):
@@ -106,7 +108,7 @@ class Screen(Output):
         found = list(tables(view, self.wanted.sections, self.wanted.is_overview, self._board.events(_EVENTS)))
         shown = [table for table in found if table.rows]
         for table, rows in zip(shown, fitting([len(table.rows) for table in shown], height), strict=True):
-            yield _rich_table(table, rows)
+            yield _rich_table(table, rows, self.console.width)
 
 
 def fitting(rows: Sequence[int], height: int) -> list[int]:
@@ -117,13 +119,33 @@ def fitting(rows: Sequence[int], height: int) -> list[int]:
     return shown
 
 
+def column_widths(table: Table, rows: Sequence[Row], width: int) -> list[int]:
+    """How wide the columns are so that all fit: long texts are cut, the widest first, then headers of numbers, then all
+    texts; a number is never cut."""
+    cells = [max((len(row.cells[place]) for row in rows), default=0) for place in range(len(table.headers))]
+    widths = [max(len(header), longest) for header, longest in zip(table.headers, cells, strict=True)]
+    texts = [place for place in range(len(cells)) if place not in table.numbers]
+    steps = [
+        dict.fromkeys(texts, _SHORT_TEXT),
+        {place: max(cells[place], _LEAST_HEADER) for place in table.numbers},
+        dict.fromkeys(texts, _LEAST_TEXT),
+    ]
+    for least in steps:
+        while sum(widths) + _GAP * (len(widths) - 1) > width:
+            wide = [place for place, floor in least.items() if widths[place] > floor]
+            if not wide:
+                break
+            widths[max(wide, key=widths.__getitem__)] -= 1
+    return widths
+
+
 def _text(line: str, style: str = "") -> Any:
     from rich.text import Text
 
     return Text(line, style=style, no_wrap=True, overflow="ellipsis")
 
 
-def _rich_table(table: Table, count: int) -> Any:
+def _rich_table(table: Table, count: int, width: int) -> Any:
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -133,12 +155,12 @@ def _rich_table(table: Table, count: int) -> Any:
     rows = list(table.rows[: count - 1 if more else count])
     title = table.title + (f" ({len(table.rows):,}, the first {len(rows)})" if more else "")
     drawn = RichTable(
-        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0),
+        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, _GAP, 0, 0),
         header_style="dim",
     )  # fmt: skip
-    for number, header in enumerate(table.headers):
-        is_number = number in table.numbers
-        drawn.add_column(header, justify="right" if is_number else "left", no_wrap=True, overflow="ellipsis")
+    for number, shown in enumerate(column_widths(table, rows, width)):
+        justify: Any = "right" if number in table.numbers else "left"
+        drawn.add_column(table.headers[number], justify=justify, width=shown, no_wrap=True, overflow="ellipsis")
     for row in rows:
         drawn.add_row(*(Text(visible(cell)) for cell in row.cells), style=_STYLES[row.mood])
     drawn.add_row(style="")

@@ -17,9 +17,9 @@ from kafkatools.commands.monitor.conditions import MEASURES, parse_condition, wh
 from kafkatools.commands.monitor.lines import line
 from kafkatools.commands.monitor.page_data import page_data
 from kafkatools.commands.monitor.prometheus import METRICS, metrics
-from kafkatools.commands.monitor.screen import fitting
+from kafkatools.commands.monitor.screen import column_widths, fitting
 from kafkatools.commands.monitor.server import is_this_machine
-from kafkatools.commands.monitor.tables import catches_up_s, partition_notes, tables
+from kafkatools.commands.monitor.tables import Row, Table, catches_up_s, partition_notes, tables
 from kafkatools.commands.monitor.wanted import Wanted, read_wanted
 from kafkatools.core.admin.cluster_changes import KINDS
 from kafkatools.core.admin.cluster_view import (
@@ -271,6 +271,12 @@ def test_every_section_has_a_table() -> None:
 )
 def test_tables_are_cut_to_fit(rows: list[int], height: int, shown: list[int]) -> None:
     assert fitting(rows, height) == shown
+
+
+def test_columns_are_cut_to_fit() -> None:
+    table = Table("T", ("NAME", "A LONG HEADER", "NOTES"), [Row(("n" * 30, "12,345", "x" * 20))], frozenset({1}))
+    widths = [column_widths(table, table.rows, width) for width in (100, 61, 54, 40, 10)]
+    assert widths == [[30, 13, 20], [24, 13, 20], [24, 6, 20], [15, 6, 15], [8, 6, 8]]
 
 
 # -- what the page is told --
