@@ -25,7 +25,7 @@ from kafkatools.core.errors import ClusterAuthorizationFailed
 from kafkatools.core.log.files import RealFileSystem
 
 Result = TypeVar("Result")
-QUORUM_APIS = {key: CONTROLLER_APIS[key] for key in (1, 18, 52, 53, 54, 59)}
+QUORUM_APIS = {key: CONTROLLER_APIS[key] for key in (1, 18, 52, 53, 54, 55, 59)}
 
 
 class RaftNode:

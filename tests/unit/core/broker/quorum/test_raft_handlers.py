@@ -19,13 +19,14 @@ from kafkatools.core.errors import (
     InconsistentClusterId,
     InvalidRequest,
     NotLeaderOrFollower,
+    UnknownTopicOrPartition,
 )
 from kafkatools.core.protocol.api_versions import API_VERSIONS
 from kafkatools.core.protocol.schemas.metadata import TopicRecord
 from kafkatools.core.protocol.uuids import METADATA_TOPIC_ID
 from kafkatools.core.records.batch import read_batches
 
-VOTE, BEGIN, END, FETCH, FETCH_SNAPSHOT = 52, 53, 54, 1, 59
+VOTE, BEGIN, END, FETCH, FETCH_SNAPSHOT, DESCRIBE_QUORUM = 52, 53, 54, 1, 59, 55
 TOPIC = "__cluster_metadata"
 CLUSTER = "cluster-a"
 
@@ -178,6 +179,30 @@ def test_fetch_snapshot(leader: RaftNode, version: int) -> None:
     rest = part(50, 1 << 20)
     assert (first.size, len(first.unaligned_records)) == (len(whole), 50)
     assert first.unaligned_records + rest.unaligned_records == whole
+
+
+@pytest.mark.parametrize("version", versions(DESCRIBE_QUORUM))
+def test_describe_quorum(leader: RaftNode, follower: RaftNode, version: int) -> None:
+    asked = {"topics": [{"topic_name": TOPIC, "partitions": [{"partition_index": 0}]}]}
+    ask(leader, FETCH, 18, _fetch(18))  # node 9 observes
+    end = leader.work(lambda: leader.raft.end_offset)
+    response = ask(leader, DESCRIBE_QUORUM, version, asked)
+    found = response.topics[0].partitions[0]
+    assert (response.error_code, found.error_code, found.leader_id, found.leader_epoch) == (0, 0, 1, 1)
+    assert found.high_watermark == end
+    [voter] = found.current_voters
+    assert (voter.replica_id, voter.log_end_offset) == (1, end)
+    assert [each.replica_id for each in found.observers] == [9]
+    if version > 0:
+        assert voter.last_fetch_timestamp == voter.last_caught_up_timestamp > 0
+    if version > 1:
+        [node] = response.nodes
+        assert (node.node_id, [each.name for each in node.listeners]) == (1, ["CONTROLLER"])
+    refused = ask(follower, DESCRIBE_QUORUM, version, asked).topics[0].partitions[0]
+    assert (refused.error_code, refused.current_voters) == (NotLeaderOrFollower.code, ())
+    other = {"topics": [{"topic_name": "other", "partitions": [{"partition_index": 0}]}]}
+    found = ask(leader, DESCRIBE_QUORUM, version, other).topics[0].partitions[0]
+    assert found.error_code == UnknownTopicOrPartition.code
 
 
 def test_who_may_not_act_for_the_cluster_is_refused(follower: RaftNode) -> None:
