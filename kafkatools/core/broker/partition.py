@@ -168,6 +168,8 @@ class Partition:
         is_new_leader = self.node_id == UNDEFINED or not self.is_leader
         if state.partition_epoch == self.partition_epoch and not is_new_epoch and not is_new_leader:
             return False
+        if is_new_epoch:
+            self.log.assign_epoch_start_offset(state.leader_epoch)  # a disk that fails changes nothing
         self.node_id = self.leader_id = node_id
         self.is_leader = True
         self.partition_epoch = state.partition_epoch
@@ -186,7 +188,6 @@ class Partition:
 
     def _begin_epoch(self, leader_epoch: int, now_ms: int, *, is_new_leader: bool) -> None:
         log = self.log
-        log.assign_epoch_start_offset(leader_epoch)
         self.leader_epoch, self.epoch_start = leader_epoch, log.log_end_offset
         for replica in self.followers.values():
             replica.reset(

@@ -197,14 +197,15 @@ class ReplicaManager:
         return partition
 
     def _take_role(self, partition: Partition, state: PartitionState, *, is_new: bool) -> None:
-        """Lead or follow (applyLocalLeadersDelta, applyLocalFollowersDelta). A disk that fails here is told of, when
-        there are others."""
+        """Lead or follow (applyLocalLeadersDelta, applyLocalFollowersDelta). A disk that fails here is told of, and
+        when it is the only one it is tried again."""
         try:
             self._lead_or_follow(partition, state, is_new=is_new)
         except KafkaStorageError as error:
-            if not self.logs.has_several:
-                raise
-            self.tell(error)
+            if self.logs.has_several:
+                self.tell(error)
+            else:
+                self._note_missing(partition.topic, partition.index, error)
 
     def _lead_or_follow(self, partition: Partition, state: PartitionState, *, is_new: bool) -> None:
         was_leader = partition.is_leader and not is_new
