@@ -22,6 +22,7 @@ from kafkatools.core.broker.cluster.channels import PeerChannel
 from kafkatools.core.broker.quorum import raft_answers, raft_requests
 from kafkatools.core.broker.quorum import raft_messages as wire
 from kafkatools.core.broker.quorum.election_store import ElectionState, ElectionStore
+from kafkatools.core.broker.quorum.leadership import initial_state
 from kafkatools.core.broker.quorum.peer_requests import PeerRequests
 from kafkatools.core.broker.quorum.quorum_description import QuorumDescription, quorum_description
 from kafkatools.core.broker.quorum.quorum_states import (
@@ -138,28 +139,10 @@ class Raft:
         stored = self._store.read() or ElectionState()
         if self.log.last_epoch > stored.epoch:
             stored = ElectionState(self.log.last_epoch)
-        self.state = self._initial_state(stored)
+        self.state = initial_state(self, stored)
         if not self.other_voters and self.is_voter:
             self.become_candidate(0)
         self._tell()
-
-    def _initial_state(self, stored: ElectionState) -> State:
-        """What a voter was when it stopped; a leader must not lead the same epoch again, it may have lost records."""
-        epoch, leader_id, voted_id = stored
-        if leader_id is not None and leader_id not in self.voters:
-            leader_id = None
-        if not self.is_voter:
-            if leader_id is not None and leader_id != self.node_id:
-                return Follower(epoch, leader_id, None, self.now_ms + self.settings.fetch_timeout_ms)
-            return Unattached(epoch, None, None, NEVER)
-        deadline_ms = self.now_ms + self.random_election_timeout()
-        if leader_id == self.node_id:
-            return Resigned(epoch, deadline_ms, set(self.other_voters), ())
-        if leader_id is not None:
-            return Follower(epoch, leader_id, voted_id, self.now_ms + self.settings.fetch_timeout_ms)
-        if voted_id == self.node_id:
-            return Candidate(epoch, self.node_id, deadline_ms, Votes(self.voters, self.node_id), 1)
-        return Unattached(epoch, None, voted_id, deadline_ms)
 
     def tick(self, now_ms: int) -> None:
         """Look at answers, do what is due, force what was appended to the disk, tell the listener."""
@@ -335,27 +318,12 @@ class Raft:
             return NEVER
         return self.now_ms + int(self.settings.fetch_timeout_ms * CHECK_QUORUM_FACTOR)
 
-    def note_leader(self, epoch: int, leader_id: int | None) -> bool:
-        """What a message says about epoch and leader; False when it contradicts what is known, or cannot be
-        (maybeTransition)."""
-        known = self.state
-        if epoch < known.epoch:
-            return True
-        if leader_id is not None and (leader_id not in self.voters or leader_id == self.node_id):
-            return leader_id == self.node_id and epoch == known.epoch and isinstance(known, Leader | Resigned)
-        if epoch > known.epoch:
-            if leader_id is None:
-                self.become_unattached(epoch)
-            else:
-                self.become_follower(epoch, leader_id)
-            return True
-        if isinstance(known, Leader | Resigned):
-            return leader_id is None
-        if known.leader_id is not None and leader_id is not None and leader_id != known.leader_id:
-            return False
-        if leader_id is not None and not isinstance(known, Follower):
-            self.become_follower(epoch, leader_id)
-        return True
+    def become_again_resigned(self, epoch: int) -> None:
+        """Others know this node as the leader of an epoch of which its disk knows nothing: as after any restart of a
+        leader, it must not lead or vote in that epoch again."""
+        self._store.write(ElectionState(epoch, self.node_id, None))
+        deadline_ms = self.now_ms + self.random_election_timeout()
+        self._enter(Resigned(epoch, deadline_ms, set(self.other_voters), ()))
 
     # -- what is due -----------------------------------------------------------------------------------------------
     def _wake_at(self, at_ms: int) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.metadata_snapshot import SnapshotId
 from kafkatools.core.broker.quorum import raft_messages as wire
+from kafkatools.core.broker.quorum.leadership import note_leader
 from kafkatools.core.broker.quorum.quorum_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kafkatools.core.broker.quorum.raft_log import whole_batches
 from kafkatools.core.errors import (
@@ -67,13 +68,13 @@ def _settle(raft: Raft, node_id: int, error_code: int, epoch: int, wire_leader_i
     if epoch < raft.epoch:  # who is asked takes over the larger epoch, unless it refuses
         return _unexpected(raft, node_id, error_code) if error_code else False
     if epoch > raft.epoch or error_code in (FencedLeaderEpoch.code, NotLeaderOrFollower.code):
-        if not raft.note_leader(epoch, leader_id):
+        if not note_leader(raft, epoch, leader_id):
             _contradiction(raft, epoch, leader_id)
             return False
         # who knows no more than this node is not asked again at once
         return not isinstance(raft.state, Unattached | Follower)
     if leader_id not in (None, raft.node_id) and raft.leader_id is None:
-        if not raft.note_leader(epoch, leader_id):
+        if not note_leader(raft, epoch, leader_id):
             _contradiction(raft, epoch, leader_id)
             return False
         return None if isinstance(raft.state, Follower) and not error_code else True

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.metadata_snapshot import SnapshotId
 from kafkatools.core.broker.quorum import raft_messages as wire
+from kafkatools.core.broker.quorum.leadership import note_leader
 from kafkatools.core.broker.quorum.quorum_states import Follower, Leader, Prospective, Unattached, may_grant
 from kafkatools.core.errors import (
     BrokerNotAvailable,
@@ -127,7 +128,7 @@ def _heard_from_leader(raft: Raft, entity: Any) -> tuple[wire.Fields, Any | None
     error_code = _voter_error(raft, asked.leader_id, asked.leader_epoch)
     if not error_code and _is_for_another(raft, entity):
         error_code = InvalidVoterKey.code
-    if not error_code and not raft.note_leader(asked.leader_epoch, asked.leader_id):
+    if not error_code and not note_leader(raft, asked.leader_epoch, asked.leader_id):
         error_code = InvalidRequest.code
         known = f"this node knows {raft.leader_id} as the leader"
         raft.fault(InvalidRequest(f"Node {asked.leader_id} says that it leads epoch {asked.leader_epoch}: {known}"))

@@ -326,6 +326,21 @@ def test_a_leader_that_comes_back_never_leads_its_epoch_again() -> None:
     assert isinstance(member.raft.state, Prospective)
 
 
+def test_a_leader_whose_disk_was_replaced_knows_that_it_must_not_lead_again() -> None:
+    member = Member()
+    member.tick()
+    [sent] = member.take(wire.FETCH)
+    refusal = wire.fetch_response(wire.Position(6, 1), VOTERS, {"error_code": FencedLeaderEpoch.code})
+    member.answer(sent, refusal)
+    assert isinstance(member.raft.state, Resigned)
+    assert member.raft.epoch == 6
+    assert not member.vote(3, 6).vote_granted
+    assert [each.node_id for each in member.take(wire.END_QUORUM_EPOCH)] == [2, 3]
+    assert member.faults == []
+    member.restart()
+    assert isinstance(member.raft.state, Resigned)
+
+
 def test_two_leaders_of_one_epoch_are_a_fault() -> None:
     member = Member()
     member.follow(2, 4)
