@@ -34,7 +34,7 @@ from kafkatools.core.broker.replication.replication import Cluster, Replication,
 from kafkatools.core.broker.requests import DELAYED, FileRegion, Request
 from kafkatools.core.broker.timer import Timer
 from kafkatools.core.clock import ManualClock
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import KafkaError, KafkaStorageError
 from kafkatools.core.log.faulty_files import FaultyFileSystem
 from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.log.log_manager import LogManager
@@ -110,6 +110,7 @@ class SimulatedBroker:
         clock = self.cluster.clock
         self.life += 1
         self.is_up, self.is_paused, self.wake_ms = True, False, None
+        self.files.heal()
         self.broker_epoch = broker_epoch
         self.image = MetadataImage()
         self.logs = LogManager(self.files, DIRECTORY)
@@ -120,6 +121,7 @@ class SimulatedBroker:
         self.fetch_sessions = FetchSessionCache()
         self.replicas = ReplicaManager(self.logs, self.image, self.broker_id, clock, self.fetch_purgatory)
         self.replicas.produces = self.produce_purgatory
+        self.replicas.note_failure = self.cluster.failed
         self.replicas.log_config = lambda topic: self.cluster.log_config  # type: ignore[method-assign]
         self.replication = self.replicas.replication = Replication(
             self.replicas,
@@ -174,6 +176,7 @@ class SimulatedBroker:
 
     def turn(self) -> None:
         now_ms = self.cluster.clock.now_ms()
+        self.replicas.open_missing()
         self.replicas.complete_delayed()
         self.timer.advance_to(now_ms)
         self.replication.tick(now_ms)
@@ -341,7 +344,9 @@ class ReplicaSimulation:
             self.start(broker_id)
 
     def failed(self, error: Exception) -> None:
-        self.failures.append(error)
+        """A broker reports a failure: of the disk when it has one, else it is a bug."""
+        if not isinstance(error, KafkaStorageError):
+            self.failures.append(error)
 
     # -- time --
     def at(self, time_ms: int, work: Callable[[], None]) -> None:
@@ -522,6 +527,9 @@ class ReplicaSimulation:
         """All is well again: everybody up, nothing lost; then replicas become the same."""
         self.loss, self.cut = 0.0, set()
         for broker in self.brokers.values():
+            broker.files.heal()
+            if broker.is_up and (broker.partition is None or broker.partition.log.failure is not None):
+                self.kill(broker.broker_id)  # a log that is offline comes back with the next start
             if broker.is_up and broker.is_paused:
                 self.unfence(broker.broker_id)
                 broker.resume()

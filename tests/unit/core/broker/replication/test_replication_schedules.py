@@ -1,13 +1,19 @@
 """Three replicas under seeded faults: lost and late messages, cut links, deaths with and without the loss of what was
-not synced, stops of the process, elections at any moment. REPLICATION_SEEDS sets how many schedules are run."""
+not synced, stops of the process, elections at any moment, disks that fail. REPLICATION_SEEDS sets how many schedules are
+run."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 from random import Random
 
 import pytest
 from support.replica_simulation import ReplicaSimulation, SimulatedBroker, Violation
+
+from kafkatools.core.errors import KafkaStorageError
+from kafkatools.core.log.faulty_files import Fault
 
 SEEDS = int(os.environ.get("REPLICATION_SEEDS", "240"))
 FIRST_SEED = int(os.environ.get("REPLICATION_FIRST_SEED", "1"))
@@ -27,7 +33,7 @@ class Schedule:
     def run(self) -> None:
         cluster, random = self.cluster, self.random
         actions = [self.produce] * 8 + [self.kill, self.kill, self.restart, self.restart, self.pause, self.resume]
-        actions += [self.cut, self.mend, self.elect, self.flush, self.delete_records]
+        actions += [self.cut, self.mend, self.elect, self.flush, self.delete_records, self.fail_disk]
         cluster.run(random.randint(0, 60))
         for _ in range(STEPS):
             random.choice(actions)()
@@ -81,15 +87,25 @@ class Schedule:
     def flush(self) -> None:
         broker = self.some(is_up=True)
         if broker is not None and broker.partition is not None:
-            broker.partition.log.flush(self.cluster.clock.wall_ms())
-            broker.logs.checkpoint_recovery_points()
-            broker.logs.checkpoint_high_watermarks()
+            with contextlib.suppress(KafkaStorageError, OSError):
+                broker.partition.log.flush(self.cluster.clock.wall_ms())
+                broker.logs.checkpoint_recovery_points()
+                broker.logs.checkpoint_high_watermarks()
+
+    def fail_disk(self) -> None:
+        """One of the next operations of a disk fails, a write maybe half way."""
+        broker = self.some(is_up=True)
+        if broker is not None:
+            fault = Fault(errno.ENOSPC, short_write_bytes=self.random.choice([0, 0, 30, 100]))
+            broker.files.fail_after(self.random.randint(0, 8), fault)
 
     def delete_records(self) -> None:
         broker = self.some(is_up=True)
         if broker is not None and broker.partition is not None and broker.partition.is_leader:
             log = broker.partition.log
-            self.cluster.deleted_to(broker.partition.delete_records(log.high_watermark // 2))
+            with contextlib.suppress(KafkaStorageError):
+                self.cluster.deleted_to(log.high_watermark // 2)
+                broker.partition.delete_records(log.high_watermark // 2)
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
