@@ -9,6 +9,7 @@ from kafkatools.core.broker.controller.acls import GROUP, READ, TOPIC
 from kafkatools.core.broker.handlers.consumer_group_heartbeat import message_of
 from kafkatools.core.broker.handlers.share_group_heartbeat import ensure_enabled
 from kafkatools.core.broker.later_response import LaterResponse
+from kafkatools.core.broker.replica_manager import LEADER_ERRORS
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.broker.share_coordinator.pending import Kept, PendingWrite, when_kept
 from kafkatools.core.broker.share_coordinator.share_state import ShareKey
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 VERSIONS = (1, 2)
 FIRST_VERSION_OF_RENEWAL = 2
-NO_LEADER = {"leader_id": 0, "leader_epoch": 0}
+NO_LEADER = (0, 0)
 Outcome = tuple[int, str | None]
 DONE: Outcome = (0, None)
 
@@ -44,13 +45,13 @@ def handle(node: Node, request: Request) -> Response:
         node.authorize_or_raise(request, READ, GROUP, key[0])
         ensure_session(node, key, entity.share_session_epoch)
     except KafkaError as error:
-        return request.respond(_fields(node, key[0], (error.code, message_of(error)), {}))
+        return request.respond(_fields(node, request, key[0], (error.code, message_of(error)), {}))
     is_renewal = request.version >= FIRST_VERSION_OF_RENEWAL and entity.is_renew_ack
     outcomes = acknowledge(node, request, member_id, (wanted, is_renewal), kept)
     if entity.share_session_epoch == FINAL_EPOCH:
         kept += [(None, each) for each in node.share_partitions.close_session(key)]
     later = LaterResponse(request)
-    tell_when_kept(node, kept, outcomes, lambda: later.respond(_fields(node, key[0], DONE, outcomes)))
+    tell_when_kept(node, kept, outcomes, lambda: later.respond(_fields(node, request, key[0], DONE, outcomes)))
     return later.returned()
 
 
@@ -143,15 +144,21 @@ def _check(acknowledgements: Sequence[Acknowledgement], *, may_renew: bool) -> N
         end = each.last_offset
 
 
-def _fields(node: Node, group_id: str, refusal: Outcome, outcomes: Mapping[ShareKey, Outcome]) -> dict[str, Any]:
+def _fields(
+    node: Node, request: Request, group_id: str, refusal: Outcome, outcomes: Mapping[ShareKey, Outcome]
+) -> dict[str, Any]:
     topics: dict[Any, list[dict[str, Any]]] = {}
+    leaders: set[int] = set()
     for key, (code, message) in outcomes.items():
+        leader = leader_of(node, key, code)
+        if leader is not NO_LEADER:
+            leaders.add(leader[0])
         topics.setdefault(key.topic_id, []).append(
             {
                 "partition_index": key.partition,
                 "error_code": code,
                 "error_message": message,
-                "current_leader": NO_LEADER,
+                "current_leader": {"leader_id": leader[0], "leader_epoch": leader[1]},
             }
         )
     return {
@@ -159,5 +166,21 @@ def _fields(node: Node, group_id: str, refusal: Outcome, outcomes: Mapping[Share
         "error_message": refusal[1],
         "acquisition_lock_timeout": 0 if refusal[0] else node.groups.share.settings.lock_duration_ms(group_id),
         "responses": [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()],
-        "node_endpoints": [],
+        "node_endpoints": [
+            {"node_id": node_id, "host": host, "port": port, "rack": rack}
+            for node_id, host, port, rack in endpoints(node, request, leaders)
+        ],
     }
+
+
+def leader_of(node: Node, key: ShareKey, code: int) -> tuple[int, int]:
+    """Who leads a partition that this node does not lead, and in which epoch; else NO_LEADER (as KIP-951)."""
+    if code not in LEADER_ERRORS:
+        return NO_LEADER
+    return node.replicas.current_leader(None, key.topic_id, key.partition)
+
+
+def endpoints(node: Node, request: Request, leaders: Iterable[int]) -> list[tuple[int, str, int, str | None]]:
+    """Where clients of this listener find these brokers: node id, host, port, rack."""
+    found = [(each, node.replicas.endpoint(each, request.listener_name)) for each in sorted(leaders)]
+    return [(each, *endpoint) for each, endpoint in found if endpoint is not None]

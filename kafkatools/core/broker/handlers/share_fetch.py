@@ -6,7 +6,7 @@ Framed by hand. Record limit mode (KIP-1206) and renewal of locks (KIP-1222) are
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from struct import Struct, pack
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,12 @@ from kafkatools.core.broker.handlers.consumer_group_heartbeat import message_of
 from kafkatools.core.broker.handlers.join_group import to_ms
 from kafkatools.core.broker.handlers.share_acknowledge import (
     DONE,
+    NO_LEADER,
     Outcome,
     acknowledge,
     acknowledgements_of,
+    endpoints,
+    leader_of,
     tell_when_kept,
 )
 from kafkatools.core.broker.handlers.share_group_heartbeat import ensure_enabled
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
 VERSIONS = (1, 2)
 FIRST_VERSION_OF_MODES = 2
-NO_LEADER = pack(">iib", 0, 0, 0)
+_LEADER = Struct(">iib")
 _ACQUIRED = Struct(">qqhb")
 
 
@@ -55,7 +58,7 @@ def handle(node: Node, request: Request) -> Response:
         node.authorize_or_raise(request, READ, GROUP, group_id)
         session = _session(node, request, entity, said, has_acknowledgements=bool(acknowledged))
     except KafkaError as error:
-        return _respond(request, (error.code, message_of(error)), 0, {}, {})
+        return _respond(node, request, (error.code, message_of(error)), 0, {}, {})
     kept: list[tuple[ShareKey | None, Kept]] = []
     outcomes = acknowledge(node, request, member_id, (acknowledged, is_renewal), kept)
     answer = _Answer(node, request, group_id, outcomes, kept)
@@ -125,7 +128,7 @@ class _Answer:
         lock_ms = self._node.groups.share.settings.lock_duration_ms(self.group_id)
 
         def tell() -> None:
-            self._later.give(_respond(self.request, DONE, lock_ms, fetched, self._outcomes))
+            self._later.give(_respond(self._node, self.request, DONE, lock_ms, fetched, self._outcomes))
 
         tell_when_kept(self._node, self._kept, self._outcomes, tell)
 
@@ -182,6 +185,7 @@ def _refused(node: Node, request: Request, keys: Sequence[ShareKey]) -> dict[Sha
 
 # -- framing -----------------------------------------------------------------------------------------------------------
 def _respond(
+    node: Node,
     request: Request,
     refusal: Outcome,
     lock_ms: int,
@@ -194,6 +198,7 @@ def _respond(
     for key in dict.fromkeys((*fetched, *outcomes)):
         topics.setdefault(key.topic_id, []).append(key)
     parts: list[bytes | bytearray | memoryview] = []
+    leaders: set[int] = set()
     out += unsigned_varint(len(topics) + 1)
     for topic_id, keys in topics.items():
         out += topic_id.bytes + unsigned_varint(len(keys) + 1)
@@ -201,7 +206,10 @@ def _respond(
             found = fetched.get(key) or ShareFetched()
             code, message = outcomes.get(key, DONE)
             out += pack(">ih", key.partition, found.error_code) + _text(found.error_message)
-            out += pack(">h", code) + _text(message) + NO_LEADER
+            leader = leader_of(node, key, found.error_code or code)
+            if leader is not NO_LEADER:
+                leaders.add(leader[0])
+            out += pack(">h", code) + _text(message) + _LEADER.pack(*leader, 0)
             size = 0 if found.records is None else len(found.records)
             out += unsigned_varint(size + 1)
             if found.records is not None:
@@ -212,10 +220,18 @@ def _respond(
                 out += _ACQUIRED.pack(*each, 0)
             out += b"\0"
         out += b"\0"
-    out += b"\1\0"  # no node endpoints, no tags
+    out += _endpoints(node, request, leaders) + b"\0"
     following = sum(map(len, parts)) + len(out)
     head = request.frame_response(b"", following)
     return [head, *parts, out]
+
+
+def _endpoints(node: Node, request: Request, leaders: Collection[int]) -> bytes:
+    found = endpoints(node, request, leaders)
+    out = bytearray(unsigned_varint(len(found) + 1))
+    for node_id, host, port, rack in found:
+        out += pack(">i", node_id) + _text(host) + pack(">i", port) + _text(rack) + b"\0"
+    return bytes(out)
 
 
 def _text(text: str | None) -> bytes:

@@ -175,7 +175,13 @@ class StatePersister:
         assert channel is not None
         self._in_flight.add(lane)
         broker, api_key = lane
-        channel.send(broker, api_key, _fields(group_id, asked), lambda answer: self._take(lane, asked, answer))
+        channel.send(
+            broker,
+            api_key,
+            _fields(group_id, asked),
+            lambda answer: self._take(lane, asked, answer),
+            timeout_ms=self._node.config.share_coordinator_write_timeout_ms,
+        )
 
     def _take(self, lane: tuple[int, int], asked: Sequence[_Question], answer: Any | None) -> None:
         self._in_flight.discard(lane)

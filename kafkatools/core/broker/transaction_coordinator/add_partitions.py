@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 ADD_PARTITIONS_TO_TXN = 24
 ADDING_VERSION = 2
+ANSWER_TIMEOUT_MS = 10_000
 Codes = Mapping[TopicPartition, int]
 
 
@@ -129,7 +130,13 @@ class AddPartitions:
         assert channel is not None
         self._in_flight.add(broker)
         fields = {"transactions": [question.fields() for question in asked.values()]}
-        channel.send(broker, ADD_PARTITIONS_TO_TXN, fields, lambda answer: self._note(broker, asked, answer))
+        channel.send(
+            broker,
+            ADD_PARTITIONS_TO_TXN,
+            fields,
+            lambda answer: self._note(broker, asked, answer),
+            timeout_ms=ANSWER_TIMEOUT_MS,
+        )
 
     def _note(self, broker: int, asked: Mapping[str, _Question], answer: Any | None) -> None:
         self._in_flight.discard(broker)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 WRITE_TXN_MARKERS = 27
 MOST_PLACES = 1000
+ANSWER_TIMEOUT_MS = 10_000
+"""About as long as a broker that hangs is in the cluster: after that its partitions are led by others."""
 NONE = 0
 Note = Callable[[TopicPartition, int], None]
 
@@ -121,7 +123,11 @@ class MarkerSender:
         assert channel is not None
         self._in_flight.add(broker)
         channel.send(
-            broker, WRITE_TXN_MARKERS, {"markers": _fields(entries)}, lambda answer: self._note(broker, entries, answer)
+            broker,
+            WRITE_TXN_MARKERS,
+            {"markers": _fields(entries)},
+            lambda answer: self._note(broker, entries, answer),
+            timeout_ms=ANSWER_TIMEOUT_MS,
         )
 
     def _note(self, broker: int, entries: Sequence[_Entry], answer: Any | None) -> None:

@@ -13,8 +13,8 @@ from support.cluster_nodes import ClusterNodes
 from kafkatools.core.broker.internal_topic import partition_for
 
 PRODUCE, COMMIT, FETCH, FIND, JOIN, BEAT, SYNC = 0, 8, 9, 10, 11, 12, 14
-INIT, END, OFFSET_COMMIT, DESCRIBE, HEARTBEAT, LIST_GROUPS = 22, 26, 28, 65, 76, 16
-NOT_COORDINATOR = 16
+INIT, END, OFFSET_COMMIT, DESCRIBE, HEARTBEAT, LIST_GROUPS, SHARE_FETCH = 22, 26, 28, 65, 76, 16, 78
+NOT_COORDINATOR, NOT_LEADER = 16, 6
 GROUP, ID = "g", "x"
 REPLICATED = {
     "offsets.topic.replication.factor": "3",
@@ -240,3 +240,18 @@ def test_coordinators_are_spread_over_the_nodes(cluster: Cluster) -> None:
     topic = cluster.nodes[1].image.topics["__consumer_offsets"]
     assert found == {index: state.leader for index, state in topic.partitions.items()}
     assert set(found.values()) == {1, 2, 3}
+
+
+def test_a_share_fetch_from_another_node_is_told_the_leader(cluster: Cluster) -> None:
+    topic = cluster.nodes[1].image.topics["t"]
+    leader = cluster.leader("t", 0)
+    other = next(node_id for node_id in cluster.ids if node_id != leader)
+    places = [{"topic_id": topic.topic_id, "partitions": [{"partition_index": 0, "acknowledgement_batches": []}]}]
+    fields = {"group_id": GROUP, "member_id": "m", "share_session_epoch": 0, "max_wait": 500, "topics": places}
+    sizes = {"min_bytes": 1, "max_bytes": 1000, "max_records": 10, "batch_size": 10}
+    answer = cluster.ask(other, SHARE_FETCH, 1, **fields, **sizes)
+    (partition,) = answer.responses[0].partitions
+    assert (int(partition.error_code), partition.current_leader.leader_id) == (NOT_LEADER, leader)
+    assert partition.current_leader.leader_epoch == topic.partitions[0].leader_epoch
+    (endpoint,) = answer.node_endpoints
+    assert (endpoint.node_id, endpoint.port) == (leader, cluster.ports[leader][0])
