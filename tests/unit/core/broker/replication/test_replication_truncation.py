@@ -39,10 +39,14 @@ def test_a_follower_that_restarts_keeps_what_lies_above_its_high_watermark() -> 
     assert end_of(follower) == 2
     assert follower.partition.log.high_watermark < 2
     follower.stop(loses_power=False)
-    leader.stop(loses_power=False)
-    cluster.registered[1] = cluster.registered[2]
-    cluster.change(leader=2, isr=(2,))
+    cluster.cut = {(1, 2), (2, 1)}
     cluster.start(2)
+    cluster.run(50)
+    assert follower.partition is not None
+    assert follower.partition.log.high_watermark < 2, "it has heard nothing of its leader yet"
+    leader.stop(loses_power=False)
+    cluster.cut = set()
+    cluster.change(leader=2, isr=(2,))
     cluster.run(30)
     assert values(follower) == [1, 2]
     cluster.start(1)
