@@ -361,9 +361,13 @@ class Node:
 
     # -- periodic work ---------------------------------------------------------------------------------------------
     def _schedule_housekeeping(self) -> None:
+        self.every(HOUSEKEEPING_MS, self._maybe_snapshot)
+        self._keep_logs()
+
+    def _keep_logs(self) -> None:
+        """The periodic work on the logs, when they are open."""
         config = self.config
         self.every(HOUSEKEEPING_MS, lambda: self.logs.tasks.run_due(self.clock.wall_ms()))
-        self.every(HOUSEKEEPING_MS, self._maybe_snapshot)
         self.every(HOUSEKEEPING_MS, self.replicas.open_missing)
         self.every(config.log_retention_check_interval_ms, self._retention, config.log_initial_task_delay_ms)
         self.every(config.offsets_retention_check_interval_ms, lambda: expire_offsets(self))
@@ -484,11 +488,14 @@ class Node:
         if self.cleaner is not None:
             self.cleaner.close()
         try:
-            self.logs.close(self.broker_epoch)
+            self._close_logs()
             self._close_metadata()
         finally:
             self._lock.release()
             self._lock = None
+
+    def _close_logs(self) -> None:
+        self.logs.close(self.broker_epoch)
 
     def _close_metadata(self) -> None:
         self.controller.close()

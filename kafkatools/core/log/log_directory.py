@@ -254,6 +254,15 @@ class LogDirectory:
             return
         checkpoints.write_clean_shutdown(self.files, self.path_of(filenames.CLEAN_SHUTDOWN), broker_epoch)
 
+    def abandon(self) -> None:
+        """Close before all logs were opened: what is on the disk stays as it was found, the marker of a clean stop
+        too when nothing was opened."""
+        was_opened = bool(self.logs)
+        for log in self.logs.values():
+            log.close()
+        if self.is_clean_start and not was_opened:
+            checkpoints.write_clean_shutdown(self.files, self.path_of(filenames.CLEAN_SHUTDOWN), self.last_broker_epoch)
+
     def go_offline(self, error: Exception) -> None:
         """The disk failed: nothing here is read or written any more."""
         self.failure = KafkaStorageError(f"Log directory {self.path} is offline: {error}")

@@ -340,6 +340,10 @@ class LogManager:
         """Write log-start-offset-checkpoint."""
         self._each(LogDirectory.checkpoint_start_offsets)
 
+    def abandon(self) -> None:
+        """Stop before the logs were taken up: nothing is flushed, and the checkpoints stay as they were found."""
+        self._each(lambda directory: directory.abandon())
+
     def close(self, broker_epoch: int) -> None:
         """The clean stop, directory by directory; one that fails gets no marker."""
         self._each(lambda directory: directory.close(broker_epoch))

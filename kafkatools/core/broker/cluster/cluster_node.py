@@ -39,6 +39,7 @@ from kafkatools.core.broker.replication.service import open_replication
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError, InconsistentClusterId, KafkaError
+from kafkatools.core.log.filenames import partition_directory_name
 from kafkatools.core.log.files import FileSystem
 from kafkatools.core.log.log_directory import LogDirectory
 
@@ -87,6 +88,7 @@ class ClusterNode(Node):
         self._channels: list[Peers] = []
         self._strangers: set[int] = set()
         self._leaves_until_ms: int | None = None
+        self._has_logs = False
 
     # -- start -----------------------------------------------------------------------------------------------------
     def _open_listener(self) -> Listener:
@@ -229,11 +231,26 @@ class ClusterNode(Node):
 
     def _caught_up(self) -> None:
         """The metadata is as new as this broker's registration: take up the partitions and let clients in."""
+        self._put_strays_aside()
         self.follower.publish_first(self._let_in)
         if isinstance(self.producer_ids, RemoteProducerIds):
             self.producer_ids.prefetch()
 
+    def _put_strays_aside(self) -> None:
+        """Partitions that were deleted or moved away while this broker was down."""
+        for directory in self.logs.live:
+            for name in directory.partitions():
+                topic = self.image.topics.get(name.topic)
+                state = None if topic is None else topic.partitions.get(name.partition)
+                if state is None or self.node_id not in state.replicas:
+                    path = directory.path_of(partition_directory_name(*name))
+                    directory.put_aside(path)
+                    directory.residents.discard(name)
+                    self.report(f"WARN {path} is no replica of this broker any more: kept as a stray")
+
     def _let_in(self) -> None:
+        self._has_logs = True
+        super()._keep_logs()
         self.listener.open_acceptors()
         if self.lifecycle is not None:
             self.lifecycle.may_be_unfenced()
@@ -286,6 +303,15 @@ class ClusterNode(Node):
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
         """Make a topic that this broker itself needs; None while the controller is asked."""
         return self.topic_creation.create(topic)
+
+    def _keep_logs(self) -> None:
+        """Not before they are open: checkpoints of no logs would replace those of all."""
+
+    def _close_logs(self) -> None:
+        if self._has_logs:
+            super()._close_logs()
+        else:
+            self.logs.abandon()
 
     def _maybe_snapshot(self) -> None:
         self.raft.log.maybe_snapshot(self.image.records, self.clock.now_ms())

@@ -280,3 +280,32 @@ def test_two_brokers_with_one_id(cluster: ClusterNodes) -> None:
     assert str(twin.failure) == "Broker 1 cannot register: another broker with this id is running"
     assert cluster.lines == ["WARN another broker is registered with the id 1: waiting until its session is over"]
     assert first.is_ready
+
+
+def test_a_node_that_never_joined_leaves_its_logs_as_they_were(running: ClusterNodes) -> None:
+    running.create_topic("untouched", 2)
+    for node_id in (2, 3):
+        running.stop(node_id)
+    running.run_for(6000)
+    running.stop(1)
+    root = running.root / "node-1"
+    names = ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", ".kafka_cleanshutdown"]
+    before = {name: (root / name).read_bytes() for name in names}
+    assert b"untouched" in before["replication-offset-checkpoint"]
+    running.start_node(1)
+    running.run_for(70_000)
+    running.nodes.pop(1).close()
+    assert {name: (root / name).read_bytes() for name in names} == before
+
+
+def test_a_partition_that_went_while_its_broker_was_down_is_put_aside(running: ClusterNodes) -> None:
+    running.create_topic("gone")
+    running.run_until(lambda: (running.root / "node-3" / "gone-0").exists())
+    running.kill(3)
+    running.ask(1, DELETE_TOPICS, 6, topics=[{"name": "gone"}], timeout=5000)
+    node = running.start_node(3)
+    running.run_until(lambda: node.is_ready)
+    names = [path.name for path in (running.root / "node-3").iterdir() if path.name.startswith("gone")]
+    assert len(names) == 1
+    assert names[0].endswith("-stray")
+    assert any(line.endswith("kept as a stray") for line in running.lines)
