@@ -154,7 +154,9 @@ class Simulation:
         assert state.leader == -1 or state.leader in state.isr, where
         assert len(set(state.replicas)) == len(state.replicas) == len(state.directories), where
         joined = set(state.isr) - set(before.isr if before is not None else ())
-        assert all(self.committed.brokers[each].is_active for each in joined), where
+        is_active = all(self.committed.brokers[each].is_active for each in joined)
+        is_taken_back = self.unclean and len(state.isr) == 1  # only who was added was in sync: the first who was there
+        assert is_active or is_taken_back, where
         if before is None:
             assert (state.leader_epoch, state.partition_epoch) == (0, 0), where
         else:
