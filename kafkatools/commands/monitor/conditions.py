@@ -39,7 +39,7 @@ MEASURES: dict[str, Callable[[ClusterView], float | None]] = {
     "not-preferred": lambda view: view.totals.not_preferred,
     "moving": lambda view: view.totals.moving,
     "offline-log-dirs": lambda view: view.totals.offline_log_dirs,
-    "controllers": lambda view: int(view.controller >= 0),
+    "controllers": lambda view: active_controllers(view),
     "problems": lambda view: len(view.problems),
     "total-lag": lambda view: view.totals.lag,
     "messages": lambda view: view.totals.messages_in,
@@ -60,6 +60,13 @@ _WRONG = {
     "offline-log-dirs": ("1 log directory offline", "{} log directories offline"),
 }
 """What is wrong when it is not 0, in words for one and for several."""
+
+
+def active_controllers(view: ClusterView) -> int | None:
+    """1, or 0; None when nobody is allowed to tell."""
+    from kafkatools.core.admin.cluster_view import NOT_TOLD
+
+    return None if view.controller == NOT_TOLD else int(view.controller >= 0)
 
 
 class Condition(NamedTuple):
@@ -113,7 +120,7 @@ def parse_condition(text: str) -> Condition:
 
 def what_is_wrong(view: ClusterView) -> list[str]:
     """What an operator would look at first, in a few words each; nothing when the cluster is well."""
-    wrong = ["no active controller known"] if view.controller < 0 else []
+    wrong = ["no active controller known"] if active_controllers(view) == 0 else []
     for name, (one, several) in _WRONG.items():
         count = MEASURES[name](view)
         if count:

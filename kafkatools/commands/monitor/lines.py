@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kafkatools.commands.monitor.conditions import active_controllers
 from kafkatools.commands.monitor.figures import rate, stamp
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 def summary(view: ClusterView) -> str:
     """The numbers that matter, always the same ones in the same order."""
     totals = view.totals
-    controller = "none" if view.controller < 0 else view.controller
+    active = active_controllers(view)
+    controller = view.controller if active else "none" if active == 0 else "-"
     return (
         f"brokers {totals.answering}/{totals.brokers} controller {controller} topics {totals.topics} "
         f"partitions {totals.partitions} offline {totals.offline} under-min-isr {totals.under_min_isr} "

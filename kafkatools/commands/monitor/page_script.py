@@ -121,7 +121,8 @@ const drawHead = (view) => {
   const totals = view.totals;
   const tiles = [
     ['Brokers', totals.answering + ' of ' + totals.brokers, totals.answering < totals.brokers],
-    ['Controller', known(view.controller) ? String(view.controller) : 'none', !known(view.controller)],
+    ['Controller', known(view.controller) ? String(view.controller) : '–',
+      view.wrong.some((each) => each.includes('controller'))],
     ['Partitions', count(totals.partitions), false],
     ['Offline', count(totals.offline), totals.offline],
     ['Under min ISR', count(totals.under_min_isr), totals.under_min_isr],

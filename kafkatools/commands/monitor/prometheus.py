@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.commands.monitor.conditions import active_controllers
+
 if TYPE_CHECKING:
     from kafkatools.commands.monitor.board import Board
     from kafkatools.core.admin.cluster_view import ClusterView, PartitionView
@@ -206,7 +208,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "kafka_controller_kafkacontroller_activecontrollercount", GAUGE, "Active controllers of the cluster: 1, or 0.",
-        (), JMX, _one(lambda view: int(view.controller >= 0)),
+        (), JMX, _one(active_controllers),
     ),
     Metric(
         "kafka_controller_kafkacontroller_offlinepartitionscount", GAUGE, "Partitions without a leader.", (), JMX,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from kafkatools.core.admin.cluster_view import (
     EMPTY,
+    NOT_TOLD,
     BrokerView,
     ClusterView,
     Event,
@@ -128,7 +129,7 @@ def _broker_changes(id: int, old: BrokerView | None, new: BrokerView | None) -> 
 
 def _controller_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
     old, new = before.controller, after.controller
-    if old != new:
+    if old != new and NOT_TOLD not in (old, new):
         words = f"{new} is the active controller" if new >= 0 else "no active controller is known"
         message = f"{words}, it was {old}" if old >= 0 else words
         yield Event(after.time_ms, "controller-changed", message, broker=new if new >= 0 else None)

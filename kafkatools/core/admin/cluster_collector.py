@@ -31,20 +31,21 @@ from kafkatools.core.admin.cluster_look import (
     offsets_question,
     replica_sizes,
 )
-from kafkatools.core.admin.cluster_view import NOBODY, BrokerView, ClusterView, GroupView, Problem, TopicView
+from kafkatools.core.admin.cluster_view import NOBODY, NOT_TOLD, BrokerView, ClusterView, GroupView, Problem, TopicView
 from kafkatools.core.admin.configs import TOPIC
 from kafkatools.core.admin.end_history import EndHistory
 from kafkatools.core.admin.log_dirs import LogDir
 from kafkatools.core.admin.offsets import EARLIEST
 from kafkatools.core.admin.quorum import MetadataQuorum
 from kafkatools.core.admin.topics import TopicDescription
-from kafkatools.core.errors import UnknownTopicOrPartition
+from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
 
 DEFAULT_PATIENCE_MS = 2000
 _MIN_ISR = "min.insync.replicas"
 _SETTINGS_AGE_MS = 30_000
+_SLOW_LOOKS = 2
 
 __all__ = ["ClusterCollector", "Scope"]
 
@@ -67,6 +68,7 @@ class ClusterCollector:
         self._silent: dict[int, str] = {}  # brokers that did not answer, and why
         self._settings = _TopicSettings()
         self._history = EndHistory()
+        self._unheard = 0  # looks since the controller answered
 
     def collect(self) -> ClusterView:
         """One look, with rates and events since the one before. Raises KafkaError when nobody tells of the cluster."""
@@ -135,8 +137,8 @@ class ClusterCollector:
         listed = look.listed(asked, told, self._scope.takes_group)
         look.say_whose_groups_are_missing(topics)
         log_dirs = look.log_dirs(asked, told)
-        quorum, has_quorum = look.quorum(told["quorum"])
-        return _Found(nodes, topics, listed, log_dirs, quorum, look.moves(told["moves"]), has_quorum)
+        quorum = look.quorum(told["quorum"])
+        return _Found(nodes, topics, listed, log_dirs, quorum, look.moves(told["moves"]))
 
     def _second_turn(self, look: Look, found: _Found) -> ClusterView:
         alive = found.nodes.ids - found.nodes.fenced - self._silent.keys()
@@ -164,13 +166,27 @@ class ClusterCollector:
             clock_ms=clock_ms,
             took_ms=0,
             cluster_id=found.nodes.cluster_id,
-            controller=found.controller,
+            controller=self._controller(found),
             brokers=tuple(self._brokers(found)),
             topics=tuple(self._topic(topic, facts) for topic in found.topics),
-            quorum=found.quorum,
+            quorum=None if isinstance(found.quorum, KafkaError) else found.quorum,
             groups=tuple(map(self._with_lag_time, groups.views(offsets, self._scope.takes_topic))),
             problems=tuple(look.problems),
         )
+
+    def _controller(self, found: _Found) -> int:
+        """The active controller: the quorum's leader. Without a quorum (ZooKeeper) brokers know it; with one they name
+        any broker. That the last one known is slow to answer is no reason to say in the next two looks that it is gone.
+        """
+        if not isinstance(found.quorum, KafkaError):
+            self._unheard = 0
+            return found.quorum.leader_id
+        if isinstance(found.quorum, UnsupportedVersion):
+            return found.nodes.controller
+        if not isinstance(found.quorum, UNANSWERED):
+            return NOT_TOLD
+        self._unheard += 1
+        return NOBODY if self._last is None or self._unheard > _SLOW_LOOKS else self._last.controller
 
     def _brokers(self, found: _Found) -> Iterable[BrokerView]:
         for node in found.nodes.nodes:
@@ -184,6 +200,7 @@ class ClusterCollector:
         ages = [
             0 if part.lag == 0 else self._history.age_ms((part.topic, part.partition), part.committed, now_ms)
             for part in group.partitions or ()
+            if part.lag is not None
         ]
         known = [age for age in ages if age is not None]
         return group._replace(lag_ms=max(known)) if known and len(known) == len(ages) else group
@@ -234,14 +251,5 @@ class _Found(NamedTuple):
     topics: list[TopicDescription]
     listed: list[ListedGroup]
     log_dirs: dict[int, tuple[LogDir, ...]]
-    quorum: MetadataQuorum | None
+    quorum: MetadataQuorum | KafkaError
     moves: Moves
-    has_quorum: bool
-
-    @property
-    def controller(self) -> int:
-        """The active controller: the quorum's leader. Without a quorum (ZooKeeper) brokers know it; with one they name
-        any of them as the one to send requests to."""
-        if self.quorum is not None:
-            return self.quorum.leader_id
-        return NOBODY if self.has_quorum else self.nodes.controller

@@ -29,6 +29,7 @@ from kafkatools.core.errors import (
     Disconnected,
     KafkaError,
     Timeout,
+    UnknownServerError,
     UnsupportedVersion,
 )
 from kafkatools.core.net.metadata import Node
@@ -37,7 +38,6 @@ from kafkatools.core.protocol.api_versions import ApiKey
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _NAMED = 3
-_CONTROLLER_MS = 1000
 _OWING = 2
 UNANSWERED = (Timeout, ConnectionFailed, Disconnected)
 
@@ -159,7 +159,7 @@ class Look:
             error = Timeout("the controller has not answered yet")
             return dict.fromkeys(controller_questions(NOBODY), Answer(NOBODY, None, error))
         questions = controller_questions(free[0])
-        answers = aside.ask_all([*questions.values()], aside.deadline_ms(min(self._patience_ms, _CONTROLLER_MS)))
+        answers = aside.ask_all([*questions.values()], aside.deadline_ms(self._patience_ms // 2))
         return dict(zip(questions, answers, strict=True))
 
     def ask_again(self, told: dict[str, Answer], questions: Mapping[str, Question]) -> None:
@@ -250,15 +250,12 @@ class Look:
                 found[broker] = paths
         return found
 
-    def quorum(self, answer: Answer) -> tuple[MetadataQuorum | None, bool]:
-        """The quorum, None when nobody tells; and whether there is one: not with ZooKeeper."""
-        found = answer.error or read_quorum(answer.entity)
-        if isinstance(found, UnsupportedVersion):
-            return None, False
-        if isinstance(found, KafkaError):
+    def quorum(self, answer: Answer) -> MetadataQuorum | KafkaError:
+        """The quorum, or why nobody tells: UnsupportedVersion where there is none (ZooKeeper)."""
+        found = answer.error or read_quorum(answer.entity) or UnknownServerError("the answer is empty")
+        if isinstance(found, KafkaError) and not isinstance(found, UnsupportedVersion):
             self.complain(NOBODY, "quorum", found)
-            return None, True
-        return found, True
+        return found
 
     def moves(self, answer: Answer) -> Moves:
         """What is being reassigned; nothing where brokers do not tell (too old, or not allowed to), as in Kafka's

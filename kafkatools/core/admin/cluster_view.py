@@ -19,6 +19,7 @@ from kafkatools.core.admin.quorum import MetadataQuorum
 TopicPartition = tuple[str, int]
 
 NOBODY = -1
+NOT_TOLD = -2
 EMPTY = "Empty"
 
 
@@ -222,7 +223,7 @@ class _Found(NamedTuple):
 
 class ClusterView(_Found):
     """One look. `time_ms` since 1970; `clock_ms` is the timers' time when the offsets were told; `controller` the
-    active controller, NOBODY when there is none."""
+    active controller, NOBODY when there is none, NOT_TOLD when that is not known."""
 
     @cached_property
     def by_partition(self) -> dict[TopicPartition, PartitionView]:

@@ -23,6 +23,8 @@ from kafkatools.commands.monitor.tables import Row, Table, catches_up_s, partiti
 from kafkatools.commands.monitor.wanted import Wanted, read_wanted
 from kafkatools.core.admin.cluster_changes import KINDS
 from kafkatools.core.admin.cluster_view import (
+    NOBODY,
+    NOT_TOLD,
     BrokerView,
     ClusterView,
     Event,
@@ -129,7 +131,9 @@ def test_unwell_says_what_is_wrong() -> None:
         "2 partitions under-replicated",
         "1 log directory offline",
     ]
-    assert what_is_wrong(ill_view(controller=-1))[0] == "no active controller known"
+    assert what_is_wrong(ill_view(controller=NOBODY))[0] == "no active controller known"
+    assert what_is_wrong(ill_view(controller=NOT_TOLD)) == what_is_wrong(ill_view())
+    assert list(parse_condition("controllers<1").findings(ill_view(controller=NOT_TOLD))) == []
     assert list(parse_condition("unwell").findings(well_view())) == what_is_wrong(well_view()) == []
     (found,) = parse_condition("unwell").findings(ill_view())
     assert found.startswith("unwell holds: 1 broker fenced, ")

@@ -9,6 +9,7 @@ import pytest
 
 from kafkatools.core.admin.cluster_changes import KINDS, events_between, with_rates
 from kafkatools.core.admin.cluster_view import (
+    NOT_TOLD,
     BrokerView,
     ClusterView,
     GroupPartition,
@@ -214,6 +215,7 @@ def test_the_controller_changes() -> None:
     assert messages(view(0), view(1, controller=-1)) == [
         ("controller-changed", "no active controller is known, it was 1")
     ]
+    assert messages(view(0), view(1, controller=NOT_TOLD)) == messages(view(0, controller=NOT_TOLD), view(1)) == []
 
 
 def test_a_log_directory_goes_offline() -> None:

@@ -16,7 +16,7 @@ from support.scripted_broker import CLOSE, SILENCE, ScriptedBroker
 from kafkatools import Producer
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster_collector import ClusterCollector, Scope
-from kafkatools.core.admin.cluster_view import ClusterView
+from kafkatools.core.admin.cluster_view import NOBODY, NOT_TOLD, ClusterView
 from kafkatools.core.admin.configs import TOPIC, ConfigChange, incremental_alter_configs
 from kafkatools.core.admin.topics import NewTopic, create_topics
 from kafkatools.core.clock import SystemClock
@@ -347,8 +347,31 @@ def test_without_a_controller_the_rest_is_told_quickly() -> None:
         view = collects.collect()
     assert told(view) == [(-1, "quorum"), (-1, "reassignments")]
     assert asked == [broker.count(ApiKey.DESCRIBE_QUORUM) for broker in cluster.brokers.values()] == [1, 1]
-    assert view.controller == -1, "what brokers call the controller is any of them"
+    assert view.controller == NOBODY, "what brokers call the controller is any of them"
     assert len(view.groups) == 2 and all(part.end_offset == 100 for part in view.partitions)
+
+
+def test_a_controller_that_is_slow_is_not_gone_at_once() -> None:
+    cluster = Brokers(1, 2)
+    partition = {"partition_index": 0, "leader_id": 2, "leader_epoch": 1, "high_watermark": 5}
+    quorum = {"topics": [{"topic_name": "__cluster_metadata", "partitions": [partition]}]}
+    for broker in cluster.brokers.values():
+        broker.answers[ApiKey.DESCRIBE_QUORUM] = lambda header, request: quorum
+    with cluster.running() as bootstrap, collector(bootstrap, patience_ms=PATIENCE_MS) as collects:
+        assert collects.collect().controller == 2
+        for id in cluster.ids:
+            cluster.silence(id, ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_PARTITION_REASSIGNMENTS)
+        looks = [collects.collect() for _ in range(4)]
+    assert [view.controller for view in looks] == [2, 2, NOBODY, NOBODY]
+    assert [[event.kind for event in view.events] for view in looks] == [[], [], ["controller-changed"], []]
+
+
+def test_who_may_not_see_the_quorum_knows_nothing_of_it() -> None:
+    cluster = Brokers(1)
+    cluster.brokers[1].answers[ApiKey.DESCRIBE_QUORUM] = lambda header, request: {"error_code": 31, "topics": ()}
+    with cluster.running() as bootstrap, collector(bootstrap) as collects:
+        view = collects.collect()
+    assert (view.controller, told(view)) == (NOT_TOLD, [(NOBODY, "quorum")])
 
 
 def test_old_brokers_tell_what_they_can() -> None:
