@@ -107,13 +107,13 @@ class ReplicaFetcher:
     # -- who is followed -------------------------------------------------------------------------------------------
     def add(self, partition: Partition) -> None:
         """Follow a partition in its leader epoch, from the end of its log on (initialFetchOffset)."""
-        log = partition.log
-        if log.latest_epoch is None and log.log_end_offset > log.high_watermark:
-            log.truncate_to(log.high_watermark, self._cluster.clock.wall_ms())
         followed = Followed(partition)
         self.partitions[partition.key] = followed
         self._delayed.pop(partition.key, None)
         self._changed[partition.key] = followed
+        log = partition.log
+        if log.latest_epoch is None and log.log_end_offset > log.high_watermark:
+            self._guarded(followed, lambda: self._cut(followed, log.high_watermark), self._cluster.clock.now_ms())
 
     def remove(self, key: Key) -> None:
         """Follow it no longer."""
@@ -240,16 +240,26 @@ class ReplicaFetcher:
                 self._take_partition(followed, data, now_ms)
 
     def _take_partition(self, followed: Followed, data: FetchedData, now_ms: int) -> None:
+        if data.error_code:
+            self._failed(followed, data, now_ms)
+        elif data.diverging is not None:
+            diverging = data.diverging
+            self._guarded(followed, lambda: self._truncate(followed, diverging), now_ms)
+        else:
+            self._guarded(followed, lambda: self._append(followed, data), now_ms)
+
+    def _guarded(self, followed: Followed, work: Callable[[], None], now_ms: int) -> None:
+        """Change a log; what fails is tried again later."""
         try:
-            if data.error_code:
-                self._failed(followed, data, now_ms)
-            elif data.diverging is not None:
-                self._truncate(followed, data.diverging)
-            else:
-                self._append(followed, data)
-                followed.retry_ms = FIRST_RETRY_MS
+            work()
         except (KafkaError, OSError) as error:
             self._storage_failed(followed, error, now_ms)
+
+    def _cut(self, followed: Followed, offset: int) -> None:
+        """Cut off what lies at and above an offset, and go on there."""
+        followed.partition.log.truncate_to(offset, self._cluster.clock.wall_ms())
+        followed.settle()
+        self._changed[followed.partition.key] = followed
 
     def _storage_failed(self, followed: Followed, error: Exception, now_ms: int) -> None:
         if followed.partition.log.failure is not None:
@@ -280,6 +290,7 @@ class ReplicaFetcher:
         if log.log_start_offset < data.log_start_offset <= log.high_watermark:
             log.increment_log_start_offset(data.log_start_offset)
             self._changed[partition.key] = followed
+        followed.retry_ms = FIRST_RETRY_MS
 
     def _append_records(self, followed: Followed, records: memoryview) -> None:
         """Append; when the leader's log begins within a batch, so does this one (appendRecordsToFollower)."""
@@ -312,9 +323,7 @@ class ReplicaFetcher:
             target = own_end
         else:
             target = min(own_end, end_offset)
-        log.truncate_to(max(0, min(target, log.log_end_offset)), self._cluster.clock.wall_ms())
-        followed.settle()
-        self._changed[followed.partition.key] = followed
+        self._cut(followed, max(0, min(target, log.log_end_offset)))
 
     def _failed(self, followed: Followed, data: FetchedData, now_ms: int) -> None:
         if data.error_code == OFFSET_OUT_OF_RANGE:

@@ -1,5 +1,5 @@
-"""Three replicas under seeded faults: lost and late messages, cut links, deaths with and without the loss of what was
-not synced, stops of the process, elections at any moment, disks that fail. REPLICATION_SEEDS sets how many there are."""
+"""Three replicas under seeded faults: messages lost and late, links cut, deaths with and without the loss of what was
+not synced, stops of the process, elections at any moment, disks that fail. REPLICATION_SEEDS: how many schedules."""
 
 from __future__ import annotations
 
