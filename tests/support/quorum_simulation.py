@@ -88,6 +88,7 @@ class SimulatedNode:
         self.faults: list[str] = []
         self.wakes_at: int | None = None
         self.sent: tuple[int, Counter[int]] = (0, Counter())
+        self.paused_until_ms = 0
 
     # -- life ------------------------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -109,6 +110,7 @@ class SimulatedNode:
     def crash(self) -> None:
         """Lose power."""
         self.incarnation += 1
+        self.paused_until_ms = 0
         self.raft = None
         self.wakes_at = None
         random = self.simulation.random
@@ -117,7 +119,7 @@ class SimulatedNode:
     def turn(self) -> None:
         """As a node's loop does after everything that happens: what is due now, and when to look again."""
         raft = self.raft
-        if raft is None:
+        if raft is None or self.is_paused(self.turn):
             return
         for _ in range(50):
             if raft.next_deadline_ms > self.simulation.now_ms:
@@ -129,6 +131,13 @@ class SimulatedNode:
         if self.wakes_at is None or at_ms < self.wakes_at or self.wakes_at <= self.simulation.now_ms:
             self.wakes_at = at_ms
             self.simulation.at(at_ms, self._guarded(self.turn))
+
+    def is_paused(self, run: Callable[[], None]) -> bool:
+        """Whether this process is stopped; then it does something when it goes on."""
+        if self.simulation.now_ms >= self.paused_until_ms:
+            return False
+        self.simulation.at(self.paused_until_ms, self._guarded(run))
+        return True
 
     def note_sent(self, api_key: int) -> None:
         """Nobody asks again and again for what it has been told. Fetches follow what is written."""
@@ -217,7 +226,7 @@ class SimulatedChannel:
 
         def finish(answer: Any) -> None:
             nonlocal is_done
-            if not is_done and node.incarnation == self._incarnation:
+            if not is_done and node.incarnation == self._incarnation and not node.is_paused(lambda: finish(answer)):
                 is_done = True
                 on_answer(answer)
                 node.turn()
@@ -242,7 +251,7 @@ class Simulation:
         self.nodes = {node_id: SimulatedNode(self, node_id) for node_id in range(1, voters + observers + 1)}
         self.loss = 0.0
         self.delay_ms = (0, 5)
-        self.cut: set[frozenset[int]] = set()
+        self.cut: set[tuple[int, int]] = set()
         self.leaders: dict[int, int] = {}
         self.committed: list[tuple[int, int, list[str]]] = []
         self.appended = 0
@@ -280,7 +289,7 @@ class Simulation:
             self.run_for(10)
 
     def is_cut(self, one: int, other: int) -> bool:
-        return frozenset((one, other)) in self.cut
+        return (one, other) in self.cut
 
     def deliver(self, source: int, target: int, api_key: int, entity: Any, finish: Callable[[Any], None]) -> None:
         """Carry a request there and its response back, or not."""
@@ -297,6 +306,8 @@ class Simulation:
             node = self.nodes[target]
             if node.raft is None:
                 carry(target, source, lambda: finish(None))  # refused
+            elif node.is_paused(arrive):
+                pass
             elif api_key == 1:
                 node.raft.handle_fetch(entity, self.now_ms, respond)
                 node.turn()
@@ -316,7 +327,7 @@ class Simulation:
     def append(self, count: int = 1) -> None:
         """Let whoever thinks that it leads write a batch, once it has heard so."""
         for node in self.nodes.values():
-            if node.raft is not None and node.leads == node.raft.epoch:
+            if node.raft is not None and node.leads == node.raft.epoch and self.now_ms >= node.paused_until_ms:
                 names = [f"t{self.appended + index}-{node.node_id}" for index in range(count)]
                 self.appended += count
                 node.raft.append([TopicRecord(name=name) for name in names], self.wall_ms())
@@ -325,7 +336,7 @@ class Simulation:
 
     def isolate(self, node_id: int) -> None:
         """Cut a node off from all others."""
-        self.cut |= {frozenset((node_id, other)) for other in self.nodes if other != node_id}
+        self.cut |= {pair for other in self.nodes for pair in ((node_id, other), (other, node_id))}
 
     def heal(self) -> None:
         """The network is as it should be, and all nodes are up."""
@@ -333,6 +344,7 @@ class Simulation:
         self.loss = 0.0
         self.delay_ms = (0, 5)
         for node in self.nodes.values():
+            node.paused_until_ms = min(node.paused_until_ms, self.now_ms + 1000)
             if node.raft is None or node.raft.is_shutting_down:
                 if node.raft is not None:
                     node.crash()
@@ -466,18 +478,7 @@ def _something_happens(simulation: Simulation, choice: Random) -> None:
     leader = simulation.leader
     if leader is not None and choice.random() < 0.4:
         node = leader
-    happenings = (
-        _crash_or_start,
-        _crash_or_start,
-        _crash_or_start,
-        _cut,
-        _mend,
-        _lose,
-        _delay,
-        _snapshot,
-        _resign,
-        _leave,
-    )
+    happenings = (*_CRASHES, _cut, _deafen, _mend, _mend, _lose, _delay, _snapshot, _resign, _leave, _pause)
     choice.choice(happenings)(simulation, node, choice)
     for each in simulation.nodes.values():
         if each.raft is None and choice.random() < 0.3:
@@ -491,8 +492,22 @@ def _crash_or_start(simulation: Simulation, node: SimulatedNode, choice: Random)
         node.crash()
 
 
+_CRASHES = (_crash_or_start,) * 3
+
+
+def _pause(simulation: Simulation, node: SimulatedNode, choice: Random) -> None:
+    node.paused_until_ms = simulation.now_ms + choice.randint(1, 8000)
+
+
 def _cut(simulation: Simulation, node: SimulatedNode, choice: Random) -> None:
     simulation.isolate(node.node_id)
+
+
+def _deafen(simulation: Simulation, node: SimulatedNode, choice: Random) -> None:
+    """One direction of one link, or of all."""
+    others = [choice.choice(sorted(simulation.nodes))] if choice.random() < 0.5 else sorted(simulation.nodes)
+    for other in others:
+        simulation.cut.add((node.node_id, other) if choice.random() < 0.5 else (other, node.node_id))
 
 
 def _mend(simulation: Simulation, node: SimulatedNode, choice: Random) -> None:
@@ -512,12 +527,12 @@ def _snapshot(simulation: Simulation, node: SimulatedNode, choice: Random) -> No
 
 
 def _resign(simulation: Simulation, node: SimulatedNode, choice: Random) -> None:
-    if node.raft is not None:
+    if node.raft is not None and simulation.now_ms >= node.paused_until_ms:
         node.raft.resign(simulation.now_ms)
         node.turn()
 
 
 def _leave(simulation: Simulation, node: SimulatedNode, choice: Random) -> None:
-    if node.raft is not None:
+    if node.raft is not None and simulation.now_ms >= node.paused_until_ms:
         node.raft.shut_down(simulation.now_ms)
         node.turn()
