@@ -52,7 +52,8 @@ class MetadataFollower:
         node = self._node
         now_ms = node.clock.now_ms()
         if leader_id == node.node_id and node.raft.is_leader:
-            node.controller.activate(node.image, RaftWriter(node), now_ms)
+            is_amid_transaction = node.raft.log.has_open_transaction
+            node.controller.activate(node.image, RaftWriter(node), now_ms, is_amid_transaction=is_amid_transaction)
         else:
             if node.controller.is_active:
                 node.controller.deactivate()

@@ -79,9 +79,12 @@ class QuorumController(Controller):
         writer = self.ensure_active()
         return writer.epoch, writer.end_offset
 
-    def activate(self, image: MetadataImage, writer: RecordWriter, now_ms: int) -> None:
+    def activate(
+        self, image: MetadataImage, writer: RecordWriter, now_ms: int, *, is_amid_transaction: bool = False
+    ) -> None:
         """This node leads the quorum and `image` holds everything that is committed: decide from now on. The image
-        is copied. Writes the bootstrap records of a new cluster, and aborts what another controller left half done."""
+        is copied. Writes the bootstrap records of a new cluster, and aborts what another controller left half done:
+        a transaction that is open in the image, or in the log behind it."""
         self._decide_over(image.copy())
         self._writer = writer
         self.heartbeats = BrokerHeartbeats(self._config.broker_session_timeout_ms)
@@ -92,7 +95,7 @@ class QuorumController(Controller):
         self._next_balance_ms = now_ms + self._balance_interval_ms
         self._next_unclean_ms = now_ms + self._config["unclean.leader.election.interval.ms"]
         self._last_write_ms = now_ms
-        self._write(self._activation_records())
+        self._write(self._activation_records(is_amid_transaction=is_amid_transaction))
 
     def deactivate(self) -> None:
         """Another node leads the quorum, or nobody does: what is not committed may never be."""
@@ -100,7 +103,7 @@ class QuorumController(Controller):
         self._decide_over(MetadataImage())
         self.heartbeats = BrokerHeartbeats(self._config.broker_session_timeout_ms)
 
-    def _activation_records(self) -> list[Any]:
+    def _activation_records(self, *, is_amid_transaction: bool) -> list[Any]:
         from kafkatools.core.protocol.schemas.metadata import (
             AbortTransactionRecord,
             BeginTransactionRecord,
@@ -108,7 +111,7 @@ class QuorumController(Controller):
         )
 
         records: list[Any] = []
-        if self._image.is_in_transaction:
+        if self._image.is_in_transaction or is_amid_transaction:
             records.append(AbortTransactionRecord(reason="Controller failover"))
         if self._image.features:
             return records

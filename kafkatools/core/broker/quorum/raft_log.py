@@ -164,6 +164,11 @@ class RaftLog:
                 self._applied = SnapshotId(next_offset, epoch)
             yield CommittedBatch(next_offset, epoch, counting)
 
+    @property
+    def has_open_transaction(self) -> bool:
+        """Whether the committed records end amid a transaction: a new controller has to abort it."""
+        return self._transactions.is_open
+
     # -- snapshots -------------------------------------------------------------------------------------------------
     @property
     def newest_snapshot_offset(self) -> int:

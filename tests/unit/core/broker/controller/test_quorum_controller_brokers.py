@@ -72,6 +72,13 @@ def test_a_transaction_that_was_left_open_is_aborted_and_none_of_it_counts() -> 
     assert "whole" in following.image.topics
 
 
+def test_a_transaction_that_only_the_log_knows_of_is_aborted_too() -> None:
+    cluster = Cluster([1])
+    following, log = cluster.controller_of(2), Log(2)
+    following.activate(cluster.image, log, cluster.now_ms, is_amid_transaction=True)
+    assert log.names() == ["AbortTransactionRecord"]
+
+
 def test_a_bootstrap_that_was_not_finished_is_aborted_and_made_again() -> None:
     cluster = Cluster()
     half = MetadataImage()
