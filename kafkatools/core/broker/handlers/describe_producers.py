@@ -1,4 +1,5 @@
-"""DescribeProducers (key 61), version 0: the producers that a partition remembers, and their open transactions."""
+"""DescribeProducers (key 61), version 0: the producers that a replica remembers, and their open transactions. Any
+replica answers, for it may be followers that are in doubt."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ def handle(node: Node, request: Request) -> Response:
 def _describe(node: Node, request: Request, topic: str, index: int) -> dict[str, Any]:
     try:
         node.authorize_or_raise(request, READ, TOPIC, topic)
-        state = node.replicas.get(topic, index).log.producer_state
+        replica = node.replicas.partitions.get(topic, {}).get(index)
+        if replica is None:
+            raise node.replicas.absence(topic, index)
+        state = replica.log.producer_state
     except KafkaError as error:
         return {
             "partition_index": index,

@@ -14,12 +14,19 @@ from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_ACTION, CLUS
 from kafkatools.core.broker.partition import READ_ALL
 from kafkatools.core.broker.replica_manager import error_code_of
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import InvalidRequest, TopicAuthorizationFailed, UnsupportedVersion
+from kafkatools.core.errors import (
+    InvalidRequest,
+    LeaderNotAvailable,
+    OffsetNotAvailable,
+    TopicAuthorizationFailed,
+    UnsupportedVersion,
+)
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
 VERSIONS = (1, 11)
+FIRST_WITH_NOT_AVAILABLE = 5
 NEEDED_VERSION = {-3: 7, -4: 8, -5: 9, -6: 11}
 
 
@@ -66,6 +73,9 @@ def _partition(node: Node, request: Request, topic: str, wanted: Any, isolation_
         found = partition.offset_for_timestamp(wanted.timestamp, isolation_level)
     except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer
         node.note_failure(error)
-        return _unknown(wanted, error_code_of(error))
+        code = error_code_of(error)
+        if code == OffsetNotAvailable.code and request.version < FIRST_WITH_NOT_AVAILABLE:
+            code = LeaderNotAvailable.code
+        return _unknown(wanted, code)
     answer = _unknown(wanted, 0)
     return {**answer, "timestamp": found.timestamp, "offset": found.offset, "leader_epoch": found.leader_epoch}

@@ -159,6 +159,21 @@ def test_offsets_are_told_by_the_leader_alone(cluster: ReplicaSimulation) -> Non
     assert latest(cluster.brokers[2], -1) == (NOT_LEADER, -1)
 
 
+@pytest.mark.parametrize(("version", "code"), [(4, 5), (5, 78), (11, 78)])
+def test_a_new_leader_has_no_end_to_tell_yet(cluster: ReplicaSimulation, version: int, code: int) -> None:
+    """LEADER_NOT_AVAILABLE to clients that do not know OFFSET_NOT_AVAILABLE."""
+    cluster.produce(2, acks=1)
+    cluster.cut = {(one, other) for one in (1, 2, 3) for other in (1, 2, 3)}
+    cluster.run(5)
+    cluster.elect(1)
+    cluster.run(40)
+    part = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
+    fields = {"replica_id": -1, "isolation_level": 0, "topics": [{"name": TOPIC, "partitions": [part]}]}
+    body = messages.encode_fields(messages.request_type(LIST_OFFSETS, version), fields)
+    found = cluster.brokers[1].ask(LIST_OFFSETS, version, body).topics[0].partitions[0]
+    assert int(found.error_code) == code
+
+
 def test_a_replica_that_is_taken_away_goes_with_its_files(cluster: ReplicaSimulation) -> None:
     gone = cluster.brokers[3]
     assert gone.files.exists("/data/t-0")
