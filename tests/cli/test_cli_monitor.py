@@ -181,16 +181,17 @@ def test_a_reader_who_goes_away_ends_it_quietly(bootstrap: str, tmp_path: pathli
 
 
 def on_terminal(home: pathlib.Path, *words: str, lines: int = 40) -> tuple[int, str]:
-    """`kt WORDS` on a terminal, with Ctrl-C once there is a screen; the exit status and what was drawn."""
+    """`kt WORDS` on a terminal, with one Ctrl-C when the second screen is drawn; the exit status and what was drawn."""
     ours, theirs = pty.openpty()
     env = {**environment(home), "TERM": "xterm-256color", "COLUMNS": "120", "LINES": str(lines)}
     process = subprocess.Popen([*KT, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)
-    shown = b""
+    shown, is_ended = b"", False
     with contextlib.suppress(OSError):  # the end of a terminal
         while data := os.read(ours, 1 << 16):
             shown += data
-            if shown.count(b"Ctrl-C ends") == 2 and process.poll() is None:
+            if shown.count(b"Ctrl-C ends") >= 2 and not is_ended:
+                is_ended = True
                 process.send_signal(signal.SIGINT)
     os.close(ours)
     return process.wait(_ENDS_S), shown.decode()
