@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from support.quorum_simulation import WALL_MS, as_request, as_response
 
-from kafkatools.core.broker.controller.metadata_log import MetadataLog, SnapshotRules
+from kafkatools.core.broker.controller.metadata_log import METADATA_LOG_CONFIG, MetadataLog, SnapshotRules
 from kafkatools.core.broker.controller.metadata_snapshot import Snapshot
 from kafkatools.core.broker.quorum import raft_messages as wire
 from kafkatools.core.broker.quorum.election_store import ElectionStore
@@ -16,6 +16,7 @@ from kafkatools.core.broker.quorum.raft import Raft
 from kafkatools.core.broker.quorum.raft_log import RaftLog
 from kafkatools.core.broker.quorum.raft_settings import RaftSettings
 from kafkatools.core.log.faulty_files import FaultyFileSystem
+from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.protocol.schemas.metadata import TopicRecord
 
 VOTERS = {1: ("localhost", 9001), 2: ("localhost", 9002), 3: ("localhost", 9003)}
@@ -48,11 +49,13 @@ class Member:
         voters: Mapping[int, tuple[str, int]] | None = None,
         settings: RaftSettings | None = None,
         files: FaultyFileSystem | None = None,
+        log_config: LogConfig = METADATA_LOG_CONFIG,
     ) -> None:
         self.node_id = node_id
         self.voters = VOTERS if voters is None else voters
         self.settings = settings or RaftSettings(CLUSTER)
         self.files = files or FaultyFileSystem()
+        self.rules = SnapshotRules(max_retention_bytes=0, log_config=log_config)
         self.now_ms = 0
         self.sent: list[Sent] = []
         self.names: list[str] = []
@@ -64,7 +67,7 @@ class Member:
 
     def open(self) -> None:
         """Start with what is on the disk."""
-        log = MetadataLog(self.files, "/node", self.node_id, SnapshotRules(max_retention_bytes=0))
+        log = MetadataLog(self.files, "/node", self.node_id, self.rules)
         log.open(self.now_ms, WALL_MS, is_clean=False)
         self.raft = Raft(
             self.node_id,

@@ -162,7 +162,8 @@ def _take_records(raft: Raft, state: Follower, data: bytes) -> bool:
     except KafkaError as error:
         raft.fault(error)
         return False
-    raft.log.flush()
+    finally:
+        raft.log.flush()
     return True
 
 

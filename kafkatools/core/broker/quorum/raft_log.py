@@ -102,9 +102,16 @@ class RaftLog:
         return first
 
     def take_over(self, batches: bytes | memoryview) -> None:
-        """Append batches that have their offsets and epochs. Raises UnexpectedAppendOffset, CorruptRecord (nothing is
-        appended), KafkaStorageError."""
-        self.log.append_as_follower(memoryview(bytearray(batches)), self.wall_ms())
+        """Append batches that have their offsets and epochs, one by one when a segment does not take them together.
+        Raises UnexpectedAppendOffset, CorruptRecord, RecordListTooLarge, KafkaStorageError."""
+        view = memoryview(bytearray(batches))
+        if len(view) <= self.log.config.segment_bytes:
+            self.log.append_as_follower(view, self.wall_ms())
+            return
+        while view:
+            size = _batch_size(view, 0)
+            self.log.append_as_follower(view[:size], self.wall_ms())
+            view = view[size:]
 
     def flush(self) -> None:
         """Everything is on the disk."""
@@ -209,13 +216,17 @@ class RaftLog:
                 self.snapshots.delete(each)
 
 
+def _batch_size(view: memoryview, position: int) -> int:
+    return int(unpack_from(">i", view, position + 8)[0]) + LOG_OVERHEAD
+
+
 def whole_batches(data: bytes | memoryview, epoch: int) -> memoryview:
     """The batches of a fetch that are there whole (a leader may cut the last one) and of no later epoch."""
     view = memoryview(data)
     position = 0
     while position + HEADER_BYTES <= len(view):
-        length, batch_epoch = unpack_from(">ii", view, position + 8)
-        size = length + LOG_OVERHEAD
+        size = _batch_size(view, position)
+        batch_epoch = unpack_from(">i", view, position + 12)[0]
         if size < HEADER_BYTES or position + size > len(view) or batch_epoch > epoch:
             break
         position += size

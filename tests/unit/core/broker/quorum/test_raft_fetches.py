@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from support.quorum_simulation import WALL_MS, as_request, as_response
 from support.raft_member import CLUSTER, VOTERS, Member
 
 from kafkatools.core.broker.controller.batches import encode_batch, encode_control_batch
+from kafkatools.core.broker.controller.metadata_log import METADATA_LOG_CONFIG
 from kafkatools.core.broker.controller.metadata_snapshot import SnapshotId
 from kafkatools.core.broker.quorum import raft_messages as wire
 from kafkatools.core.broker.quorum.quorum_states import Leader, Prospective
@@ -264,6 +266,16 @@ def test_a_batch_that_was_cut_is_fetched_again() -> None:
     data = _leader_change(0, 1) + _batch(1, 1, "a")
     member = _follower(1, data + _batch(2, 1, "b")[:-3])
     assert member.raft.end_offset == 2
+
+
+def test_more_than_a_segment_takes_is_taken_over_batch_by_batch() -> None:
+    member = Member(log_config=replace(METADATA_LOG_CONFIG, segment_bytes=300))
+    member.follow(2, 1)
+    data = _leader_change(0, 1) + b"".join(_batch(offset, 1, f"name-{offset}") for offset in range(1, 9))
+    assert len(data) > 600
+    _take(member, 1, records=data, high_watermark=9)
+    assert (member.raft.log.end, len(member.names)) == ((9, 1), 8)
+    assert len(member.raft.log.log.segments) > 2
 
 
 def test_records_of_an_epoch_to_come_are_not_taken_over() -> None:
