@@ -31,6 +31,7 @@ class Log:
         self.records: list[Any] = []
         self.batches: list[int] = []
         self.is_leader = True
+        self.failure: Exception | None = None
         self._first_offset = first_offset
 
     @property
@@ -40,6 +41,8 @@ class Log:
     def append(self, records: list[Any], wall_ms: int) -> int:
         if not self.is_leader:
             raise NotController()
+        if self.failure is not None:
+            raise self.failure
         first = self.end_offset
         self.records += records
         self.batches.append(len(records))

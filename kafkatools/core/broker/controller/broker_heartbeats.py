@@ -77,14 +77,15 @@ class BrokerHeartbeats:
         last = self._contacts.get((broker_id, epoch))
         return last is not None and now_ms - last < self.session_timeout_ms
 
-    def take_expired(self, now_ms: int) -> tuple[int, int] | None:
-        """Id and epoch of a broker whose session is over, which is forgotten; None when there is none."""
+    def expired(self, now_ms: int) -> tuple[int, int] | None:
+        """Id and epoch of a broker whose session is over, None when there is none; it is so until `end_session`."""
         for session, last in self._contacts.items():
-            if now_ms - last < self.session_timeout_ms:
-                return None
-            del self._contacts[session]
-            return session
+            return None if now_ms - last < self.session_timeout_ms else session
         return None
+
+    def end_session(self, broker_id: int, epoch: int) -> None:
+        """The broker was fenced, or there is nothing to fence."""
+        self._contacts.pop((broker_id, epoch), None)
 
     @property
     def next_deadline_ms(self) -> int:

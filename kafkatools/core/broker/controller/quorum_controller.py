@@ -31,11 +31,12 @@ from kafkatools.core.broker.controller.partition_change import DIRECTORIES_SINCE
 from kafkatools.core.broker.feature_levels import METADATA_LEVELS, METADATA_VERSION
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
-from kafkatools.core.errors import BrokerIdNotRegistered, NotController, UnsupportedVersion
+from kafkatools.core.errors import BrokerIdNotRegistered, KafkaError, NotController, UnsupportedVersion
 
 TRANSACTIONS_SINCE = METADATA_LEVELS["3.6-IV1"]
 MAX_RECORDS_PER_BATCH = 10_000
 MS_PER_SECOND = 1000
+RETRY_MS = 1000
 
 
 class QuorumController(Controller):
@@ -54,7 +55,7 @@ class QuorumController(Controller):
         self.cluster_id = cluster_id
         self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms)
         self._bootstrap = bootstrap or (lambda: ())
-        self._next_balance_ms = self._next_unclean_ms = self._last_write_ms = 0
+        self._next_balance_ms = self._next_unclean_ms = self._last_write_ms = self._retry_ms = 0
 
     # -- life ------------------------------------------------------------------------------------------------------
     @property
@@ -170,23 +171,32 @@ class QuorumController(Controller):
             deadlines.append(self._next_balance_ms)
         if self._config.metadata_max_idle_interval_ms > 0:
             deadlines.append(self._last_write_ms + self._config.metadata_max_idle_interval_ms)
-        return min(deadlines)
+        return max(min(deadlines), self._retry_ms)
 
     def tick(self, now_ms: int) -> None:
-        """What is due by now; nothing when this node is not active."""
-        if not self.is_active:
+        """What is due by now; nothing when this node is not active. A log that cannot be written is tried again."""
+        if not self.is_active or now_ms < self._retry_ms:
             return
+        try:
+            self._do_what_is_due(now_ms)
+        except NotController:
+            return  # another node is, and does it
+        except (KafkaError, OSError) as error:
+            self._retry_ms = now_ms + RETRY_MS
+            self.report(f"The controller cannot write to the metadata log: {error}")
+
+    def _do_what_is_due(self, now_ms: int) -> None:
         self._fence_stale_brokers(now_ms)
         if self._config.auto_leader_rebalance_enable and now_ms >= self._next_balance_ms:
             records = leader_balance.balance(self.replica_control)
+            self._commit(records)
             is_done = len(records) < leader_balance.MAX_ELECTIONS
             self._next_balance_ms = now_ms + (self._balance_interval_ms if is_done else 1)
-            self._commit(records)
         if now_ms >= self._next_unclean_ms:
             records = leader_balance.elect_unclean_leaders(self.replica_control)
+            self._commit(records)
             is_done = len(records) < leader_balance.MAX_ELECTIONS
             self._next_unclean_ms = now_ms + (self._config["unclean.leader.election.interval.ms"] if is_done else 1)
-            self._commit(records)
         idle_ms = self._config.metadata_max_idle_interval_ms
         if idle_ms > 0 and now_ms >= self._last_write_ms + idle_ms:
             self._commit([self._no_op()])
@@ -199,15 +209,16 @@ class QuorumController(Controller):
 
     def _fence_stale_brokers(self, now_ms: int) -> None:
         """One after the other, so that the next one's elections know of it."""
-        while (session := self.heartbeats.take_expired(now_ms)) is not None:
+        while (session := self.heartbeats.expired(now_ms)) is not None:
             broker_id, epoch = session
             broker = self._image.brokers.get(broker_id)
             if broker is None:
                 self.heartbeats.remove(broker_id)
             elif broker.epoch == epoch and not broker.is_fenced:
-                self.report(f"Fencing broker {broker_id} at epoch {epoch} because its session has timed out.")
                 self._commit(self.replica_control.fence(broker_id))
                 self.heartbeats.fence(broker_id)
+                self.report(f"Fencing broker {broker_id} at epoch {epoch} because its session has timed out.")
+            self.heartbeats.end_session(broker_id, epoch)
 
     def _commit(self, records: Sequence[Any]) -> None:
         if records:

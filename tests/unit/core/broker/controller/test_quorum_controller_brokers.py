@@ -302,6 +302,27 @@ def test_brokers_that_are_lost_together_are_fenced_one_after_the_other() -> None
     assert (state.leader, state.isr) == (3, (3,))
 
 
+def test_a_fence_that_cannot_be_written_is_tried_again() -> None:
+    cluster = Cluster([1, 2])
+    cluster.log.failure = OSError(28, "No space left on device")
+    cluster.pass_time(SESSION_MS)
+    assert cluster.image.brokers[1].is_active
+    assert cluster.reports == ["The controller cannot write to the metadata log: [Errno 28] No space left on device"]
+    assert cluster.controller.next_deadline_ms == cluster.now_ms + 1000
+    cluster.log.failure = None
+    cluster.pass_time(999)
+    assert cluster.image.brokers[1].is_active
+    cluster.pass_time(1)
+    assert cluster.image.brokers[1].is_fenced and cluster.image.brokers[2].is_fenced
+
+
+def test_who_is_replaced_amid_its_duties_leaves_them() -> None:
+    cluster = Cluster([1])
+    cluster.log.is_leader = False
+    cluster.pass_time(SESSION_MS)
+    assert not cluster.controller.is_active
+
+
 def test_a_new_controller_gives_every_broker_a_full_session() -> None:
     cluster = Cluster([1, 2])
     cluster.clock.advance_ms(SESSION_MS - 1)
