@@ -28,6 +28,7 @@ USED_SETTINGS = frozenset(
         "log.dirs",
         "log.dir",
         "metadata.log.dir",
+        "log.dir.failure.timeout.ms",
         "log.durability",
         "inter.broker.listener.name",
         "listener.security.protocol.map",

@@ -38,10 +38,11 @@ from kafkatools.core.broker.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.replication.service import open_replication
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
-from kafkatools.core.errors import ConfigError, InconsistentClusterId, KafkaError
+from kafkatools.core.errors import ConfigError, InconsistentClusterId, KafkaError, KafkaStorageError
 from kafkatools.core.log.filenames import partition_directory_name
 from kafkatools.core.log.files import FileSystem
 from kafkatools.core.log.log_directory import LogDirectory
+from kafkatools.core.protocol.uuids import uuid_text
 
 CONTROLLED_SHUTDOWN_MS = 30_000
 RESIGN_MS = 1000
@@ -330,6 +331,16 @@ class ClusterNode(Node):
         if self.lifecycle is not None and directory.directory_id is not None:
             self.lifecycle.offline_log_dirs.append(directory.directory_id)
             self.lifecycle.ask_now()
+            limit_ms, failed = self.config.log_dir_failure_timeout_ms, directory.directory_id
+            self.timer.schedule(limit_ms, lambda now_ms: self._ensure_told(failed), self.clock.now_ms())
+
+    def _ensure_told(self, directory_id: uuid.UUID) -> None:
+        """log.dir.failure.timeout.ms: who cannot tell of a directory that failed does not go on: he may lead there."""
+        broker = self.image.brokers.get(self.node_id)
+        if broker is not None and directory_id in broker.log_dirs:
+            shown = uuid_text(directory_id)
+            words = f"Shutting down because couldn't communicate offline log dir {shown} with controllers"
+            self.fail(KafkaStorageError(words))
 
     def directories_cordoned(self, directory_ids: list[uuid.UUID]) -> None:
         """The controller hears of it with the next heartbeat."""

@@ -19,6 +19,7 @@ from kafkatools.core.errors import ConfigError, KafkaError, KafkaStorageError
 from kafkatools.core.log.checkpoints import read_meta_properties
 from kafkatools.core.log.files import Buffer, DirectoryEntry, RealFileSystem, RealLogFile
 from kafkatools.core.log.partition_log import PartitionLog
+from kafkatools.core.records.batch import read_batches
 
 NONE, STORAGE_ERROR, LOG_DIR_NOT_FOUND, UNKNOWN_PARTITION, NAME_TOO_LONG = 0, 56, 57, 3, 17
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
@@ -310,22 +311,30 @@ def test_at_the_start_the_metadatas_directory_must_be_good(broker: Broker) -> No
         broker.start()
 
 
-def test_a_replica_moves_while_it_is_written(broker: Broker) -> None:
+@pytest.mark.parametrize("durability", ["none", "fsync"])
+def test_a_replica_moves_there_and_back_while_it_is_written(broker: Broker, durability: str) -> None:
+    broker.settings["log.durability"] = durability
+    broker.settings["log.segment.bytes"] = "1048576"
     broker.start()
     broker.create("t", 3)
-    for _ in range(60):
+    for _ in range(30):
         assert broker.produce(0, 100_000) == NONE
-    assert broker.move(broker.paths[1], "t", 0) == NONE
-    written = 60
-    while broker.held()["a"]:
-        assert broker.produce(0, 1000) == NONE
-        written += 1
-    assert broker.held() == {"a": [], "b": ["t-0", "t-1"], "c": ["t-2"]}
-    log = broker.node.replicas.get("t", 0).log
-    assert (log.log_end_offset, log.high_watermark) == (written, written)
-    assert broker.produce(0) == NONE
-    assert broker.move(broker.paths[1], "t", 0) == NONE  # it is there already
-    assert broker.describe()["b"][1]["t-0"] == (0, False)
+    written = 30
+    for target, rest in ((1, 0), (2, 1), (0, 2)):
+        assert broker.move(broker.paths[target], "t", 0) == NONE
+        while "t-0" in broker.held()["abc"[rest]]:
+            assert broker.produce(0, 1000) == NONE
+            written += 1
+        log = broker.node.replicas.get("t", 0).log
+        assert (log.log_end_offset, log.high_watermark) == (written, written)
+        assert [name for name, held in broker.held().items() if "t-0" in held] == ["abc"[target]]
+    assert broker.move(broker.paths[0], "t", 0) == NONE  # it is there already
+    assert broker.describe()["a"][1]["t-0"] == (0, False)
+    offset = 0
+    while offset < written:
+        for each in read_batches(log.read(offset, 1 << 20).read()):
+            assert each.base_offset == offset
+            offset = each.next_offset
     assert broker.reports == []
 
 

@@ -125,3 +125,27 @@ def test_a_follower_moves_between_its_directories(cluster: ClusterNodes) -> None
     assert produce(cluster, 0) == 0
     cluster.run_until(lambda: partition.log.log_end_offset == 6)
     assert set(cluster.controller.image.topics["t"].partitions[0].isr) == {1, 2, 3}
+
+
+def test_a_broker_that_cannot_tell_of_a_failed_directory_ends(cluster: ClusterNodes) -> None:
+    for node_id in cluster.ids:
+        start(cluster, node_id)
+    cluster.run_until(lambda: all(node.is_ready for node in cluster.nodes.values()))
+    node = cluster.nodes[2]
+    (directory,) = (each for each in node.logs.directories if each.path.endswith("more-2"))
+    for other in (1, 3):
+        cluster.kill(other)
+    node.logs.note_failure(directory, OSError(errno.EIO, "Input/output error"))
+    assert node.failure is None
+    cluster.run_until(lambda: node.failure is not None)
+    assert str(node.failure).startswith("Shutting down because couldn't communicate offline log dir ")
+
+
+def test_without_the_metadatas_directory_a_node_ends(cluster: ClusterNodes) -> None:
+    for node_id in cluster.ids:
+        start(cluster, node_id)
+    cluster.run_until(lambda: all(node.is_ready for node in cluster.nodes.values()))
+    node = cluster.nodes[3]
+    node.logs.note_failure(node.logs.directories[0], OSError(errno.EIO, "Input/output error"))
+    cluster.run_until(lambda: node.failure is not None)
+    assert str(node.failure) == f"Shutdown broker because the metadata log dir {node.log_directory} has failed"
