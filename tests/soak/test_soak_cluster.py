@@ -43,8 +43,12 @@ def test_nothing_is_lost_or_doubled_while_nodes_fail(rehearsal: ClusterRehearsal
     chaos = rehearsal.chaos
     chaos.watch(3)
     chaos.run(SECONDS)
-    rehearsal.wait_until_in_sync()
-    ends = rehearsal.come_to_rest()
+    try:
+        rehearsal.wait_until_in_sync()
+        ends = rehearsal.come_to_rest()
+    except AssertionError:
+        print(" ".join(chaos.faults), rehearsal.told(), sep="\n", flush=True)
+        raise
     problems, counts = rehearsal.check(ends)
     rehearsal.wait_until_in_sync()
     problems += rehearsal.differing_replicas() + rehearsal.problems

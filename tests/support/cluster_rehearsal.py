@@ -208,6 +208,25 @@ class ClusterRehearsal(Rehearsal):
             len(partition.isr) == len(partition.replicas) for topic in described for partition in topic.partitions
         )
 
+    def told(self) -> str:
+        """What the cluster says of itself, for whoever looks for the reason of a failure."""
+        asked = (
+            ("topics", "--describe"),
+            ("consumer-groups", "--describe", "--all-groups"),
+            ("consumer-groups", "--describe", "--all-groups", "--state"),
+            ("transactions", "list"),
+            *(("transactions", "describe", "--transactional-id", name) for name in self._copier_names()),
+            ("metadata-quorum", "describe", "--replication"),
+        )
+        said = []
+        for command, *words in asked:
+            ran = kt_process(self.directory, command, "--bootstrap-server", self.bootstrap, *words, timeout=60)
+            said.append(f"$ kt {command} {' '.join(words)}\n{ran.stdout.decode()}{ran.stderr.decode()[-2000:]}")
+        return "\n".join(said)
+
+    def _copier_names(self) -> list[str]:
+        return [worker.name.removeprefix("copier-") for worker in self.readers if worker.name.startswith("copier-")]
+
     def differing_replicas(self) -> list[str]:
         """Replicas of uncompacted topics that are not the same bytes on every node; all are in sync and at rest."""
         problems = []
