@@ -6,13 +6,18 @@ string, other bytes are {"b64": "..."}, null stays null.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 _CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), 127, *range(128, 160)]} | {9: "\\t", 10: "\\n", 13: "\\r"}
 
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+@cache
+def _dumps() -> Callable[[Any], str]:
+    import json  # not for a --help
+
+    return json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
 def json_bytes(data: bytes | memoryview | None) -> str | dict[str, str] | None:
@@ -30,7 +35,7 @@ def json_bytes(data: bytes | memoryview | None) -> str | dict[str, str] | None:
 
 def json_line(row: Mapping[str, Any]) -> str:
     """One object as one line without its newline; bytes inside are turned by json_bytes."""
-    return _dumps(_plain(row))
+    return _dumps()(_plain(row))
 
 
 def _plain(value: Any) -> Any:
