@@ -12,11 +12,12 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from kafkatools.core.broker.controller.metadata_log import MetadataLog, SnapshotRules
+from kafkatools.core.broker.controller.metadata_log import METADATA_LOG_CONFIG, MetadataLog, SnapshotRules
 from kafkatools.core.broker.controller.metadata_snapshot import Snapshot
 from kafkatools.core.broker.quorum.election_store import ElectionStore
 from kafkatools.core.broker.quorum.quorum_states import Leader
@@ -247,7 +248,8 @@ class Simulation:
         self.now_ms = 1000
         self.voters = {node_id: ("localhost", 9000 + node_id) for node_id in range(1, voters + 1)}
         self.settings = settings or RaftSettings("cluster", fetch_max_bytes=2000, fetch_snapshot_max_bytes=700)
-        self.rules = SnapshotRules(max_retention_bytes=0)
+        log_config = replace(METADATA_LOG_CONFIG, segment_bytes=Random(seed).choice((1500, 1 << 30)))
+        self.rules = SnapshotRules(max_retention_bytes=0, log_config=log_config)
         self.nodes = {node_id: SimulatedNode(self, node_id) for node_id in range(1, voters + observers + 1)}
         self.loss = 0.0
         self.delay_ms = (0, 5)
