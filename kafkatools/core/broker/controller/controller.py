@@ -35,6 +35,7 @@ from kafkatools.core.errors import (
     ElectionNotNeeded,
     InvalidRequest,
     KafkaError,
+    KafkaStorageError,
     NotController,
     UnknownServerError,
 )
@@ -224,7 +225,10 @@ class Controller:
                 results[topic.name] = error
         if validate_only:
             return results
-        self._write(made)
+        try:
+            self._write(made)
+        except KafkaStorageError as error:
+            return {name: error if isinstance(r, TopicState) else r for name, r in results.items()}
         self.publish()
         return {name: self.image.topics[name] if isinstance(r, TopicState) else r for name, r in results.items()}
 
