@@ -34,6 +34,7 @@ QUICK = {
     "transaction.state.log.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.enable": "false",
+    "request.timeout.ms": "10000",
 }
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from kafkatools.core.broker.cluster.cluster_settings import EndPoint, cluster_settings
 from kafkatools.core.broker.cluster.controller_apis import ControllerDispatcher
 from kafkatools.core.broker.cluster.controller_link import ControllerLink
+from kafkatools.core.broker.cluster.controller_registration import ControllerRegistration
 from kafkatools.core.broker.cluster.forwarding import FORWARDED, PendingAnswers, forward
 from kafkatools.core.broker.cluster.lifecycle import BrokerLifecycle, Identity, State
 from kafkatools.core.broker.cluster.metadata_follower import MetadataFollower
@@ -182,7 +183,25 @@ class ClusterNode(Node):
         if self.cluster.is_broker:
             self.lifecycle = self._open_lifecycle()
             self.workers.append(self.lifecycle)
+        if self.cluster.is_controller:
+            listeners = self._told_listeners({point.name for point in self.cluster.controller_listeners})
+            self.workers.append(
+                ControllerRegistration(self.node_id, self.image, self.link, listeners, supported_features)
+            )
         self.raft.start(self.clock.now_ms())
+
+    def _told_listeners(self, names: set[str]) -> list[dict[str, Any]]:
+        """Where this node listens under these names, as registrations say it."""
+        return [
+            {
+                "name": point.name,
+                "host": point.advertised_host,
+                "port": point.advertised_port,
+                "security_protocol": PLAINTEXT_PROTOCOL,
+            }
+            for point in self.end_points
+            if point.name in names
+        ]
 
     @property
     def _fetch_timeout_ms(self) -> int:
@@ -195,24 +214,11 @@ class ClusterNode(Node):
         self.workers.append(open_replication(self, self.open_channel("replica")))
 
     def _open_lifecycle(self) -> BrokerLifecycle:
-        names = {point.name for point in self.cluster.broker_listeners}
         identity = Identity(
             self.node_id,
             self.cluster_id,
-            [
-                {
-                    "name": point.name,
-                    "host": point.advertised_host,
-                    "port": point.advertised_port,
-                    "security_protocol": PLAINTEXT_PROTOCOL,
-                }
-                for point in self.end_points
-                if point.name in names
-            ],
-            [
-                {"name": name, "min_supported_version": low, "max_supported_version": high}
-                for name, (low, high) in SUPPORTED_FEATURES.items()
-            ],
+            self._told_listeners({point.name for point in self.cluster.broker_listeners}),
+            supported_features(),
             self.directory_ids,
             self.cluster.rack,
             self.logs.last_broker_epoch,
@@ -416,3 +422,11 @@ class ClusterNode(Node):
 
     def _close_metadata(self) -> None:
         self._metadata_log.close()
+
+
+def supported_features() -> list[dict[str, Any]]:
+    """Features and their levels, as registrations say them."""
+    return [
+        {"name": name, "min_supported_version": low, "max_supported_version": high}
+        for name, (low, high) in SUPPORTED_FEATURES.items()
+    ]

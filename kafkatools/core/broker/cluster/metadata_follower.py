@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 APPLY_MS = 50
 SLICE_PARTITIONS = 10
+PARTS = ("acls", "client_quotas", "scram")
 
 
 class MetadataFollower:
@@ -166,10 +167,12 @@ def become(image: MetadataImage, other: MetadataImage) -> None:
     delta.changed_topics = {each.topic_id: each for each in other.topics.values()}
     delta.changed_configs = set(image.configs) | set(other.configs)
     delta.changed_brokers = set(image.brokers) | set(other.brokers)
-    for name in ("acls", "client_quotas", "scram"):
+    quotas_version = image.client_quotas.version + other.client_quotas.version + 1
+    for name in PARTS:
         vars(getattr(image, name)).update(vars(getattr(other, name)))
+    image.client_quotas.version = quotas_version
     for name, value in vars(other).items():
-        if name not in ("acls", "client_quotas", "scram", "delta", "version", "_replay"):
+        if name not in (*PARTS, "delta", "version", "_replay"):
             setattr(image, name, value)
     image.version += 1
     image.delta = delta

@@ -12,7 +12,8 @@ from kafkatools.core.broker.cluster.cluster_node import ClusterNode
 from kafkatools.core.broker.cluster.lifecycle import State
 from kafkatools.core.errors import ConfigError
 
-METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER, INIT_PRODUCER_ID, API_VERSIONS, DELETE_TOPICS = 3, 19, 60, 22, 18, 20
+METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER, INIT_PRODUCER_ID, API_VERSIONS = 3, 19, 60, 22, 18
+DELETE_TOPICS, UNREGISTER_BROKER = 20, 64
 UNKNOWN_TOPIC, REQUEST_TIMED_OUT, INVALID_REPLICATION_FACTOR = 3, 7, 38
 
 
@@ -293,7 +294,7 @@ def test_a_node_that_never_joined_leaves_its_logs_as_they_were(running: ClusterN
     before = {name: (root / name).read_bytes() for name in names}
     assert b"untouched" in before["replication-offset-checkpoint"]
     running.start_node(1)
-    running.run_for(70_000)
+    running.run_for(7000)
     running.nodes.pop(1).close()
     assert {name: (root / name).read_bytes() for name in names} == before
 
@@ -309,3 +310,30 @@ def test_a_partition_that_went_while_its_broker_was_down_is_put_aside(running: C
     assert len(names) == 1
     assert names[0].endswith("-stray")
     assert any(line.endswith("kept as a stray") for line in running.lines)
+
+
+def test_controllers_register_each_life_once(running: ClusterNodes) -> None:
+    image = running.nodes[1].image
+    running.run_until(lambda: len(image.controllers) == 3)
+    before = {node_id: record.incarnation_id for node_id, record in image.controllers.items()}
+    assert [(point.name, point.port) for point in image.controllers[2].end_points] == [
+        ("CONTROLLER", running.ports[2][1])
+    ]
+    running.stop(2)
+    running.start_node(2)
+    running.run_until(lambda: image.controllers[2].incarnation_id != before[2])
+    end = running.nodes[1].metadata_offset
+    running.run_for(2000)
+    registered = running.nodes[1].image.controllers
+    assert registered[1].incarnation_id == before[1]
+    assert running.nodes[1].metadata_offset - end < 12  # no-op records, no registrations again and again
+
+
+def test_a_broker_that_was_unregistered_registers_again(running: ClusterNodes) -> None:
+    lifecycle = running.nodes[3].lifecycle
+    assert lifecycle is not None
+    epoch = lifecycle.epoch
+    answer = running.ask(1, UNREGISTER_BROKER, 0, broker_id=3)
+    assert int(answer.error_code) == 0
+    running.run_until(lambda: lifecycle.epoch > epoch)
+    running.run_until(lambda: not running.nodes[1].image.brokers[3].is_fenced)
