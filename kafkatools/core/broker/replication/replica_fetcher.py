@@ -277,7 +277,7 @@ class ReplicaFetcher:
         log = partition.log
         records = data.records
         if records is not None and (size := whole_batches(records)):
-            self._append_records(followed, records[:size])
+            self._append_in_pieces(followed, records[:size])
             self._throttles.note_received(partition, size)
             if partition.waits_for_disk:
                 log.flush(self._cluster.clock.wall_ms())  # the next fetch says that it is here
@@ -291,6 +291,16 @@ class ReplicaFetcher:
             log.increment_log_start_offset(data.log_start_offset)
             self._changed[partition.key] = followed
         followed.retry_ms = FIRST_RETRY_MS
+
+    def _append_in_pieces(self, followed: Followed, records: memoryview) -> None:
+        """Append; what is larger than a segment may be (it was made smaller) in pieces that are not."""
+        limit = followed.partition.log.config.segment_bytes
+        while len(records) > limit:
+            size = whole_batches(records[:limit]) or whole_batches(records)
+            self._append_records(followed, records[:size])
+            records = records[size:]
+        if records:
+            self._append_records(followed, records)
 
     def _append_records(self, followed: Followed, records: memoryview) -> None:
         """Append; when the leader's log begins within a batch, so does this one (appendRecordsToFollower)."""

@@ -3,6 +3,8 @@ election."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from support.replica_simulation import ReplicaSimulation, SimulatedBroker, values_by_offset
 
 
@@ -188,3 +190,18 @@ def test_the_log_start_of_the_leader_reaches_its_followers_and_theirs_reach_it()
     for broker in cluster.brokers.values():
         assert broker.partition is not None
         assert broker.partition.log.log_start_offset == 7
+
+
+def test_a_segment_that_is_larger_than_segments_may_be_now_is_followed() -> None:
+    cluster = ReplicaSimulation(1, broker_count=2, min_insync_replicas=1, segment_bytes=100_000)
+    cluster.run(20)
+    one, other = cluster.brokers[1], cluster.brokers[2]
+    cluster.kill(2)
+    write(one, *range(40))
+    cluster.run(20)
+    cluster.log_config = replace(cluster.log_config, segment_bytes=500)
+    cluster.start(2)
+    cluster.run_until(cluster.is_settled)
+    cluster.check()
+    assert other.partition is not None
+    assert max(segment.size_bytes for segment in other.partition.log.segments) <= 500
