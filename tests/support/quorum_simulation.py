@@ -13,6 +13,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -90,6 +91,7 @@ class SimulatedNode:
         self.wakes_at: int | None = None
         self.sent: tuple[int, Counter[int]] = (0, Counter())
         self.paused_until_ms = 0
+        self.asking: dict[object, tuple[int, Callable[[Any], None]]] = {}
 
     # -- life ------------------------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -108,8 +110,13 @@ class SimulatedNode:
         self.raft.start(now_ms)
         self.turn()
 
-    def crash(self) -> None:
-        """Lose power."""
+    def crash(self, *, is_reset: bool | None = None) -> None:
+        """Lose power; with `is_reset` the others' connections break at once, else they hang (None: as it happens)."""
+        asking, self.asking = self.asking, {}
+        if is_reset or (is_reset is None and self.simulation.random.random() < 0.5):
+            for source, finish in asking.values():
+                if not self.simulation.is_cut(self.node_id, source):
+                    self.simulation.at(self.simulation.now_ms, partial(finish, None))
         self.incarnation += 1
         self.paused_until_ms = 0
         self.raft = None
@@ -300,7 +307,10 @@ class Simulation:
             if self.random.random() >= self.loss and not self.is_cut(sender, receiver):
                 self.at(self.now_ms + self.random.randint(*self.delay_ms), run)
 
+        token = object()
+
         def respond(fields: Fields) -> None:
+            self.nodes[target].asking.pop(token, None)
             answer = self.as_response(api_key, fields)
             carry(target, source, lambda: finish(answer))
 
@@ -311,6 +321,7 @@ class Simulation:
             elif node.is_paused(arrive):
                 pass
             elif api_key == 1:
+                node.asking[token] = (source, finish)
                 node.raft.handle_fetch(entity, self.now_ms, respond)
                 node.turn()
             else:

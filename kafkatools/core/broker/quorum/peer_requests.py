@@ -17,12 +17,13 @@ from kafkatools.core.broker.quorum.raft_settings import RaftSettings
 
 
 class _Peer:
-    __slots__ = ("backoff_until_ms", "failures", "pending")
+    __slots__ = ("backoff_until_ms", "failures", "losses", "pending")
 
     def __init__(self) -> None:
         self.pending: object | None = None
         self.backoff_until_ms = 0
         self.failures = 0
+        self.losses = 0
 
 
 class Answer(NamedTuple):
@@ -58,6 +59,11 @@ class PeerRequests:
         peer = self._peers.get(node_id)
         return 0 if peer is None else peer.backoff_until_ms
 
+    def losses(self, node_id: int) -> int:
+        """How many requests to a node in a row got no answer at all."""
+        peer = self._peers.get(node_id)
+        return 0 if peer is None else peer.losses
+
     def forget(self) -> None:
         """Whatever was asked for is not wanted any more."""
         self._peers.clear()
@@ -88,6 +94,7 @@ class PeerRequests:
     def settle(self, answer: Answer, now_ms: int, *, is_settled: bool) -> None:
         """Whether a request needs no other try."""
         peer = answer.peer
+        peer.losses = 0 if answer.entity is not None else peer.losses + 1
         if is_settled:
             peer.failures = 0
             return

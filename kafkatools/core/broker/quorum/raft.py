@@ -7,8 +7,9 @@ none is an observer.
 
 Rules. Epoch, leader and vote are on the disk before they count. A leader counts its own records when they are on the
 disk: everything appended between two ticks is forced together. A majority that has a record of the leader's own epoch
-commits it and all before. A leader that no majority fetches from for one and a half fetch time-outs resigns. Whatever
-a state has asked for is void when the state changes.
+commits it and all before. A leader that no majority fetches from for one and a half fetch time-outs resigns. A follower
+that cannot reach its leader several times in a row asks for an election before its fetch time-out is over (Kafka's
+waits): PreVote keeps that from disturbing anyone. Whatever a state has asked for is void when the state changes.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from kafkatools.core.errors import KafkaError, KafkaStorageError, NotController
 
 CHECK_QUORUM_FACTOR = 1.5
 RETRY_BACKOFF_BASE_MS = 100
+TRIES_TO_REACH_LEADER = 3
 MAX_STATES_A_TICK = 10
 
 
@@ -397,7 +399,8 @@ class Raft:
 
     def _poll_follower(self, state: Follower) -> None:
         if self.is_voter:
-            if self._is_due(state.deadline_ms):
+            is_gone = self._requests.losses(state.leader_id) >= TRIES_TO_REACH_LEADER and not self._is_shutting_down
+            if is_gone or self._is_due(state.deadline_ms):
                 self.become_prospective()
             else:
                 self._fetch_from(state.leader_id)

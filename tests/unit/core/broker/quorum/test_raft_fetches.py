@@ -13,7 +13,7 @@ from kafkatools.core.broker.controller.batches import encode_batch, encode_contr
 from kafkatools.core.broker.controller.metadata_log import METADATA_LOG_CONFIG
 from kafkatools.core.broker.controller.metadata_snapshot import SnapshotId
 from kafkatools.core.broker.quorum import raft_messages as wire
-from kafkatools.core.broker.quorum.quorum_states import Leader, Prospective
+from kafkatools.core.broker.quorum.quorum_states import Follower, Leader, Prospective
 from kafkatools.core.broker.quorum.raft_settings import RaftSettings
 from kafkatools.core.errors import (
     FencedLeaderEpoch,
@@ -338,6 +338,22 @@ def test_a_follower_that_hears_nothing_wants_an_election() -> None:
     assert member.raft.leader_id == 2
     member.tick(1)
     assert isinstance(member.raft.state, Prospective)
+
+
+def test_a_follower_that_cannot_reach_its_leader_does_not_wait_for_the_time_out() -> None:
+    member = Member()
+    member.follow(2, 1)
+    for wait_ms in (20, 40):
+        [sent] = member.take(wire.FETCH)
+        member.answer(sent, None)
+        assert member.raft.leader_id == 2
+        member.tick(wait_ms)
+    [sent] = member.take(wire.FETCH)
+    member.answer(sent, None)
+    assert isinstance(member.raft.state, Prospective)
+    for sent in member.take(wire.VOTE):
+        member.answer(sent, wire.election_response(member.position(1, 2), VOTERS, 0, {"vote_granted": False}))
+    assert isinstance(member.raft.state, Follower)  # the others hear it
 
 
 def test_a_new_member_finds_the_leader_through_anyone() -> None:
