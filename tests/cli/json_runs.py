@@ -394,6 +394,11 @@ class JsonRuns:
     def _processes(self) -> None:
         self.kt("sandbox", "start", servers=False)
         self.kt("sandbox", "stop", servers=False)
+        quick = ("--set", "broker.session.timeout.ms=2000")
+        self.kt("sandbox", "start", "--nodes", "3", "--port", "0", *quick, servers=False)
+        self.kt("sandbox", "status", servers=False)
+        self.kt("sandbox", "kill", "2", servers=False)
+        self.kt("sandbox", "stop", servers=False)
         place = self.directory / "home" / "servers" / "1.json"
         with subprocess.Popen(["sleep", "60"]) as sleeper:
             told = RunFile(str(place))

@@ -1,5 +1,5 @@
-"""A program that writes numbers to a topic, one every few ms, until its input ends, whatever happens to the brokers; then
-it says in JSON which were acknowledged and what went wrong.
+"""A program that writes numbers to a topic, one every few ms, until its input ends, whatever happens to the brokers;
+then it says in JSON which were acknowledged and what went wrong.
 
 Arguments: the library, the brokers, the topic, the number of its partitions. acks=all and idempotent, with time enough
 for a broker to be replaced.
@@ -113,10 +113,7 @@ async def with_aiokafka() -> int:
 
 def main() -> None:
     threading.Thread(target=lambda: (sys.stdin.read(), ENDED.set()), daemon=True).start()
-    if LIBRARY == "aiokafka":
-        sent = asyncio.run(with_aiokafka())
-    else:
-        sent = globals()[f"with_{LIBRARY}"]()
+    sent = asyncio.run(with_aiokafka()) if LIBRARY == "aiokafka" else globals()[f"with_{LIBRARY}"]()
     print(json.dumps({"sent": sent, "acked": sorted(acked), "errors": errors}))
 
 
