@@ -161,6 +161,7 @@ class ReplicaManager:
         for index, state in topic.partitions.items():
             partition = mine.get(index)
             if self._node_id not in state.replicas:
+                self._missing.get(topic.name, set()).discard(index)
                 if partition is not None:
                     self._drop(mine.pop(index))
                 continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import (
@@ -88,12 +89,23 @@ class ReplicaMoves:
         self.read_rate()
 
     def resume(self) -> None:
-        """Go on with what a stop interrupted."""
+        """Go on with what a stop interrupted; what is of partitions that are gone meanwhile goes too."""
+        if self._node.is_ready:
+            self._forget_strangers()
         for name, directory in self._node.logs.interrupted_futures():
             try:
                 self._begin(name, directory)
             except KafkaStorageError as error:
                 self._node.note_failure(error)
+
+    def _forget_strangers(self) -> None:
+        node = self._node
+        for directory in node.logs.live:
+            for name in [name for name in directory.futures if name not in node.logs.logs]:
+                topic = node.image.topics.get(name.topic)
+                state = None if topic is None else topic.partitions.get(name.partition)
+                if state is None or node.node_id not in state.replicas:
+                    directory.run(partial(directory.forget_future, name))
 
     def read_rate(self) -> None:
         """Take the throttle that holds now."""

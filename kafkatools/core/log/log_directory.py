@@ -44,7 +44,7 @@ class LogDirectory:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.futures: dict[TopicPartition, str] = {}
         self.residents: set[TopicPartition] = set()
-        self._tasks = tasks
+        self._tasks = _DirectoryTasks(tasks, self.run)
         self._checkpoints: dict[str, _Offsets] = {}
         self._written: dict[str, _Offsets] = {}
         self._has_new_names = False
@@ -207,6 +207,21 @@ class LogDirectory:
         self.residents.add(name)
         return log
 
+    def run(self, task: Callable[[], None]) -> None:
+        """Work that had to wait: void when the directory is offline by now."""
+        if self.failure is not None:
+            return
+        try:
+            task()
+        except (OSError, KafkaStorageError) as error:
+            if self.on_storage_error is None:
+                raise
+            self.on_storage_error(error)
+
+    def forget_future(self, name: TopicPartition) -> None:
+        """A replica that was on its way here is of a partition that is gone."""
+        self._remove_directory(self.path_of(self.futures.pop(name)))
+
     # checkpoints
 
     def checkpoint(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
@@ -268,3 +283,16 @@ class LogDirectory:
         self.failure = KafkaStorageError(f"Log directory {self.path} is offline: {error}")
         for log in self.logs.values():
             log.go_offline(error)
+
+
+class _DirectoryTasks(DelayedTasks):
+    """The tasks of all directories, for the logs of one."""
+
+    def __init__(self, tasks: DelayedTasks, run: Callable[[Callable[[], None]], None]) -> None:
+        super().__init__()
+        self._tasks = tasks
+        self._run = run
+
+    def schedule(self, due_ms: int, task: Callable[[], None]) -> None:
+        """Run a task when it is due and the directory is not offline."""
+        self._tasks.schedule(due_ms, lambda: self._run(task))

@@ -255,6 +255,7 @@ class LogManager:
             self.note_failure(directory, error)
             raise KafkaStorageError(f"Error while creating log for {name} in dir {directory.path}: {error}") from error
         current.abort_cleaning()
+        future.first_dirty_offset = current.first_dirty_offset
         self.future_logs[name] = future
         return future
 

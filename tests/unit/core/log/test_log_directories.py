@@ -291,3 +291,17 @@ def test_an_interrupted_move_is_known_at_the_next_start_and_goes_with_its_topic(
     again.tasks.run_due(NOW_MS + 60_000)
     assert held(again) == {A: [], B: []}
     assert not any(entry.is_directory for path in (A, B) for entry in files.list_directory(path))
+
+
+def test_work_that_waits_does_not_touch_a_directory_that_is_offline() -> None:
+    files = FaultyFileSystem()
+    manager = started(files, A, B)
+    for name in NAMES[:4]:
+        get(manager, name)
+    manager.delete(NAMES[1], NOW_MS)
+    manager.delete(NAMES[0], NOW_MS)
+    manager.note_failure(manager.directories[1], OSError("gone"))
+    manager.take_offline(manager.directories[1])
+    assert manager.tasks.run_due(NOW_MS + 60_000) == 2
+    assert [entry.name for entry in files.list_directory(A) if entry.is_directory] == ["t-2"]
+    assert [entry.name[:4] for entry in files.list_directory(B) if entry.is_directory] == ["t-1.", "t-3"]

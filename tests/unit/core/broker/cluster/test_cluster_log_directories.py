@@ -7,16 +7,18 @@ import errno
 import os
 import pathlib
 import shutil
+import uuid
 from collections.abc import Iterator
 
 import pytest
 from support.broker_client import batch
 from support.cluster_nodes import ClusterNodes
 
+from kafkatools.core.broker.cluster.cluster_node import ClusterNode
 from kafkatools.core.broker.formatter import FormatRequest, PlannedDirectory, random_uuid, write_directory
 from kafkatools.core.log.files import Buffer, RealFileSystem
 
-PRODUCE, ALTER_LOG_DIRS, STORAGE_ERROR = 0, 34, 56
+PRODUCE, CREATE_TOPICS, ALTER_LOG_DIRS, ALTER_REASSIGNMENTS, STORAGE_ERROR, REPLICA_NOT_AVAILABLE = 0, 19, 34, 45, 56, 9
 
 
 @pytest.fixture
@@ -36,15 +38,21 @@ def start(cluster: ClusterNodes, node_id: int) -> None:
     cluster.start_node(node_id, {"log.dirs": f"{cluster.root}/node-{node_id},{second}"})
 
 
+def place_of(node: ClusterNode, topic: str, index: int) -> uuid.UUID | None:
+    """The id of the directory of a replica, None while it is not there."""
+    partition = node.replicas.partitions.get(topic, {}).get(index)
+    return None if partition is None or node.keeper is None else node.keeper.directory_of(partition)
+
+
 def knows_places(cluster: ClusterNodes) -> bool:
     """Whether the metadata has every replica where it is."""
     image = cluster.controller.image
     return all(
-        state.directory(node.node_id) == node.keeper.directory_of(node.replicas.partitions[topic.name][index])
+        state.directory(node.node_id) == place_of(node, topic.name, index)
         for node in cluster.nodes.values()
         for topic in image.topics.values()
         for index, state in topic.partitions.items()
-        if node.keeper is not None
+        if node.keeper is not None and node.node_id in state.replicas
     )
 
 
@@ -62,15 +70,19 @@ def test_others_lead_what_lay_in_a_directory_that_failed(
     for node_id in cluster.ids:
         start(cluster, node_id)
     cluster.run_until(lambda: all(node.is_ready for node in cluster.nodes.values()))
-    cluster.create_topic("t", 6)
+    assignments = [
+        {"partition_index": index, "broker_ids": [2, 3, 1] if index & 2 else [1, 2, 3]} for index in range(8)
+    ]
+    topic = {"name": "t", "num_partitions": -1, "replication_factor": -1, "assignments": assignments}
+    assert cluster.ask(1, CREATE_TOPICS, 7, topics=[topic], timeout=30_000).topics[0].error_code == 0
+    cluster.run_until(lambda: all("t" in node.image.topics for node in cluster.nodes.values()))
     cluster.run_until(lambda: knows_places(cluster))
     broken = str(cluster.root / "more-2")
     image = cluster.controller.image
     (lost_id,) = (each.directory_id for each in cluster.nodes[2].logs.directories if each.path == broken)
     lying = {index for index, state in image.topics["t"].partitions.items() if state.directory(2) == lost_id}
-    led = {index for index in range(6) if cluster.leader("t", index) == 2}
-    assert len(lying) == 3
-    assert lying & led
+    led = {index for index in range(8) if cluster.leader("t", index) == 2}
+    assert (lying, led) == ({1, 3, 5, 7}, {2, 3, 6, 7})
     write = os.pwrite
 
     def fail(descriptor: int, data: Buffer, position: int) -> int:
@@ -81,12 +93,12 @@ def test_others_lead_what_lay_in_a_directory_that_failed(
     monkeypatch.setattr(os, "pwrite", fail)
     assert produce(cluster, min(lying & led)) == STORAGE_ERROR
     cluster.run_until(lambda: all(cluster.leader("t", index) != 2 for index in lying))
-    assert {index for index in range(6) if cluster.leader("t", index) == 2} == led - lying
+    assert {index for index in range(8) if cluster.leader("t", index) == 2} == led - lying
     cluster.run_until(lambda: all(2 not in image.topics["t"].partitions[index].isr for index in lying))
-    assert [produce(cluster, index) for index in range(6)] == [0] * 6
+    assert [produce(cluster, index) for index in range(8)] == [0] * 8
     assert image.brokers[2].log_dirs == (cluster.nodes[2].directory_id,)
     cluster.run_for(2000)
-    assert all(set(image.topics["t"].partitions[index].isr) == {1, 2, 3} for index in set(range(6)) - lying)
+    assert all(set(image.topics["t"].partitions[index].isr) == {1, 2, 3} for index in set(range(8)) - lying)
 
 
 def test_a_disk_that_was_wiped_is_filled_again_and_the_controller_hears_of_its_new_id(cluster: ClusterNodes) -> None:
@@ -149,3 +161,23 @@ def test_without_the_metadatas_directory_a_node_ends(cluster: ClusterNodes) -> N
     node.logs.note_failure(node.logs.directories[0], OSError(errno.EIO, "Input/output error"))
     cluster.run_until(lambda: node.failure is not None)
     assert str(node.failure) == f"Shutdown broker because the metadata log dir {node.log_directory} has failed"
+
+
+def test_a_new_replica_goes_where_it_was_said_that_it_should_be(cluster: ClusterNodes) -> None:
+    """As the reassignment tool does it with log_dirs: the directory first, then the replica."""
+    for node_id in cluster.ids:
+        start(cluster, node_id)
+    cluster.run_until(lambda: all(node.is_ready for node in cluster.nodes.values()))
+    cluster.create_topic("t", 1, 1)
+    assert produce(cluster, 0, acks=-1) == 0
+    target = next(node_id for node_id in cluster.ids if node_id != cluster.leader("t"))
+    path = str(cluster.root / f"more-{target}")
+    wanted = [{"path": path, "topics": [{"name": "t", "partitions": [0]}]}]
+    answer = cluster.ask(target, ALTER_LOG_DIRS, 2, dirs=wanted)
+    assert answer.results[0].partitions[0].error_code == REPLICA_NOT_AVAILABLE
+    topics = [{"name": "t", "partitions": [{"partition_index": 0, "replicas": [target]}]}]
+    moved = cluster.ask(target, ALTER_REASSIGNMENTS, 0, topics=topics, timeout=30_000)
+    assert (moved.error_code, moved.responses[0].partitions[0].error_code) == (0, 0)
+    cluster.run_until(lambda: cluster.leader("t") == target and knows_places(cluster))
+    log = cluster.nodes[target].replicas.partitions["t"][0].log
+    assert (cluster.nodes[target].logs.directory_of(log).path, log.log_end_offset) == (path, 1)
