@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import (
-    CorruptRecord,
     InvalidTopic,
     KafkaError,
     KafkaStorageError,
@@ -134,6 +133,17 @@ class ReplicaMoves:
         if self._rate is not None:
             self._next_ms = max(self._next_ms, now_ms) + round(copied * 1000 / self._rate)
 
+    def _give_up(self, name: TopicPartition, error: Exception) -> None:
+        """The replica stays where it is. A disk that failed is the keeper's affair; damage in a log is nobody's."""
+        node = self._node
+        del self._moves[name]
+        node.note_failure(KafkaStorageError(f"The replica {name} cannot be moved: {error}"))
+        if not node.logs.failing:
+            try:
+                node.logs.cancel_future(name, node.clock.wall_ms())
+            except (KafkaError, OSError) as another:
+                node.note_failure(another)
+
     def _step(self, name: TopicPartition, move: ReplicaMove) -> int | None:
         """A slice of one replica: its size, None when this one is over."""
         node = self._node
@@ -150,14 +160,8 @@ class ReplicaMoves:
                 return copied
             move.future.flush(wall_ms)
             partition.log = node.logs.promote_future(name, wall_ms)
-        except CorruptRecord as error:
-            node.note_failure(KafkaStorageError(f"The replica {name} cannot be moved: {error}"))
-            node.logs.cancel_future(name, wall_ms)
-            del self._moves[name]
-            return None
         except (KafkaError, OSError) as error:
-            node.note_failure(error)
-            del self._moves[name]
+            self._give_up(name, error)
             return None
         del self._moves[name]
         partition.settle()

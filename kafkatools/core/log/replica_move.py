@@ -8,6 +8,7 @@ same turn: nothing was written in between.
 """
 
 import struct
+from dataclasses import replace
 
 from kafkatools.core.log.batch_headers import LOG_OVERHEAD
 from kafkatools.core.log.partition_log import PartitionLog
@@ -45,11 +46,21 @@ class ReplicaMove:
         found = current.read(future.log_end_offset, limit)
         data = current.storage("copying", found.read)
         data = data[: _whole_batches(data)]
-        future.append_as_follower(memoryview(bytearray(data)), now_ms)
+        self._append(memoryview(bytearray(data)), now_ms)
         future.update_high_watermark(current.high_watermark)
         self._take_log_start()
         self._flush_now_and_then(len(data), now_ms)
         return len(data)
+
+    def _append(self, records: memoryview, now_ms: int) -> None:
+        """Append; a batch that is larger than a segment may be by now gets one that is as large."""
+        future, config = self.future, self.future.config
+        if len(records) > config.segment_bytes:
+            future.config = replace(config, segment_bytes=len(records))
+        try:
+            future.append_as_follower(records, now_ms)
+        finally:
+            future.config = config
 
     def _cut_back(self, now_ms: int) -> bool:
         """Cut off what the current log does not have any more; whether there was anything."""

@@ -400,3 +400,17 @@ def test_a_cordoned_directory_gets_no_new_partitions(broker: Broker) -> None:
     assert broker.held() == {"a": [], "b": ["t-0", "t-2"], "c": ["t-1", "t-3"]}
     results = broker.client.call(DESCRIBE_LOG_DIRS, 5, topics=None).results
     assert [each.is_cordoned for each in results] == [True, False, False]
+
+
+def test_a_replica_that_is_damaged_stays_where_it_is(broker: Broker) -> None:
+    broker.start()
+    broker.create("t", 1)
+    assert [broker.produce(0), broker.produce(0)] == [NONE, NONE]
+    segment = pathlib.Path(broker.paths[0]) / "t-0" / ("0" * 20 + ".log")
+    data = bytearray(segment.read_bytes())
+    data[-1] ^= 1
+    segment.write_bytes(data)
+    assert broker.move(broker.paths[1], "t", 0) == NONE
+    eventually(lambda: any(line.startswith("The replica t-0 cannot be moved: ") for line in broker.reports), 10)
+    eventually(lambda: broker.held() == {"a": ["t-0"], "b": [], "c": []}, 10)
+    assert broker.produce(0) == NONE

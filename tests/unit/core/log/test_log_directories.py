@@ -305,3 +305,16 @@ def test_work_that_waits_does_not_touch_a_directory_that_is_offline() -> None:
     assert manager.tasks.run_due(NOW_MS + 60_000) == 2
     assert [entry.name for entry in files.list_directory(A) if entry.is_directory] == ["t-2"]
     assert [entry.name[:4] for entry in files.list_directory(B) if entry.is_directory] == ["t-1.", "t-3"]
+
+
+def test_a_batch_that_is_larger_than_segments_may_be_now_moves_too() -> None:
+    manager = started(FaultyFileSystem(), A, B)
+    log = get(manager, NAMES[0])
+    for size in (10, 5000, 10):
+        append(log, 0, bytes(size))
+    log.update_config(LogConfig(segment_bytes=1024))
+    move = ReplicaMove(log, manager.begin_future(NAMES[0], manager.directories[1], NOW_MS))
+    while move.step(NOW_MS):
+        pass
+    assert content(move.future) == content(log)
+    assert move.future.config.segment_bytes == 1024
