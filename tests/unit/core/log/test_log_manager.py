@@ -51,6 +51,7 @@ def test_a_clean_stop_leaves_marker_and_checkpoints_and_the_next_start_trusts_th
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
     again = started(files, str(tmp_path))
     assert again.is_clean_start and not (tmp_path / ".kafka_cleanshutdown").exists()
+    assert (again.last_broker_epoch, manager.last_broker_epoch) == (12, -1)
     assert sorted(again.partition_directories()) == [TopicPartition("a-b", 11), NAME]
     log = get(again)
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (2, 5, 5)
@@ -67,6 +68,7 @@ def test_without_the_marker_damage_beyond_the_recovery_point_is_cut(tmp_path: Pa
     segment.write_bytes(data)
     again = started(files, str(tmp_path))
     assert not again.is_clean_start
+    assert again.last_broker_epoch == -1
     assert get(again).log_end_offset == 4
 
 
@@ -136,6 +138,7 @@ def test_a_stop_that_fails_leaves_no_marker() -> None:
     files.heal()
     again = started(files, "/data")
     assert not again.is_clean_start
+    assert again.last_broker_epoch == -1
     assert get(again).log_end_offset == 3
 
 

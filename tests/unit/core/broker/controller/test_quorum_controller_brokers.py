@@ -148,6 +148,16 @@ def test_another_process_under_the_same_id_waits_until_the_session_is_over() -> 
     assert cluster.image.brokers[1].epoch == epoch
 
 
+def test_a_process_that_follows_a_clean_stop_waits_for_no_session() -> None:
+    """Ours: Apache Kafka 4.3 lets it wait (docs/differences.md, `broker-registration`)."""
+    cluster = Cluster([1])
+    before = cluster.epochs[1]
+    with pytest.raises(DuplicateBrokerRegistration):
+        cluster.register(1, 1, previous_broker_epoch=before - 1)
+    assert cluster.register(1, 1, previous_broker_epoch=before) > before
+    assert cluster.image.brokers[1].incarnation_id == incarnation(1, 1)
+
+
 def test_the_same_process_keeps_its_epoch_and_is_not_fenced_by_registering_again() -> None:
     cluster = Cluster([1])
     epoch = cluster.epochs[1]
