@@ -12,6 +12,7 @@ from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.log.partition_log import PartitionLog
 from kafkatools.core.log.producer_append import AppendOrigin
+from kafkatools.core.records.batch import stamp_batch
 
 Opener = Callable[..., PartitionLog]
 
@@ -222,6 +223,24 @@ def test_followers_take_offsets_as_they_are_and_refuse_those_that_go_back(open_l
     with pytest.raises(CorruptRecord):
         log.append_as_follower(memoryview(damaged), NOW_MS)
     assert log.log_end_offset == 3
+
+
+def test_a_leader_that_comes_back_forgot_what_producers_wanted_to_begin_with_before(open_log: Opener) -> None:
+    """A transaction was about to begin with sequence 1 when another leader took over; it and the next went on there."""
+    log = open_log()
+    producer = {"producer_id": 7, "producer_epoch": 0, "attributes": TRANSACTIONAL}
+    log.append_as_leader(memoryview(make_batch(base_sequence=0, **producer)), leader_epoch=0, now_ms=NOW_MS)
+    marker = make_marker(7, 0, commit=True)
+    log.append_as_leader(memoryview(marker), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+    log.attempts.note(7, 0, 1, bumps_epoch=False)
+    for base, sequence in ((2, 1), (3, 2)):
+        batch = make_batch(base_offset=base, base_sequence=sequence, leader_epoch=1, **producer)
+        log.append_as_follower(memoryview(batch), NOW_MS)
+    stamp_batch(marker, 0, base_offset=4, leader_epoch=1)
+    log.append_as_follower(memoryview(marker), NOW_MS)
+    log.attempts.note(7, 0, 3, bumps_epoch=False)
+    info = log.append_as_leader(memoryview(make_batch(base_sequence=3, **producer)), leader_epoch=2, now_ms=NOW_MS)
+    assert info.first_offset == 5
 
 
 def test_retention_by_time_lets_old_segments_go(open_log: Opener, tmp_path: Path) -> None:
