@@ -96,6 +96,8 @@ def test_settings_come_from_dotted_names_and_their_text() -> None:
             "preallocate": "true",
             "retention.ms": -1,
             "min.insync.replicas": "2",
+            "leader.replication.throttled.replicas": "0:1,1:2",
+            "remote.storage.enable": "false",
             "compression.type": "zstd",
         }
     )
@@ -104,6 +106,8 @@ def test_settings_come_from_dotted_names_and_their_text() -> None:
         segment_bytes=600,
         preallocate=True,
         retention_ms=-1,
+        min_insync_replicas=2,
+        leader_replication_throttled_replicas=frozenset({"0:1", "1:2"}),
         compression_type="zstd",
     )
     assert (config.is_compacted, config.is_deleted, config.has_log_append_time) == (True, True, False)
