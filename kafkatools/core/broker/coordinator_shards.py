@@ -117,6 +117,7 @@ class Shards:
         self._commit_timeout_ms = commit_timeout_ms
         self._shards: dict[int, Shard] = {}
         self._queue: deque[Shard] = deque()
+        self._when_loaded: list[Callable[[], None]] = []
 
     @property
     def is_clustered(self) -> bool:
@@ -175,6 +176,15 @@ class Shards:
             self._queue.popleft()
         if self._queue:
             self._schedule()
+            return
+        acts, self._when_loaded = self._when_loaded, []
+        for act in acts:
+            act()
+
+    def when_loaded(self, act: Callable[[], None]) -> None:
+        """Do this when what is being loaded is known, once, if anything is."""
+        if self._queue:
+            self._when_loaded.append(act)
 
     def _step(self, shard: Shard) -> bool:
         """Whether there is more to load."""

@@ -178,6 +178,9 @@ def note_deleted_topics(node: Node, delta: MetadataDelta) -> None:
         node.groups.unload()
     elif names:
         node.groups.forget_topics(names)
+        node.coordination.groups.when_loaded(
+            lambda: node.groups.forget_topics([name for name in names if name not in node.image.topics])
+        )
 
 
 def client_of(request: Request) -> Client:

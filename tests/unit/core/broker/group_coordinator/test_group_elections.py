@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.coordinator_cluster import NOBODY, Asked, CoordinatorCluster
 
+from kafkatools.core.broker.controller.metadata_image import MetadataDelta
 from kafkatools.core.broker.group_coordinator import offsets_topic, service
 from kafkatools.core.broker.internal_topic import partition_for
 
@@ -386,3 +387,18 @@ def test_a_deleted_topic_takes_its_groups_along() -> None:
     cluster.advance(10)
     assert cluster.nodes[1].groups.groups == {}
     assert cluster.nodes[1].wanted_topics == [], "nothing makes it anew"
+
+
+def test_offsets_of_a_topic_that_is_deleted_while_they_are_read_go_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Groups()
+    cluster.commit(1, 5)
+    cluster.settle()
+    monkeypatch.setattr(offsets_topic, "SLICE_BYTES", 1)
+    cluster.lead(OFFSETS, cluster.index, 2)
+    topic = cluster.image.topics.pop("t")
+    delta = MetadataDelta(removed_topics={topic.topic_id: topic})
+    node: Any = cluster.nodes[2]
+    service.note_deleted_topics(node, delta)
+    cluster.settle()
+    assert fetched(cluster.fetch(2)) == (0, -1)
+    assert node.failures == []
