@@ -89,8 +89,10 @@ class Worker:
         try:
             self.child.wait(timeout)
         except subprocess.TimeoutExpired:
+            self.signal(signal.SIGUSR1)
+            time.sleep(1)
             self.child.kill()
-            tail = self.log.read_text(errors="replace")[-1500:]
+            tail = self.log.read_text(errors="replace")[-5000:]
             self.problems.append(f"{self.name} did not end within {timeout:.0f} s of SIGTERM: {tail}")
         self.note_end(-signal.SIGTERM)
 

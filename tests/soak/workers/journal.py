@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import time
@@ -23,7 +24,8 @@ class Journal:
 
 
 def told_to_stop() -> list[int]:
-    """A list that is not empty any more once SIGTERM came."""
+    """A list that is not empty any more once SIGTERM came. On SIGUSR1 the stacks of all threads are printed."""
+    faulthandler.register(signal.SIGUSR1)
     stopping: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: stopping.append(number))
     return stopping
