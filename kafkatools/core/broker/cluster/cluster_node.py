@@ -47,6 +47,7 @@ from kafkatools.core.protocol.uuids import uuid_text
 
 CONTROLLED_SHUTDOWN_MS = 30_000
 RESIGN_MS = 1000
+LOST_MS = 2000
 PLAINTEXT_PROTOCOL = 0
 ASSIGN_REPLICAS_TO_DIRS = 73
 
@@ -233,6 +234,7 @@ class ClusterNode(Node):
         )
         lifecycle.on_caught_up = self._caught_up
         lifecycle.on_failure = self.fail
+        lifecycle.is_hopeless = self._has_no_majority
         lifecycle.report = self.report
         return lifecycle
 
@@ -295,13 +297,22 @@ class ClusterNode(Node):
         """Offset behind the last metadata record that `image` holds."""
         return self.follower.offset
 
+    def _lost_voters(self) -> list[int]:
+        """Those to whom a connection failed lately: without a leader they are asked again and again."""
+        others = [voter for voter in sorted(self.cluster.voters) if voter != self.node_id]
+        return [voter for voter in others if self._quorum_channel.connection_error(voter, LOST_MS)]
+
+    def _has_no_majority(self) -> bool:
+        """Whether so many voters are gone that nothing can be decided."""
+        count = len(self.cluster.voters)
+        return 2 * (count - len(self._lost_voters())) <= count
+
     def why_no_controller(self) -> str:
         """Who of the quorum is not there, for who waits for a change."""
-        others = [voter for voter in sorted(self.cluster.voters) if voter != self.node_id]
-        lost = [str(voter) for voter in others if self._quorum_channel.connection_error(voter)]
+        lost = self._lost_voters()
         count, leader = len(self.cluster.voters), self.raft.leader_id
-        without = f"there is no connection to {', '.join(lost)} of it"
-        if 2 * (count - len(lost)) <= count:
+        without = f"there is no connection to {', '.join(map(str, lost))} of it"
+        if self._has_no_majority():
             return f"the quorum of {count} controllers has no majority, {without}"
         if leader is not None:
             return f"the active controller, node {leader}, did not commit it in time"
@@ -405,7 +416,7 @@ class ClusterNode(Node):
         if self._leaves_until_ms is None:
             self._leaves_until_ms = now_ms + RESIGN_MS
             self.raft.shut_down(now_ms)
-        return self.raft.is_shut_down or now_ms >= self._leaves_until_ms
+        return self.raft.is_shut_down or now_ms >= self._leaves_until_ms or self._has_no_majority()
 
     def run_once(self, max_wait_ms: int = 1000) -> int:
         """One turn."""

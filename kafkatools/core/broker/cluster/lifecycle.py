@@ -35,6 +35,7 @@ STARTING_INTERVAL_MS = 20
 RETRY_MS = 100
 SHUTDOWN_INTERVAL_MS = 20
 SILENCE_MS = 3000
+HOPELESS_MS = 300
 FINAL_ERRORS = (InconsistentClusterId.code, InvalidRegistration.code, UnsupportedVersion.code)
 
 
@@ -85,6 +86,7 @@ class BrokerLifecycle:
         self.on_running: Callable[[], None] = lambda: None
         self.on_failure: Callable[[KafkaError], None] = lambda error: None
         self.report: Callable[[str], None] = lambda line: None
+        self.is_hopeless: Callable[[], bool] = lambda: False
         self._identity = identity
         self._link = link
         self._clock = clock
@@ -110,7 +112,7 @@ class BrokerLifecycle:
         if self._registration_ends_ms is not None:
             deadlines.append(self._registration_ends_ms)
         if self.state is State.PENDING_CONTROLLED_SHUTDOWN:
-            deadlines += [self._shutdown_ends_ms, self._last_answer_ms + SILENCE_MS]
+            deadlines += [self._shutdown_ends_ms, self._clock.now_ms() + HOPELESS_MS]
         return min(deadlines, default=None)
 
     def tick(self, now_ms: int) -> None:
@@ -122,9 +124,8 @@ class BrokerLifecycle:
             self.on_failure(self._never_registered())
             return
         if self.state is State.PENDING_CONTROLLED_SHUTDOWN:
-            is_over = now_ms >= self._shutdown_ends_ms
-            if is_over or now_ms >= self._last_answer_ms + SILENCE_MS:
-                why = "its time is over" if is_over else "no controller answers"
+            why = self._why_no_hand_over(now_ms)
+            if why:
                 self.report(f"WARN the controlled shutdown was not completed: {why}")
                 self.state = State.SHUTTING_DOWN
                 return
@@ -134,6 +135,15 @@ class BrokerLifecycle:
                 self._send_heartbeat()
             else:
                 self._send_registration()
+
+    def _why_no_hand_over(self, now_ms: int) -> str:
+        """Why a controlled shutdown will come to nothing; empty while it may."""
+        silence_ms = now_ms - self._last_answer_ms
+        if silence_ms >= HOPELESS_MS and self.is_hopeless():
+            return "most of the controllers are gone"
+        if silence_ms >= SILENCE_MS:
+            return "no controller answers"
+        return "its time is over" if now_ms >= self._shutdown_ends_ms else ""
 
     def may_be_unfenced(self) -> None:
         """The broker has its partitions and listens: clients may come."""

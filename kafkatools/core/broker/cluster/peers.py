@@ -224,11 +224,12 @@ class Peers:
         known = [wait for wait in waits if wait is not None]
         self._next_ms = now_ms + max(0, min(known)) if known else None
 
-    def connection_error(self, node_id: int) -> str:
-        """Why the last connection to a node failed; empty when it did not."""
+    def connection_error(self, node_id: int, max_age_ms: int = NEVER_MS) -> str:
+        """Why the last connection to a node failed, if that is not longer ago; empty when it did not."""
+        states, oldest_ms = self._client.connection_states, self._clock.now_ms() - max_age_ms
         for lane in (2 * node_id, 2 * node_id + 1):
             error = self._client.connection_error(lane)
-            if error is not None:
+            if error is not None and states.last_attempt_ms(lane) >= oldest_ms:
                 return str(error)
         return ""
 

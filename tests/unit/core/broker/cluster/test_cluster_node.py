@@ -337,3 +337,18 @@ def test_a_broker_that_was_unregistered_registers_again(running: ClusterNodes) -
     assert int(answer.error_code) == 0
     running.run_until(lambda: lifecycle.epoch > epoch)
     running.run_until(lambda: not running.nodes[1].image.brokers[3].is_fenced)
+
+
+def test_all_are_stopped_at_once(running: ClusterNodes) -> None:
+    """The last ones have nobody to hand over to, and need not wait for it."""
+    running.create_topic("last", 3)
+    began = running.clock.now_ms()
+    for node in running.nodes.values():
+        node.begin_leaving()
+    while running.nodes:
+        running.run_until(lambda: any(node.has_left for node in running.nodes.values()), 3000)
+        for node_id in [node_id for node_id, node in running.nodes.items() if node.has_left]:
+            running.nodes.pop(node_id).close()
+    assert running.clock.now_ms() - began < 2500
+    running.start()
+    running.run_until(lambda: running.leader("last") > 0)
