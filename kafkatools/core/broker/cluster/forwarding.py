@@ -13,9 +13,17 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME
 from kafkatools.core.broker.dispatch import APIS, Handler, handler_in
 from kafkatools.core.broker.requests import DELAYED, CloseConnection, Request, Response
-from kafkatools.core.errors import DecodeError, KafkaError, NotController, RequestTimedOut
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    DecodeError,
+    InvalidRequest,
+    KafkaError,
+    NotController,
+    RequestTimedOut,
+)
 from kafkatools.core.protocol.frames import decode_request_header
 
 if TYPE_CHECKING:
@@ -225,17 +233,19 @@ class _Envelope:
         import ipaddress
 
         entity = self._request.decode()
+        if not self._node.authorize(self._request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
+            return self._request.respond({"response_data": None, "error_code": ClusterAuthorizationFailed.code})
         try:
             host = str(ipaddress.ip_address(bytes(entity.client_host_address)))
             inner = self._inner(bytes(entity.request_data), host)
         except (ValueError, DecodeError, KeyError):
-            return self._request.respond({"response_data": None, "error_code": 42})
+            return self._request.respond({"response_data": None, "error_code": InvalidRequest.code})
         handler = handler_in(APIS[inner.api_key].name)
         node = self._node
         try:
             run_on_controller(node, inner.api_key, lambda: handler(node, inner), self._finish, self._give_up)
         except CloseConnection:
-            return self._request.respond({"response_data": None, "error_code": 42})
+            return self._request.respond({"response_data": None, "error_code": InvalidRequest.code})
         if self._response is not None:
             return self._response
         self._is_delayed = True
@@ -243,6 +253,8 @@ class _Envelope:
 
     def _inner(self, data: bytes, client_host: str) -> Request:
         frame = memoryview(bytearray(data))
+        if len(frame) < _HEADER.size:
+            raise DecodeError("a request without a header")
         key, version, correlation_id = _HEADER.unpack_from(frame)
         api = APIS[key]
         if key not in FORWARDED or not api.lowest <= version <= api.highest:
