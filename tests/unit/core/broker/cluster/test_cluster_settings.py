@@ -56,6 +56,8 @@ def test_a_node_of_several() -> None:
 )
 def test_who_has_others(voters: str, roles: str, several: bool) -> None:
     values = {**BASE, "controller.quorum.voters": voters, "process.roles": roles}
+    if not several:
+        values["listeners"] = "PLAINTEXT://127.0.0.1:9092"  # nobody could find its controller
     assert is_clustered(Config(tables.BROKER, values)) is several
 
 
