@@ -46,10 +46,12 @@ class ClusterSettings:
 
 
 def is_clustered(config: Config) -> bool:
-    """Whether a node has others to work with: voters besides itself, or only one of the two roles."""
+    """Whether a node has others to work with: voters besides itself, only one of the two roles, or brokers that are
+    told where its controller is (controller.quorum.bootstrap.servers)."""
     voters = parse_voters(config.controller_quorum_voters)
     roles = set(config.process_roles) if config.is_given("process.roles") else {"broker", "controller"}
-    return bool(voters) and (len(voters) > 1 or roles != {"broker", "controller"})
+    is_alone = len(voters) == 1 and roles == {"broker", "controller"}
+    return bool(voters) and (not is_alone or bool(config.controller_quorum_bootstrap_servers))
 
 
 def parse_voters(entries: tuple[str, ...] | list[str]) -> dict[int, Address]:

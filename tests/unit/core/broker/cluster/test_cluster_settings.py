@@ -56,9 +56,9 @@ def test_a_node_of_several() -> None:
 )
 def test_who_has_others(voters: str, roles: str, several: bool) -> None:
     values = {**BASE, "controller.quorum.voters": voters, "process.roles": roles}
-    if not several:
-        values["listeners"] = "PLAINTEXT://127.0.0.1:9092"  # nobody could find its controller
     assert is_clustered(Config(tables.BROKER, values)) is several
+    values["controller.quorum.bootstrap.servers"] = "127.0.0.1:9093"  # brokers are told where the controller is
+    assert is_clustered(Config(tables.BROKER, values)) is True
 
 
 def test_without_voters_a_node_is_alone() -> None:
