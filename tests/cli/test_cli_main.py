@@ -161,8 +161,8 @@ def test_help_of_a_command_is_the_same_behind_and_in_front() -> None:
         (["topics", "--lst"], "lst is not a recognized option", "Did you mean --list?"),
         (
             ["sandbox", "stat"],
-            "kt sandbox: error: invalid choice: 'stat' (choose from 'start', 'status', 'kill', 'pause', 'resume', 'restart', "
-            "'wipe', 'stop')",
+            "kt sandbox: error: invalid choice: 'stat' (choose from 'start', 'status', 'kill', 'pause', 'resume', "
+            "'restart', 'wipe', 'stop')",
             "Did you mean start?",
         ),
         (

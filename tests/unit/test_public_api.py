@@ -50,7 +50,9 @@ def test_import_alone_loads_nothing() -> None:
     assert done.stdout.strip() == "['kafkatools']"
 
 
-@pytest.mark.parametrize("made", [*CLIENTS, kafkatools.EmbeddedBroker, kafkatools.EmbeddedCluster], ids=lambda made: made.__name__)
+@pytest.mark.parametrize(
+    "made", [*CLIENTS, kafkatools.EmbeddedBroker, kafkatools.EmbeddedCluster], ids=lambda made: made.__name__
+)
 def test_every_public_method_is_documented_and_typed(made: type[Any]) -> None:
     for name, member in inspect.getmembers(made, inspect.isfunction):
         if not name.startswith("_") or name in ("__iter__",):
