@@ -19,6 +19,8 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.run_files import RunFile, read_run_file
@@ -171,7 +173,7 @@ def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
     member = None if not is_one_of_several else _member(node)
     if member is not None and member.failure is not None:
         if wait_for is None:
-            _log(f"ERROR {member.failure}")
+            log_line(node.clock, f"ERROR {member.failure}")
         else:
             _answer({"error": str(member.failure)})
 
@@ -219,7 +221,7 @@ def _start_node(request: Mapping[str, Any], clock: Clock) -> Node:
     config = Config(tables.BROKER, layouts.node_settings(layout, place))
     if not layouts.is_formatted(place):
         layouts.format_node(layout, place, clock.wall_ms())
-    node = open_node(config, clock, report=_log)
+    node = open_node(config, clock, report=partial(log_line, clock))
     _listening(node.start)
     for acceptor in node.listener.acceptors:
         acceptor.is_internal = node.is_controller_listener(acceptor.name)
@@ -243,7 +245,9 @@ def _start_one(request: Mapping[str, Any], clock: Clock) -> Node:
     ports = (DEFAULT_PORT, 0) if request["port"] is None else (request["port"],)
     for port in ports:
         settings = {**_DEFAULTS, **request["settings"]}
-        node = Node(single_node_config(request["directory"], HOST, port, settings), clock, report=_log)
+        node = Node(
+            single_node_config(request["directory"], HOST, port, settings), clock, report=partial(log_line, clock)
+        )
         if not node.settings.is_loopback:
             raise ValueError("a sandbox listens on loopback only")
         try:
@@ -258,8 +262,10 @@ def _start_one(request: Mapping[str, Any], clock: Clock) -> Node:
     raise OSError("no port to listen on")
 
 
-def _log(line: str) -> None:
-    os.write(STDERR, line.encode() + b"\n")
+def log_line(clock: Clock, line: str) -> None:
+    """A line of node.log, with its time: what happened when is compared between nodes."""
+    seconds, milliseconds = divmod(clock.wall_ms(), 1000)
+    os.write(STDERR, f"[{datetime.fromtimestamp(seconds)},{milliseconds:03d}] {line}\n".encode())
 
 
 def _answer(content: Mapping[str, Any], *, is_last: bool = True) -> None:

@@ -15,8 +15,9 @@ from kafkatools import EmbeddedCluster
 from kafkatools.core.broker import sandbox
 from kafkatools.core.broker.run_files import RunFile
 from kafkatools.core.broker.sandbox_cluster import ClusterOptions, SandboxCluster, start_cluster
+from kafkatools.core.broker.sandbox_process import log_line
 from kafkatools.core.broker.sandbox_spawn import SandboxError
-from kafkatools.core.clock import SystemClock
+from kafkatools.core.clock import ManualClock, SystemClock
 from kafkatools.core.errors import IllegalState
 
 Kt = Callable[..., Ran]
@@ -216,6 +217,12 @@ def test_a_setting_that_is_wrong_is_said(tmp_path: pathlib.Path) -> None:
     options = ClusterOptions(2, 0, settings={"num.partitions": "none"})
     with pytest.raises(SandboxError, match="Invalid value none for configuration num.partitions"):
         start_cluster(str(tmp_path), options, SystemClock())
+
+
+def test_lines_of_a_nodes_log_have_their_time(capfd: pytest.CaptureFixture[str]) -> None:
+    log_line(ManualClock(wall_ms=1_700_000_000_042), "WARN a line")
+    said = capfd.readouterr().err
+    assert re.fullmatch(r"\[2023-11-1[345] \d\d:\d\d:20,042\] WARN a line\n", said)
 
 
 def ended(cluster: SandboxCluster) -> bool:
