@@ -1,12 +1,13 @@
 """DescribeQuorum (key 55), versions 0-2: the quorum behind `__cluster_metadata`, as its leader sees it.
 
-In a cluster the leader of the quorum answers; a node that is it no longer says NOT_LEADER_OR_FOLLOWER.
+In a cluster the leader of the quorum answers; another node says NOT_LEADER_OR_FOLLOWER, and who leads or why nobody
+does.
 Not done: directories of voters (a dynamic quorum is not served).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE
 from kafkatools.core.broker.controller.topics import METADATA_TOPIC
@@ -14,6 +15,7 @@ from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import KafkaError, NotController, NotLeaderOrFollower, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
+    from kafkatools.core.broker.cluster.cluster_node import ClusterNode
     from kafkatools.core.broker.node import Node
     from kafkatools.core.broker.quorum.quorum_description import ReplicaDescription
     from kafkatools.core.broker.quorum.raft import Raft
@@ -51,12 +53,14 @@ def _nodes(node: Node) -> list[dict[str, Any]]:
     ]
 
 
-def _described(raft: Raft, now_ms: int) -> dict[str, Any]:
+def _described(node: ClusterNode) -> dict[str, Any]:
+    raft = node.raft
     try:
-        found = raft.describe(now_ms)
+        found = raft.describe(node.clock.now_ms())
     except NotController:
-        error = NotLeaderOrFollower()
-        return {"error_code": error.code, "error_message": str(error)}
+        leads = f"node {raft.leader_id} leads it" if raft.leader_id is not None else node.why_no_controller()
+        message = f"Node {node.node_id} does not lead the quorum: {leads}"
+        return {"error_code": NotLeaderOrFollower.code, "error_message": message}
     return {
         "leader_id": found.leader_id,
         "leader_epoch": found.leader_epoch,
@@ -84,9 +88,8 @@ def _partition(node: Node, index: int, is_right: bool) -> dict[str, Any]:
     if not is_right:
         missing = UnknownTopicOrPartition()
         return {**fields, "error_code": missing.code, "error_message": str(missing)}
-    raft = getattr(node, "raft", None)
-    if raft is not None:
-        return {**fields, **_described(raft, node.clock.now_ms())}
+    if getattr(node, "raft", None) is not None:
+        return {**fields, **_described(cast("ClusterNode", node))}
     epoch, end_offset = node.controller.quorum_position
     now_ms = node.clock.wall_ms()
     voter = {

@@ -13,7 +13,8 @@ from kafkatools.core.broker.cluster.lifecycle import State
 from kafkatools.core.errors import ConfigError
 
 METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER, INIT_PRODUCER_ID, API_VERSIONS = 3, 19, 60, 22, 18
-DELETE_TOPICS, UNREGISTER_BROKER = 20, 64
+DELETE_TOPICS, DESCRIBE_QUORUM, UNREGISTER_BROKER = 20, 55, 64
+NOT_LEADER_OR_FOLLOWER = 6
 UNKNOWN_TOPIC, REQUEST_TIMED_OUT, INVALID_REPLICATION_FACTOR = 3, 7, 38
 
 
@@ -142,6 +143,13 @@ def test_without_a_majority_reads_go_on_and_changes_say_why_they_wait(running: C
     assert int(refused.error_code) == REQUEST_TIMED_OUT
     assert refused.error_message == (
         "The request timed out: the quorum of 3 controllers has no majority, there is no connection to 2, 3 of it"
+    )
+    named = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
+    [quorum] = running.ask(1, DESCRIBE_QUORUM, 2, topics=named).topics[0].partitions
+    assert int(quorum.error_code) == NOT_LEADER_OR_FOLLOWER
+    assert quorum.error_message == (
+        "Node 1 does not lead the quorum: the quorum of 3 controllers has no majority, "
+        "there is no connection to 2, 3 of it"
     )
     running.start_node(2)
     running.run_until(lambda: running.nodes[2].is_ready)
