@@ -25,22 +25,23 @@ REPORTS = (
     "under-min-isr-partitions",
     "at-min-isr-partitions",
 )
+MOVES_WITHIN_MS = 5000
 
 
 def describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     """TopicService.describeTopic: layout, configuration and reassignments of the topics asked for."""
     from kafkatools.core.admin.configs import TOPIC, describe_configs
-    from kafkatools.core.admin.reassignments import list_reassignments
 
     topics = _described(args, admin)
     if not topics:
         return ExitStatus.OK
     configs = describe_configs(admin, [(TOPIC, topic.name) for topic in topics])
-    view = View(args, live_brokers=_live_brokers(args, admin), reassignments=list_reassignments(admin))
+    moves = _moves(console, admin)
+    view = View(args, live_brokers=_live_brokers(args, admin), reassignments=moves or {})
     if args.json:
         topics.sort(key=lambda topic: topic.name)
     settings: dict[int, Settings] = {}  # by the identity of entries: most topics share theirs
-    failed = False
+    failed = moves is None
     for topic in topics:
         found = configs[TOPIC, topic.name]
         error = topic.error or found.error
@@ -53,6 +54,20 @@ def describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
             settings[key] = settings_of(found.entries)
         view.show(console, topic, settings[key])
     return ExitStatus.FAILED if failed else ExitStatus.OK
+
+
+def _moves(console: Console, admin: AdminClient) -> Mapping[tuple[str, int], Any] | None:
+    """The reassignments under way; None, which is told, when there is no controller to say them: any broker knows the
+    rest, which is what one wants to see then."""
+    from kafkatools.core.admin.reassignments import list_reassignments
+    from kafkatools.core.errors import RequestTimedOut, Timeout
+
+    try:
+        return list_reassignments(admin, timeout_ms=min(MOVES_WITHIN_MS, admin.timeout_ms))
+    except (RequestTimedOut, Timeout) as error:
+        text = "The controller did not tell which replicas are being added or removed, the rest may be old"
+        console.error(f"{text}: {error}", error.name)
+        return None
 
 
 def _live_brokers(args: Args, admin: AdminClient) -> set[int]:

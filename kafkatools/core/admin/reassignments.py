@@ -55,27 +55,28 @@ class ReplicaLogDir(NamedTuple):
 
 
 def list_reassignments(
-    admin: AdminClient, partitions: Iterable[TopicPartition] | None = None
+    admin: AdminClient, partitions: Iterable[TopicPartition] | None = None, timeout_ms: int | None = None
 ) -> dict[TopicPartition, PartitionReassignment]:
     """What is being moved, of some partitions or of all, for those who only show it.
 
     A broker that does not tell (too old, or not allowed to) has nothing to show, as in Kafka's tools.
     """
     try:
-        return active_reassignments(admin, partitions)
+        return active_reassignments(admin, partitions, timeout_ms)
     except (UnsupportedVersion, ClusterAuthorizationFailed):
         return {}
 
 
 def active_reassignments(
-    admin: AdminClient, partitions: Iterable[TopicPartition] | None = None
+    admin: AdminClient, partitions: Iterable[TopicPartition] | None = None, timeout_ms: int | None = None
 ) -> dict[TopicPartition, PartitionReassignment]:
     """What is being moved, of some partitions or of all, for those who decide by it. Raises KafkaError."""
     topics: list[dict[str, Any]] | None = None
     if partitions is not None:
         topics = [{"name": name, "partition_indexes": tuple(found)} for name, found in _by_topic(partitions).items()]
-    fields = {"timeout": min(admin.timeout_ms, admin.config.request_timeout_ms), "topics": topics}
-    response = admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, fields, check=_error)
+    limit_ms = admin.timeout_ms if timeout_ms is None else timeout_ms
+    fields = {"timeout": min(limit_ms, admin.config.request_timeout_ms), "topics": topics}
+    response = admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, fields, check=_error, timeout_ms=limit_ms)
     return {
         (topic.name, part.partition_index): PartitionReassignment(
             tuple(part.replicas), tuple(part.adding_replicas), tuple(part.removing_replicas)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import pathlib
@@ -132,6 +133,28 @@ def test_replicas_that_are_being_added_do_not_count() -> None:
 
 def test_topics_with_overrides_are_headlines_only() -> None:
     assert len(_shown("--topics-with-overrides")) == 1
+
+
+def test_without_a_controller_topics_are_shown_as_the_broker_knows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("kafkatools.commands.topics.describe"), "MOVES_WITHIN_MS", 100)
+
+    def configs(header: Any, request: Any) -> Any:
+        names = [each.resource_name for each in request.resources]
+        none = {"error_code": 0, "error_message": None, "resource_type": 2, "configs": []}
+        return {"results": [{**none, "resource_name": name} for name in names]}
+
+    def topics_of(header: Any, request: Any) -> Any:
+        return {"topics": [{"name": "t", "topic_id": None, "partitions": [partition(0)]}], "next_cursor": None}
+
+    handlers: dict[Any, Any] = {ApiKey.DESCRIBE_CONFIGS: configs}
+    handlers[ApiKey.DESCRIBE_TOPIC_PARTITIONS] = topics_of
+    broker = ScriptedBroker({**handlers, ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda header, request: SILENCE})
+    broker.topics = [{"name": "t", "partitions": [partition(0)]}]
+    with broker.in_background():
+        ran = run_kt("topics", "--bootstrap-server", broker.bootstrap, "--describe", "--topic", "t")
+    assert "\tTopic: t\tPartition: 0\t" in ran.out
+    assert "The controller did not tell which replicas are being added or removed, the rest may be old: " in ran.err
+    assert ran.status == ExitStatus.FAILED
 
 
 def test_topics_that_are_gone_are_told_of_when_the_broker_goes_away(
