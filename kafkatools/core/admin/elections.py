@@ -32,12 +32,19 @@ def elect_leaders(
 
     def once(items: list[str], deadline_ms: int) -> dict[str, Any]:
         response = admin.ask_controller(ApiKey.ELECT_LEADERS, fields, deadline_ms)
-        return {items[0]: error_of(getattr(response, "error_code", 0)) or _results(response)}
+        return {items[0]: _refusal(response) or _results(response)}
 
     found: dict[TopicPartition, KafkaError | None] | KafkaError = admin.retry_items(["election"], once)["election"]
     if isinstance(found, KafkaError):
         raise found
     return found
+
+
+def _refusal(response: Any) -> KafkaError | None:
+    """Why nothing was done. Only partitions have room for the reason, in their own words."""
+    code = getattr(response, "error_code", 0)
+    parts = (part for result in response.replica_election_results for part in result.partition_result)
+    return error_of(code, next((part.error_message for part in parts if part.error_code == code), None))
 
 
 def _results(response: Any) -> dict[TopicPartition, KafkaError | None]:
