@@ -103,6 +103,10 @@ class RaftNode:
         if self.denies:
             raise ClusterAuthorizationFailed
 
+    def why_no_controller(self) -> str:
+        """What to say while nobody leads."""
+        return "nobody leads it"
+
     def note_failure(self, error: Exception) -> None:
         """A handler failed."""
         self.failures.append(error)

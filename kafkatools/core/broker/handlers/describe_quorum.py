@@ -59,7 +59,7 @@ def _described(node: ClusterNode) -> dict[str, Any]:
         found = raft.describe(node.clock.now_ms())
     except NotController:
         leads = f"node {raft.leader_id} leads it" if raft.leader_id is not None else node.why_no_controller()
-        message = f"Node {node.node_id} does not lead the quorum: {leads}"
+        message = f"Node {raft.node_id} does not lead the quorum: {leads}"
         return {"error_code": NotLeaderOrFollower.code, "error_message": message}
     return {
         "leader_id": found.leader_id,

@@ -200,6 +200,8 @@ def test_describe_quorum(leader: RaftNode, follower: RaftNode, version: int) -> 
         assert (node.node_id, [each.name for each in node.listeners]) == (1, ["CONTROLLER"])
     refused = ask(follower, DESCRIBE_QUORUM, version, asked).topics[0].partitions[0]
     assert (refused.error_code, refused.current_voters) == (NotLeaderOrFollower.code, ())
+    if version > 1:
+        assert refused.error_message == "Node 1 does not lead the quorum: nobody leads it"
     other = {"topics": [{"topic_name": "other", "partitions": [{"partition_index": 0}]}]}
     found = ask(leader, DESCRIBE_QUORUM, version, other).topics[0].partitions[0]
     assert found.error_code == UnknownTopicOrPartition.code
