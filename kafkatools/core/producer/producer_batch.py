@@ -153,6 +153,7 @@ class ProducerBatch:
         self.last_attempt_ms = now_ms
         self.drained_ms = 0
         self.attempts = 0
+        self.backoff_ms = 0
         self.in_retry = False
         self.is_inflight = False
         self.is_deallocated = False

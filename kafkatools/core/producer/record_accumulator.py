@@ -313,9 +313,7 @@ class RecordAccumulator:
 
     def _backoff_ms(self, batch: ProducerBatch) -> int:
         """How long to wait after a failed try; not at all when the leader changed since (KIP-951)."""
-        if batch.attempts == 0 or batch.has_leader_changed:
-            return 0
-        return self.settings.retry_backoff(batch.attempts - 1)
+        return 0 if batch.attempts == 0 or batch.has_leader_changed else batch.backoff_ms
 
     def update_node_latency(self, node_id: int, now_ms: int, can_drain: bool) -> None:
         """Notes that a node had something to be sent, and whether it could be given it."""
@@ -433,6 +431,9 @@ class RecordAccumulator:
     def reenqueue(self, batch: ProducerBatch, now_ms: int) -> None:
         """Puts a batch back, in the order of sequences."""
         batch.reenqueued(now_ms)
+        # Chosen once: if `ready` and `drain` each drew a lot, one could find the time over and the other not, and the
+        # sender would wait for nothing.
+        batch.backoff_ms = self.settings.retry_backoff(batch.attempts - 1)
         with self._lock:
             self._insert_locked(batch)
 

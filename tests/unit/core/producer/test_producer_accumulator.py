@@ -3,7 +3,7 @@ hand."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -50,13 +50,12 @@ class Bench:
         linger_ms: int = 50,
         transactions: TransactionManager | None = None,
         batch: int = BATCH,
+        backoff: Callable[[int], int] = lambda attempts: 100 * 2**attempts,
     ) -> None:
         self.clock = ManualClock()
         self.cluster = TwoNodes()
         self.pool = BufferPool(memory, batch, self.clock)
-        settings = AccumulatorSettings(
-            batch, linger_ms, 1000, CompressionType.NONE, None, lambda attempts: 100 * 2**attempts
-        )
+        settings = AccumulatorSettings(batch, linger_ms, 1000, CompressionType.NONE, None, backoff)
         self.accumulator = RecordAccumulator(settings, self.pool, self.clock, transactions)
 
     def append(self, partition: int = 0, value: bytes = VALUE) -> AppendResult:
@@ -181,6 +180,18 @@ def test_a_retry_waits_out_its_back_off_even_during_a_flush() -> None:
     assert bench.ready() == set()
     assert bench.drain(1) == []
     bench.clock.advance_ms(100)
+    assert bench.ready() == {1}
+    assert bench.drain(1)[0] is batch
+
+
+def test_what_is_ready_after_its_back_off_is_drained_though_back_offs_are_drawn_by_lot() -> None:
+    lots = iter(range(50, 10_000, 50))
+    bench = Bench(backoff=lambda attempts: next(lots))
+    bench.fill(0)
+    bench.ready()
+    batch = bench.drain(1)[0]
+    bench.accumulator.reenqueue(batch, bench.clock.now_ms())
+    bench.clock.advance_ms(50)
     assert bench.ready() == {1}
     assert bench.drain(1)[0] is batch
 
