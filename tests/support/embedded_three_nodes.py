@@ -1,5 +1,5 @@
-"""The three brokers of `three_nodes`, as processes of `kt server-start`: what is tested on Apache Kafka's is tested on
-them with the same words."""
+"""Nodes of the embedded broker as processes of `kt server-start`, in the place of Apache Kafka's: what is tested on
+those is tested on these with the same words."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ import pathlib
 import subprocess
 from collections.abc import Mapping
 
-from support.apache_kafka import CLUSTER_ID
+from support.apache_kafka import CLUSTER_ID, ApacheKafka
 from support.kt import run_kt
 from support.kt_process import KT
 from support.three_nodes import ThreeNodes
 
 
-class EmbeddedThreeNodes(ThreeNodes):
-    """Nodes of the embedded broker with the settings that Apache Kafka's would have, and one more: that of a controller
-    which expects brokers besides its own."""
-
-    def __init__(self, home: pathlib.Path, settings: Mapping[str, str] | None = None) -> None:
-        super().__init__(home, settings)
-        self.settings["controller.quorum.bootstrap.servers"] = self.controller
+class EmbeddedNodes(ApacheKafka):
+    """Nodes with the settings that Apache Kafka's would have."""
 
     def format(self, node: int = 1) -> None:
         formatted = run_kt("storage", "format", "-t", CLUSTER_ID, "-c", str(self._properties(node)))
@@ -35,3 +30,11 @@ class EmbeddedThreeNodes(ThreeNodes):
             )
         if wait:
             self.wait_for_node(node)
+
+
+class EmbeddedThreeNodes(EmbeddedNodes, ThreeNodes):
+    """The three brokers of `three_nodes`; one more setting tells the first that its controller has other brokers."""
+
+    def __init__(self, home: pathlib.Path, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(home, settings)
+        self.settings["controller.quorum.bootstrap.servers"] = self.controller

@@ -22,6 +22,7 @@ from kafkatools.core.errors import (
     KafkaError,
     LeaderNotAvailable,
     NotController,
+    NotLeaderOrFollower,
     ThrottlingQuotaExceeded,
     Timeout,
     UnknownServerError,
@@ -118,12 +119,14 @@ class AdminClient:
         check: Callable[[Any], KafkaError | None] = lambda entity: None,
         timeout_ms: int | None = None,
     ) -> Any:
-        """One answer; what `check` finds in it is tried again while it is retriable. Raises KafkaError, also when the
-        brokers cannot be reached: ask_all has tried that for as long as it makes sense."""
+        """One answer; what `check` finds in it is tried again while it is retriable, at the controller when the node
+        asked says that it is not that. Raises KafkaError, also when the brokers cannot be reached: ask_all has tried
+        that for as long as it makes sense."""
         deadline_ms = self.deadline_ms(timeout_ms)
         attempts = 0
+        asked = node
         while True:
-            question = Question(node, api_key, fields, min_version, max_version)
+            question = Question(asked, api_key, fields, min_version, max_version)
             answer = self.ask_all([question], deadline_ms)[0]
             error = answer.error or check(answer.entity)
             if error is None:
@@ -131,6 +134,9 @@ class AdminClient:
             is_final = not error.retriable or isinstance(error, (Timeout, ConnectionFailed))
             if is_final or not self.wait_before_retry(attempts, deadline_ms):
                 raise error
+            if node is None and isinstance(error, (NotController, NotLeaderOrFollower)):
+                self.follow_controller(deadline_ms)
+                asked = self.controller
             attempts += 1
 
     def ask_controller(self, api_key: int, fields: Fields, deadline_ms: int) -> Any:
@@ -171,7 +177,7 @@ class AdminClient:
             if pending and not self.wait_before_retry(attempts, deadline_ms):
                 break
             if any(isinstance(errors[item], NotController) for item in pending):
-                self._follow_controller(deadline_ms)
+                self.follow_controller(deadline_ms)
             attempts += 1
         return {item: done[item] for item in wanted}
 
@@ -188,7 +194,7 @@ class AdminClient:
 
         return may_retry
 
-    def _follow_controller(self, deadline_ms: int) -> None:
+    def follow_controller(self, deadline_ms: int) -> None:
         """Send to the controller itself from now on: the brokers do not pass requests on."""
         self._learn_nodes(deadline_ms)
         controller = self.client.metadata.cluster.controller
