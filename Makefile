@@ -57,7 +57,7 @@ docs: $(STAMP)
 	for shell in bash zsh fish; do $(BIN)/kt completion --shell $$shell > completions/kt.$$shell || exit 1; done
 
 soak: setup tools
-	KT_SOAK_KILLS=$${KT_SOAK_KILLS:-200} $(BIN)/python -m pytest tests/soak -s $(PYTEST_ARGS)
+	KT_SOAK_KILLS=$${KT_SOAK_KILLS:-200} KT_SOAK_SECONDS=$${KT_SOAK_SECONDS:-600} $(BIN)/python -m pytest tests/soak -s $(PYTEST_ARGS)
 
 install-check:
 	sh .ci/install-check $(PYTHON)

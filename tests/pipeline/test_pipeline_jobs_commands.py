@@ -135,7 +135,7 @@ def test_export_adds_what_came_since(place: Place) -> None:
     rows = place.rows(*words, server=True)
     assert rows["export"][0]["rows"] == len(KEYS) - 1
     send(place.bootstrap, "growing", ["late|v99"])
-    assert "1 rows in 1 files added" in place.run(*words, server=True).err
+    assert "1 row in 1 file added (1 round)" in place.run(*words, server=True).err
     assert place.run(*words, server=True).err == "csv:exported: up to date\n"
     texts = [path.read_text() for path in (place.directory / "exported" / "topic=growing").glob("*.csv")]
     assert sum(text.count("\n") - 1 for text in texts) == len(KEYS) and any("late,,v99" in text for text in texts)

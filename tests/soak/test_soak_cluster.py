@@ -1,7 +1,7 @@
 """Acknowledged records are never lost, doubled or out of order while the nodes of a cluster are killed, paused,
 restarted and cut off one by one; replicas end up the same byte for byte.
 
-KT_SOAK_SECONDS: how long (30; `make soak`: 600). KT_SOAK_SEED repeats the decisions of a run, not its exact timing.
+KT_SOAK_SECONDS: how long (60; `make soak`: 600). KT_SOAK_SEED repeats the decisions of a run, not its exact timing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from support.cluster_rehearsal import ClusterRehearsal
 from support.rehearsal import CLIENTS_PYTHON
 from support.requirements import require
 
-SECONDS = float(os.environ.get("KT_SOAK_SECONDS", "30"))
+SECONDS = float(os.environ.get("KT_SOAK_SECONDS", "60"))
 SEED = int(os.environ.get("KT_SOAK_SEED") or random.SystemRandom().randrange(1_000_000))
 
 
