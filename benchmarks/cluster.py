@@ -3,7 +3,6 @@ the embedded ones take of time and memory for fail-over, many partitions and a r
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import re
@@ -12,12 +11,11 @@ import statistics
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from benchmarks import measure, peers
 from kafkatools import Admin, EmbeddedCluster, Producer
 from kafkatools.core.errors import KafkaError
-from tests.support import apache_kafka
 
 TOPIC = "replicated"
 COUNT = int(os.environ.get("KT_BENCH_RECORDS", "500000"))
@@ -43,7 +41,7 @@ def main() -> None:
 def replicated(directory: pathlib.Path) -> None:
     """Records per second of the Java producer, and seconds of kcat, both with acks=all."""
     lines = peers.lines_file(directory, COUNT)
-    with EmbeddedCluster(nodes=3) as ours, real_nodes(directory) as real:
+    with EmbeddedCluster(nodes=3) as ours, peers.real_broker(directory, 3) as real:
         for bootstrap in (ours.bootstrap, real):
             create(bootstrap, TOPIC, 3)
         rounds = 3
@@ -51,18 +49,6 @@ def replicated(directory: pathlib.Path) -> None:
         figure(f"kafka-producer-perf-test acks=all, 3 replicas, {COUNT} x 100 B", rates)
         walls = [(kcat_seconds(real, lines), kcat_seconds(ours.bootstrap, lines)) for _ in range(rounds + 1)][1:]
         figure(f"kcat acks=all, 3 replicas, {COUNT} x 100 B", walls)
-
-
-@contextlib.contextmanager
-def real_nodes(directory: pathlib.Path) -> Iterator[str]:
-    """Three Apache Kafka nodes; gives their addresses."""
-    cluster = apache_kafka.ApacheKafka(directory / "apache-kafka", nodes=3, jvm=())
-    cluster.start()
-    time.sleep(2)
-    try:
-        yield cluster.bootstrap
-    finally:
-        cluster.stop()
 
 
 def create(bootstrap: str, topic: str, factor: int, partitions: int = 1, *more: str) -> None:

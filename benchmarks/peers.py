@@ -68,9 +68,9 @@ def embedded_broker(directory: pathlib.Path, **settings: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def real_broker(directory: pathlib.Path) -> Iterator[str]:
-    """One Apache Kafka node; gives its bootstrap address."""
-    cluster = apache_kafka.ApacheKafka(directory / "apache-kafka", jvm=())
+def real_broker(directory: pathlib.Path, nodes: int = 1) -> Iterator[str]:
+    """One Apache Kafka node, or more; gives their bootstrap addresses."""
+    cluster = apache_kafka.ApacheKafka(directory / "apache-kafka", nodes, jvm=())
     cluster.start()
     time.sleep(2)
     try:

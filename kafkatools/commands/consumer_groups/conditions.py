@@ -14,12 +14,12 @@ was committed, or its topic is gone) makes no condition hold.
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.exit_status import UsageError
+from kafkatools.options.comparisons import COMPARISONS
 
 if TYPE_CHECKING:
     from kafkatools.commands.consumer_groups.view import GroupView, PartitionRow
@@ -27,15 +27,6 @@ if TYPE_CHECKING:
 _GRAMMAR = re.compile(r"\s*([a-z]+)\s*(>=|<=|==|!=|>|<|=)\s*(\S+)\s*", re.ASCII)
 _TIME = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)", re.ASCII)
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-    "=": operator.eq,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
 _EXPECTED = "it takes MEASURE OP AMOUNT, such as lag>1000, lag>5m, behind>=1h, total>100000, members<2, state!=Stable"
 
 
@@ -50,7 +41,7 @@ class Condition(NamedTuple):
 
     def holds(self, value: Any) -> bool:
         """For a value that is known."""
-        return value is not None and _COMPARISONS[self.comparison](value, self.amount)
+        return value is not None and COMPARISONS[self.comparison](value, self.amount)
 
 
 class Finding(NamedTuple):

@@ -6,27 +6,18 @@ group, the others about everything that is looked at. What is not known makes no
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import UsageError
+from kafkatools.options.comparisons import COMPARISONS
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.cluster_view import ClusterView, GroupView
 
 UNWELL = "unwell"
 _GRAMMAR = re.compile(r"\s*([a-z-]+)\s*(>=|<=|==|!=|>|<|=)\s*([0-9]{1,18})\s*", re.ASCII)
-_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-    "=": operator.eq,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
 
 MEASURES: dict[str, Callable[[ClusterView], float | None]] = {
     "brokers": lambda view: view.totals.alive,
@@ -94,7 +85,7 @@ class Condition(NamedTuple):
                 yield f"{self.text} holds: {self.measure} is {_text(found)}"
 
     def _holds(self, value: float | None) -> bool:
-        return value is not None and _COMPARISONS[self.comparison](value, self.amount)
+        return value is not None and COMPARISONS[self.comparison](value, self.amount)
 
 
 def _text(number: float | None) -> str:

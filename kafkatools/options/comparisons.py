@@ -1,0 +1,20 @@
+"""How conditions of `--fail-if` compare, by their operators."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
+    {
+        ">": operator.gt,
+        ">=": operator.ge,
+        "<": operator.lt,
+        "<=": operator.le,
+        "=": operator.eq,
+        "==": operator.eq,
+        "!=": operator.ne,
+    }
+)
