@@ -67,6 +67,11 @@ class GroupCommit:
         """This partition was appended to."""
         self._dirty[partition.key] = partition
 
+    @property
+    def has_new(self) -> bool:
+        """Whether `turn` has something to do now: an outcome, or a partition that no sync is under way for."""
+        return bool(self._done) or any(key not in self._in_flight for key in self._dirty)
+
     def turn(self) -> None:
         """Answer for what is on the disk by now, begin the next syncs; between two turns of the listener."""
         while self._done:

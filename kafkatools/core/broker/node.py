@@ -411,6 +411,8 @@ class Node:
             if deadline_ms is not None and (next_ms is None or deadline_ms < next_ms):
                 next_ms = deadline_ms
         wait_ms = max_wait_ms if next_ms is None else max(0, min(max_wait_ms, next_ms - now_ms))
+        if self.replicas.has_news:
+            wait_ms = 0  # what the last turn has completed wrote something itself, which waits for the disk or a reader
         events = self.listener.poll(wait_ms, now_ms)
         if self.replicas.commits is not None:
             self.replicas.commits.turn()

@@ -398,6 +398,11 @@ class ReplicaManager:
         """Whether `complete_delayed` has something to look at."""
         return bool(self._appended or self._advanced)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether something was appended or replicated that nobody has looked at yet."""
+        return bool(self._appended or self._advanced) or (self.commits is not None and self.commits.has_new)
+
     def complete_delayed(self) -> None:
         """Look at the requests that wait for what was appended or replicated."""
         replication = self.replication
