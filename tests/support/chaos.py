@@ -94,7 +94,7 @@ class Worker:
             self.child.kill()
             tail = self.log.read_text(errors="replace")[-5000:]
             self.problems.append(f"{self.name} did not end within {timeout:.0f} s of SIGTERM: {tail}")
-        self.note_end(-signal.SIGTERM)
+        self.note_end(-signal.SIGTERM, -signal.SIGUSR1)
 
 
 @dataclass
