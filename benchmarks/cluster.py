@@ -181,8 +181,9 @@ def reassignment(directory: pathlib.Path) -> None:
         create_on(cluster.bootstrap, TOPIC, "1")
         for _ in range(10):
             kcat_seconds(cluster.bootstrap, lines)
-        size = sum(path.stat().st_size for path in (cluster.directory(1) / f"{TOPIC}-0").glob("*.log"))
-        copied = copy_seconds(cluster.directory(1) / f"{TOPIC}-0", directory / "copy")
+        partition = pathlib.Path(cluster.directory(1)) / f"{TOPIC}-0"
+        size = sum(path.stat().st_size for path in partition.glob("*.log"))
+        copied = copy_seconds(partition, directory / "copy")
         moved = move_seconds(cluster.bootstrap, 2)
         measure.report(
             "reassignment without a throttle against cp", ratio=round(copied / moved, 2), target=0.5,
