@@ -5,19 +5,13 @@ Not done: nothing.
 
 from __future__ import annotations
 
-from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME
-from kafkatools.core.broker.handlers.controller_only import ControllerNode
+from kafkatools.core.broker.handlers.controller_only import ControllerNode, answered
 from kafkatools.core.broker.requests import Request, Response
-from kafkatools.core.errors import KafkaError
 
 VERSIONS = (0, 2)
 
 
 def handle(node: ControllerNode, request: Request) -> Response:
     """What the broker is now."""
-    entity = request.decode()
-    try:
-        node.authorize_or_raise(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
-        return request.respond(node.controller.heartbeat(entity, node.clock.now_ms()))
-    except KafkaError as error:
-        return request.respond({"error_code": error.code, "is_fenced": True})
+    now_ms = node.clock.now_ms()
+    return answered(node, request, lambda entity: node.controller.heartbeat(entity, now_ms), {"is_fenced": True})
