@@ -35,28 +35,16 @@ class LoadedGroups:
             self.offsets.put(key.group, (key.topic, key.partition), committed_offset_of(value))
         elif kind == "GroupMetadataKey":
             self.groups[key.group] = group_of(key.group, value)
-        else:
-            _ = self._take_consumer(key, value) or self._take_share(key, value)
+        elif (consumer_change := consumer_change_of(key, value)) is not None:
+            self._take_change(key.group_id, ConsumerGroup, consumer_change)
+        elif (share_change := share_change_of(key, value)) is not None:
+            self._take_change(key.group_id, ShareGroup, share_change)
 
-    def _take_consumer(self, key: Any, value: Any) -> bool:
-        change = consumer_change_of(key, value)
-        if change is None:
-            return False
-        group = self.groups.get(key.group_id)
-        if not isinstance(group, ConsumerGroup):
-            group = self.groups[key.group_id] = ConsumerGroup(key.group_id)
+    def _take_change(self, group_id: str, kind: type[ConsumerGroup | ShareGroup], change: Any) -> None:
+        group = self.groups.get(group_id)
+        if not isinstance(group, kind):
+            group = self.groups[group_id] = kind(group_id)
         group.apply(change)
-        return True
-
-    def _take_share(self, key: Any, value: Any) -> bool:
-        change = share_change_of(key, value)
-        if change is None:
-            return False
-        group = self.groups.get(key.group_id)
-        if not isinstance(group, ShareGroup):
-            group = self.groups[key.group_id] = ShareGroup(key.group_id)
-        group.apply(change)
-        return True
 
     def take_pending(self, producer_id: int, key: Any, value: Any) -> None:
         """An offset of a transaction that is open."""
