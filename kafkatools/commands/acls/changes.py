@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.commands.acls.wanted import Entry, Pattern, Wanted
-from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
+from kafkatools.options.confirmation import agrees_to_remove
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -110,15 +111,7 @@ def _agrees(console: Console, args: Args, pattern: Pattern, entries: Sequence[En
     if entries:
         lines = "\n".join(f"\t{entry}" for entry in entries)
         question = f"Are you sure you want to remove ACLs: \n {lines}\n from resource filter `{pattern}`? (y/n)"
-    if args.json:
-        console.note(question)
-    else:
-        console.print(question)
-        console.flush()
-    answer: bytes = console.stdin.readline()
-    if not answer:
-        raise CommandError("There is no answer to read, so nothing was removed.", hint="--force removes unasked.")
-    return answer.strip().lower() == b"y"
+    return agrees_to_remove(console, args, question, "--force")
 
 
 def carry_out(console: Console, args: Args, admin: AdminClient, planned: Sequence[Change]) -> ExitStatus:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.commands.sandbox.lines import show
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
+from kafkatools.options.confirmation import agrees_to_remove
 
 if TYPE_CHECKING:
     from kafkatools.commands.sandbox.roles import Roles
@@ -38,30 +40,29 @@ def _node_id(args: Args) -> int:
 
 def run_kill(console: Console, args: Args) -> ExitStatus:
     """kill -9."""
-    node_id = _node_id(args)
-    cluster = _cluster(console)
-    return _done(console, args, cluster, node_id, f"Killed node {node_id} (pid {cluster.kill(node_id)})")
+    return _signalled(console, args, "Killed", lambda cluster, node_id: cluster.kill(node_id))
 
 
 def run_pause(console: Console, args: Args) -> ExitStatus:
     """SIGSTOP."""
-    node_id = _node_id(args)
-    cluster = _cluster(console)
-    return _done(console, args, cluster, node_id, f"Paused node {node_id} (pid {cluster.pause(node_id)})")
+    return _signalled(console, args, "Paused", lambda cluster, node_id: cluster.pause(node_id))
 
 
 def run_resume(console: Console, args: Args) -> ExitStatus:
     """SIGCONT."""
-    node_id = _node_id(args)
-    cluster = _cluster(console)
-    return _done(console, args, cluster, node_id, f"Resumed node {node_id} (pid {cluster.resume(node_id)})")
+    return _signalled(console, args, "Resumed", lambda cluster, node_id: cluster.resume(node_id))
 
 
 def run_stop_node(console: Console, args: Args) -> ExitStatus:
     """SIGTERM."""
+    return _signalled(console, args, "Stopped", lambda cluster, node_id: cluster.stop_node(node_id))
+
+
+def _signalled(console: Console, args: Args, done: str, signal: Callable[[SandboxCluster, int], int]) -> ExitStatus:
+    """`signal` gives the pid of the node's process."""
     node_id = _node_id(args)
     cluster = _cluster(console)
-    return _done(console, args, cluster, node_id, f"Stopped node {node_id} (pid {cluster.stop_node(node_id)})")
+    return _done(console, args, cluster, node_id, f"{done} node {node_id} (pid {signal(cluster, node_id)})")
 
 
 def run_restart(console: Console, args: Args) -> ExitStatus:
@@ -95,24 +96,14 @@ def run_wipe(console: Console, args: Args) -> ExitStatus:
             f"node {node_id} runs: kt sandbox stop {node_id}, or kill {node_id}, comes first (or --stop)"
         )
     directory = cluster.layout.place(node_id).directory
-    if not args.yes and not _agrees(console, args, f"Remove all data of node {node_id} in {directory}? (y/n)"):
+    if not args.yes and not agrees_to_remove(
+        console, args, f"Remove all data of node {node_id} in {directory}? (y/n)", "--yes"
+    ):
         raise CommandError("Nothing was removed")
     if cluster.node(node_id).state != DEAD:
         cluster.stop_node(node_id)
     cluster.wipe(node_id)
     return _done(console, args, cluster, node_id, f"Wiped node {node_id} ({directory})")
-
-
-def _agrees(console: Console, args: Args, question: str) -> bool:
-    if args.json:
-        console.note(question)
-    else:
-        console.print(question)
-        console.flush()
-    answer: bytes = console.stdin.readline()
-    if not answer:
-        raise CommandError("There is no answer to read, so nothing was removed.", hint="--yes removes unasked.")
-    return answer.strip().lower() == b"y"
 
 
 def _done(console: Console, args: Args, cluster: SandboxCluster, node_id: int, line: str) -> ExitStatus:
