@@ -75,11 +75,6 @@ class RunResult:
         """How many ranges of the sources could not be read."""
         return sum(len(source.damages) for source in self.sources)
 
-    @property
-    def bad_count(self) -> int:
-        """How many keys and values could not be decoded."""
-        return sum((source.bad_keys or 0) + (source.bad_values or 0) for source in self.sources)
-
 
 class Table(NamedTuple):
     """An opened source: its rows, and where it will be told how many keys and values were bad."""

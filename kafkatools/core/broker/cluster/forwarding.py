@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME
 from kafkatools.core.broker.dispatch import APIS, Handler, handler_in
+from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
@@ -97,8 +98,7 @@ class Forwarded:
         self._frame = bytes(request.frame)
         self._deadline_ms = node.clock.now_ms() + node.config.request_timeout_ms
         self._handler: Handler = handler_in(APIS[request.api_key].name)
-        self._response: Response | None = None
-        self._is_delayed = False
+        self._later = LaterResponse(request)
 
     def begin(self) -> Response:
         """The response, or DELAYED."""
@@ -107,21 +107,12 @@ class Forwarded:
         if request.api_key == INCREMENTAL_ALTER_CONFIGS and _is_of_loggers(request):
             return self._handler(self._node, request)
         self._run()
-        if self._response is not None:
-            return self._response
-        self._is_delayed = True
-        return DELAYED
+        return self._later.returned()
 
     def _run(self) -> None:
         node = self._node
         request = self._request
-        run_on_controller(node, request.api_key, lambda: self._handler(node, request), self._finish, self._send)
-
-    def _finish(self, response: Response) -> None:
-        if self._is_delayed:
-            self._request.complete(response)
-        else:
-            self._response = response
+        run_on_controller(node, request.api_key, lambda: self._handler(node, request), self._later.give, self._send)
 
     def _send(self) -> None:
         node = self._node
@@ -134,15 +125,14 @@ class Forwarded:
         node.link.send(ENVELOPE_KEY, fields, self._answered, timeout_ms=left_ms)
 
     def _answered(self, answer: Any | None) -> None:
-        self._is_delayed = True
         if answer is None:
             error = RequestTimedOut(f"The request timed out: {self._node.why_no_controller()}")
-            self._finish(self._refusal(error))
+            self._later.give(self._refusal(error))
         elif int(answer.error_code) or answer.response_data is None:
             self._request.connection.close()
         else:
             data = bytes(answer.response_data)
-            self._request.complete([len(data).to_bytes(4, "big") + data])
+            self._later.give([len(data).to_bytes(4, "big") + data])
 
     def _refusal(self, error: KafkaError) -> Response:
         view: Any = NodeView(self._node, AbsentController(self._node, error))
@@ -225,8 +215,7 @@ class _Envelope:
     def __init__(self, node: ClusterNode, request: Request) -> None:
         self._node = node
         self._request = request
-        self._response: Response | None = None
-        self._is_delayed = False
+        self._later = LaterResponse(request)
 
     def begin(self) -> Response:
         """The response, or DELAYED."""
@@ -246,10 +235,7 @@ class _Envelope:
             run_on_controller(node, inner.api_key, lambda: handler(node, inner), self._finish, self._give_up)
         except CloseConnection:
             return self._request.respond({"response_data": None, "error_code": InvalidRequest.code})
-        if self._response is not None:
-            return self._response
-        self._is_delayed = True
-        return DELAYED
+        return self._later.returned()
 
     def _inner(self, data: bytes, client_host: str) -> Request:
         frame = memoryview(bytearray(data))
@@ -270,14 +256,7 @@ class _Envelope:
         if response is DELAYED:
             return
         data = b"".join(bytes(part) for part in response if not hasattr(part, "position"))
-        self._answer({"response_data": data[4:], "error_code": 0})
+        self._later.respond({"response_data": data[4:], "error_code": 0})
 
     def _give_up(self) -> None:
-        self._answer({"response_data": None, "error_code": NotController.code})
-
-    def _answer(self, fields: dict[str, Any]) -> None:
-        response = self._request.respond(fields)
-        if self._is_delayed:
-            self._request.complete(response)
-        else:
-            self._response = response
+        self._later.respond({"response_data": None, "error_code": NotController.code})

@@ -19,7 +19,6 @@ from kafkatools.core.broker.controller.metadata_image import NO_LEADER, NO_LEADE
 from kafkatools.core.broker.feature_levels import METADATA_LEVELS
 
 RECOVERED, RECOVERING = 0, 1
-NO_RECOVERY_CHANGE = -1
 DIRECTORIES_SINCE = METADATA_LEVELS["3.7-IV2"]
 ELR_RECORDS_SINCE = METADATA_LEVELS["4.0-IV1"]
 NO_EPOCH_BUMP_ON_SHRINK_SINCE = METADATA_LEVELS["3.6-IV0"]

@@ -166,11 +166,6 @@ class FollowerSessions:
         for each in partition.sessions:
             each.session.news[each] = None
 
-    def forget_broker(self, broker_id: int) -> None:
-        """A broker is gone: so are its sessions."""
-        for session in [each for each in self._sessions.values() if each.broker_id == broker_id]:
-            self._end(session)
-
     # -- requests --------------------------------------------------------------------------------------------------
     def fetch(self, request: Request, data: FetchRequest) -> Response:
         """Answer a follower now, or when there is something."""
