@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 
 from tests.support import apache_kafka
+from tests.support.ports import free_port
 
 PYTHON = sys.executable
 KT = [str(pathlib.Path(PYTHON).parent / "kt")]
@@ -57,7 +58,7 @@ def scratch() -> Iterator[pathlib.Path]:
 def embedded_broker(directory: pathlib.Path, **settings: str) -> Iterator[str]:
     """A sandbox of its own; gives its bootstrap address."""
     environment = {**os.environ, "KT_HOME": str(directory / "sandbox")}
-    port = apache_kafka.free_port()
+    port = free_port()
     given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     command = [*KT, "sandbox", "start", "--port", str(port), *given]
     subprocess.run(command, env=environment, check=True, capture_output=True)

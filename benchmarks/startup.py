@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from benchmarks import measure, peers
-from tests.support.apache_kafka import free_port
+from tests.support.ports import free_port
 
 
 def main() -> None:

@@ -12,7 +12,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from support.kt_process import error_lines, free_port, kt_process
+from support.kt_process import error_lines, kt_process
+from support.ports import free_port
 from support.requirements import require
 
 COMMANDS = {

@@ -14,14 +14,9 @@ import pytest
 from support.certificates import Authority
 from support.embedded import embedded_broker
 from support.kt import run_kt
+from support.ports import free_port
 
 from kafkatools.exit_status import ExitStatus
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def steps_of(out: str) -> list[tuple[str, str]]:

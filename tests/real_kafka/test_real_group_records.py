@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from support import group_scenarios
-from support.apache_kafka import free_port
+from support.ports import free_port
 from support.raw_client import RawClient
 
 from kafkatools.core.protocol.api_versions import ApiKey

@@ -7,7 +7,8 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from support.apache_kafka import CLUSTER_ID, ApacheKafka, free_port, run_tool
+from support.apache_kafka import CLUSTER_ID, ApacheKafka, run_tool
+from support.ports import free_port
 from support.raft_node import RaftNode
 from support.waiting import eventually
 

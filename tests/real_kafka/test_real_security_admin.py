@@ -8,8 +8,9 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from support.apache_kafka import ApacheKafka, free_port
+from support.apache_kafka import ApacheKafka
 from support.kt import Ran, run_kt
+from support.ports import free_port
 from support.waiting import eventually
 
 from kafkatools.exit_status import ExitStatus

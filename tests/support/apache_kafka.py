@@ -20,6 +20,7 @@ from concurrent import futures
 
 from . import class_archive
 from .embedded import WITHOUT_RETENTION
+from .ports import free_port
 
 VERSION = "4.3.1"
 CACHE = pathlib.Path(os.environ.get("KT_TEST_CACHE") or pathlib.Path.home() / ".cache" / "kafkatools" / "tests")
@@ -144,13 +145,6 @@ def run_tool(
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs a tool to its end and returns what it printed, as bytes."""
     return subprocess.run(command(tool, *args), input=stdin, capture_output=True, timeout=timeout, cwd=cwd, check=False)
-
-
-def free_port() -> int:
-    """A loopback port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 class ApacheKafka:

@@ -3,16 +3,16 @@ on when none of them has anything to do, so that time-outs cost no time."""
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
 import select
 import socket
 import struct
 from collections.abc import Callable, Mapping
-from random import Random, SystemRandom
+from random import Random
 from typing import Any
 
 from support.broker_client import BrokerClient
+from support.ports import free_port
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.cluster.cluster_node import ClusterNode
@@ -217,17 +217,3 @@ def has_response(client: BrokerClient) -> bool:
         return not head
     size = 4 + int(struct.unpack(">i", head)[0])
     return len(client.socket.recv(size, socket.MSG_PEEK)) >= size
-
-
-def free_port() -> int:
-    """A port nobody uses, of those that no connection gets by itself: nodes connect to each other before they
-    listen."""
-    for _ in range(100):
-        port = SystemRandom().randrange(15_000, 30_000)
-        with socket.socket() as sock, contextlib.suppress(OSError):
-            sock.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("there is no free port")
-
-
-__all__ = ["ClusterNodes", "free_port"]

@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from support.chaos import Worker, WorkerChaos
 from support.cutting_proxy import CuttingProxy
-from support.kt_process import BrokerProcess, free_port, kt_process
+from support.kt_process import BrokerProcess, kt_process
+from support.ports import free_port
 from support.rehearsal import Rehearsal
 from support.waiting import eventually
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from support.embedded import WITHOUT_RETENTION
 from support.kt import run_kt
+from support.ports import free_port
 from support.waiting import eventually
 
 KT = (sys.executable, "-m", "kafkatools")
@@ -46,13 +47,6 @@ def error_lines(stderr: bytes) -> list[str]:
     text = stderr.decode()
     assert "Traceback" not in text and "internal error" not in text, text
     return text.splitlines()
-
-
-def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 class BrokerProcess:

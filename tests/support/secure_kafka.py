@@ -9,8 +9,9 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Mapping
 
-from support.apache_kafka import ApacheKafka, free_port
+from support.apache_kafka import ApacheKafka
 from support.certificates import Authority, keytool, pkcs12, trust_store
+from support.ports import free_port
 
 MODULES = "org.apache.kafka.common.security"
 STORE_PASSWORD = "store-canary1"

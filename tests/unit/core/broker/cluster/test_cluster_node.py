@@ -6,7 +6,8 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from support.cluster_nodes import ClusterNodes, free_port
+from support.cluster_nodes import ClusterNodes
+from support.ports import free_port
 
 from kafkatools.core.broker.cluster.cluster_node import ClusterNode
 from kafkatools.core.broker.cluster.lifecycle import State
