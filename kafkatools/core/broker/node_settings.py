@@ -146,6 +146,7 @@ USED_SETTINGS = frozenset(
         "replica.fetch.wait.max.ms",
         "replica.lag.time.max.ms",
         "replica.selector.class",
+        "replica.socket.receive.buffer.bytes",
         "replica.socket.timeout.ms",
         "replication.quota.window.num",
         "replication.quota.window.size.seconds",

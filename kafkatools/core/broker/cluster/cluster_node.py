@@ -152,7 +152,11 @@ class ClusterNode(Node):
         self.raft.listener = self.follower
 
     def open_channel(
-        self, purpose: str, address_of: Callable[[int], Address | None] | None = None, timeout_ms: int | None = None
+        self,
+        purpose: str,
+        address_of: Callable[[int], Address | None] | None = None,
+        timeout_ms: int | None = None,
+        receive_buffer_bytes: int = -1,
     ) -> Peers:
         """Connections to the other nodes for one kind of work; without `address_of` to the brokers."""
         peers = Peers(
@@ -161,10 +165,17 @@ class ClusterNode(Node):
             address_of or self.broker_address,
             client_id=f"{purpose}-{self.node_id}",
             request_timeout_ms=self.config.request_timeout_ms if timeout_ms is None else timeout_ms,
+            receive_buffer_bytes=receive_buffer_bytes,
             note_failure=self.note_failure,
         )
         self._channels.append(peers)
         return peers
+
+    def _replica_channel(self) -> Peers:
+        """Kafka's default of 64 KiB makes a follower wait for every few batches: the size counts only when given."""
+        name = "replica.socket.receive.buffer.bytes"
+        given_bytes = self.config.replica_socket_receive_buffer_bytes if self.config.is_given(name) else -1
+        return self.open_channel("replica", timeout_ms=self._fetch_timeout_ms, receive_buffer_bytes=given_bytes)
 
     def broker_address(self, broker_id: int, listener_name: str | None = None) -> Address | None:
         """Where a broker listens; without a name, for other brokers."""
@@ -179,7 +190,7 @@ class ClusterNode(Node):
         self.replicas.note_failure = self.note_failure
         self.topic_creation = TopicCreation(self)
         self._begin_broker()
-        self.replication = open_replication(self, self.open_channel("replica", timeout_ms=self._fetch_timeout_ms))
+        self.replication = open_replication(self, self._replica_channel())
         self.workers += [*self._channels, self.link, self.replication, self.controller, self.raft, self.follower]
         if self.cluster.is_broker:
             self.lifecycle = self._open_lifecycle()

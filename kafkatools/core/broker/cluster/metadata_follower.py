@@ -54,7 +54,13 @@ class MetadataFollower:
         now_ms = node.clock.now_ms()
         if leader_id == node.node_id and node.raft.is_leader:
             is_amid_transaction = node.raft.log.has_open_transaction
-            node.controller.activate(node.image, RaftWriter(node), now_ms, is_amid_transaction=is_amid_transaction)
+            node.controller.activate(
+                node.image,
+                RaftWriter(node),
+                now_ms,
+                is_amid_transaction=is_amid_transaction,
+                last_heard=node.raft.last_heard,
+            )
         else:
             if node.controller.is_active:
                 node.controller.deactivate()

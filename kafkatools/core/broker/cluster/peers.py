@@ -60,16 +60,19 @@ class Peers:
         client_id: str,
         request_timeout_ms: int,
         max_idle_ms: int = 600_000,
+        receive_buffer_bytes: int = -1,
         note_failure: Callable[[Exception], None] | None = None,
     ) -> None:
-        """`note_failure` is told what an `on_answer` raises, and the others get their answers; without it the error is
-        the caller's."""
+        """`receive_buffer_bytes` is SO_RCVBUF, -1 leaves it to the system. `note_failure` is told what an `on_answer`
+        raises, and the others get their answers; without it the error is the caller's."""
         self._note_failure = note_failure
         self._listener = listener
         self._clock = clock
         self._address_of = address_of
         self._request_timeout_ms = request_timeout_ms
-        self._client = NetworkClient(_client_config(client_id, request_timeout_ms, max_idle_ms), clock, _NoMetadata())
+        self._client = NetworkClient(
+            _client_config(client_id, request_timeout_ms, max_idle_ms, receive_buffer_bytes), clock, _NoMetadata()
+        )
         self._client.failure_level = logging.DEBUG  # who asked is told
         self._waiting: dict[int, deque[_Waiting]] = {}
         self._addresses: dict[int, Address] = {}
@@ -258,7 +261,7 @@ def _decoded(response: ClientResponse) -> Any | None:
         return None
 
 
-def _client_config(client_id: str, request_timeout_ms: int, max_idle_ms: int) -> Config:
+def _client_config(client_id: str, request_timeout_ms: int, max_idle_ms: int, receive_buffer_bytes: int) -> Config:
     return Config(
         tables.ADMIN,
         {
@@ -266,6 +269,7 @@ def _client_config(client_id: str, request_timeout_ms: int, max_idle_ms: int) ->
             "client.id": client_id,
             "request.timeout.ms": str(request_timeout_ms),
             "connections.max.idle.ms": str(max_idle_ms),
+            "receive.buffer.bytes": str(receive_buffer_bytes),
             "reconnect.backoff.ms": str(RECONNECT_BACKOFF_MS),
             "reconnect.backoff.max.ms": str(RECONNECT_BACKOFF_MAX_MS),
         },

@@ -2,7 +2,8 @@
 metadata log, whether it may be unfenced and whether it may stop.
 
 Source: BrokerHeartbeatManager and BrokerHeartbeatTracker of Apache Kafka 4.3. Rules: none of this is in the metadata
-log. A controller that becomes active gives every unfenced broker a full session. A broker is unfenced when it has read
+log. A controller that becomes active gives every unfenced broker a full session, but for the node that led before it
+(of our own): that one's runs since it was last heard of. A broker is unfenced when it has read
 its own registration; it may stop when it leads nothing and every other active broker has read the metadata log up to
 where its last leadership was moved away.
 """
@@ -10,6 +11,7 @@ where its last leadership was moved away.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -67,6 +69,17 @@ class BrokerHeartbeats:
         self._contacts: OrderedDict[tuple[int, int], int] = OrderedDict()
 
     # -- sessions --------------------------------------------------------------------------------------------------
+    def begin_sessions(self, epochs: Mapping[int, int], now_ms: int, last_heard: tuple[int, int] | None) -> None:
+        """This controller became active: epochs of the unfenced brokers by id. `last_heard` may be a node and when it
+        was heard of; what is longer ago than half a session says nothing about it."""
+        if last_heard is not None:
+            node_id, heard_ms = last_heard
+            if node_id in epochs and now_ms - heard_ms <= self.session_timeout_ms // 2:
+                self.note_contact(node_id, epochs[node_id], heard_ms)
+        for broker_id, epoch in epochs.items():
+            if (broker_id, epoch) not in self._contacts:
+                self.note_contact(broker_id, epoch, now_ms)
+
     def note_contact(self, broker_id: int, epoch: int, now_ms: int) -> None:
         """A broker was heard of."""
         self._contacts[broker_id, epoch] = now_ms

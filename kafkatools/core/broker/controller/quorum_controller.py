@@ -81,18 +81,28 @@ class QuorumController(Controller):
         return writer.epoch, writer.end_offset
 
     def activate(
-        self, image: MetadataImage, writer: RecordWriter, now_ms: int, *, is_amid_transaction: bool = False
+        self,
+        image: MetadataImage,
+        writer: RecordWriter,
+        now_ms: int,
+        *,
+        is_amid_transaction: bool = False,
+        last_heard: tuple[int, int] | None = None,
     ) -> None:
         """This node leads the quorum and `image` holds everything that is committed: decide from now on. The image
         is copied. Writes the bootstrap records of a new cluster, and aborts what another controller left half done:
-        a transaction that is open in the image, or in the log behind it."""
+        a transaction that is open in the image, or in the log behind it. `last_heard` is the node that led before and
+        when it was heard of: as a broker it is gone since then, if it is gone."""
         self._decide_over(image.copy())
         self._writer = writer
         self.heartbeats = BrokerHeartbeats(self._config.broker_session_timeout_ms)
         for broker in self._image.brokers.values():
             self.heartbeats.register(broker.broker_id, broker.epoch, is_fenced=broker.is_fenced)
-            if not broker.is_fenced:
-                self.heartbeats.note_contact(broker.broker_id, broker.epoch, now_ms)
+        self.heartbeats.begin_sessions(
+            {broker.broker_id: broker.epoch for broker in self._image.brokers.values() if not broker.is_fenced},
+            now_ms,
+            last_heard,
+        )
         self._next_balance_ms = now_ms + self._balance_interval_ms
         self._next_unclean_ms = now_ms + self._config["unclean.leader.election.interval.ms"]
         self._last_write_ms = now_ms

@@ -71,6 +71,7 @@ class Raft:
         self.now_ms = 0
         self.failure: Exception | None = None
         self.high_watermark = -1
+        self.last_heard: tuple[int, int] | None = None  # a leader that answered a fetch, and when
         self.parked: list[raft_requests.ParkedFetch] = []
         self._store = store
         self._random = random

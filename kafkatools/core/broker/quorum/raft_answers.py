@@ -131,6 +131,7 @@ def _fetched(raft: Raft, node_id: int, entity: Any) -> bool:
 
 def _heard(raft: Raft, state: Follower) -> None:
     state.has_updated_leader = True
+    raft.last_heard = (state.leader_id, raft.now_ms)
     state.deadline_ms = raft.now_ms + raft.settings.fetch_timeout_ms
 
 

@@ -346,6 +346,31 @@ def test_a_new_controller_gives_every_broker_a_full_session() -> None:
     assert following.image.brokers[1].is_fenced
 
 
+def test_the_session_of_the_node_that_led_before_runs_since_it_was_heard_of() -> None:
+    cluster = Cluster([1, 2])
+    following = cluster.controller_of(2)
+    begun_ms = cluster.now_ms
+    cluster.clock.advance_ms(SESSION_MS // 2)
+    following.activate(cluster.image, Log(2), cluster.now_ms, last_heard=(1, begun_ms))
+    cluster.clock.advance_ms(SESSION_MS // 2 - 1)
+    following.tick(cluster.now_ms)
+    assert following.image.brokers[1].is_active
+    cluster.clock.advance_ms(2)
+    following.tick(cluster.now_ms)
+    assert following.image.brokers[1].is_fenced and following.image.brokers[2].is_active
+
+
+def test_what_was_heard_of_a_leader_long_ago_does_not_end_its_session() -> None:
+    cluster = Cluster([1, 2])
+    following = cluster.controller_of(2)
+    begun_ms = cluster.now_ms
+    cluster.clock.advance_ms(10 * SESSION_MS)
+    following.activate(cluster.image, Log(2), cluster.now_ms, last_heard=(1, begun_ms))
+    cluster.clock.advance_ms(SESSION_MS - 1)
+    following.tick(cluster.now_ms)
+    assert following.image.brokers[1].is_active
+
+
 def test_a_broker_that_wants_to_stop_leads_nothing_and_others_know_before_it_may() -> None:
     cluster = Cluster([1, 2, 3])
     cluster.create("a", [1, 2], [2, 1])
