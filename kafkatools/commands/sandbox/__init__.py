@@ -21,7 +21,7 @@ _CHOICES = ("nodes", "port", "dir", "set", "durability", "rack")
 
 def run_start(console: Console, args: Args) -> ExitStatus:
     """Starts the sandbox, or says that it runs."""
-    settings = _pairs(args.set)
+    settings = _settings(args.set)
     if args.durability is not None:
         settings["log.durability"] = args.durability
     racks = _racks(args)
@@ -75,13 +75,22 @@ def _racks(args: Args) -> tuple[str, ...]:
     return racks
 
 
-def _pairs(texts: list[str]) -> dict[str, str]:
+def _settings(texts: list[str]) -> dict[str, str]:
+    """Broker settings, of names and values that there are."""
     pairs = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
             raise CommandError(f"--set wants key=value, not {text}", ExitStatus.USAGE)
         pairs[key] = value
+    if pairs:
+        from kafkatools.core import config
+        from kafkatools.core.errors import ConfigError
+
+        try:
+            config.Config(config.BROKER, pairs)
+        except ConfigError as error:
+            raise CommandError(f"--set: {error}", ExitStatus.USAGE) from error
     return pairs
 
 

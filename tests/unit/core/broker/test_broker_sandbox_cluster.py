@@ -188,6 +188,11 @@ def test_it_stops_as_a_whole_with_a_paused_node_and_is_found_again(home: pathlib
         (["--rack", "a", "--rack", "b"], "kt sandbox: error: 2 racks, but 1 node"),
         (["--nodes", "2", "--rack", "a,"], "kt sandbox: error: a rack needs a name"),
         (["--nodes", "2", "--set", "no"], "--set wants key=value, not no"),
+        (["--set", "wrong=1"], "--set: Unknown broker config name: wrong"),
+        (
+            ["--nodes", "3", "--set", "num.partitions=x"],
+            "--set: Invalid value x for configuration num.partitions: Not a number of type INT",
+        ),
     ],
 )
 def test_what_no_sandbox_is(tmp_path: pathlib.Path, words: list[str], message: str) -> None:
