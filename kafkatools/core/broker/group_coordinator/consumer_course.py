@@ -44,7 +44,6 @@ from kafkatools.core.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
     GroupMaxSizeReached,
-    KafkaError,
     UnknownMemberId,
     UnreleasedInstanceId,
 )
@@ -218,10 +217,7 @@ class ConsumerCourse:
     def _fence_by_timer(self, group_id: str, member_id: str) -> None:
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup) and member_id in group.members:
-            try:
-                self.fence(group, [group.members[member_id]])
-            except KafkaError as error:
-                self.store.note_failure(error)
+            self.fence(group, [group.members[member_id]])
 
     # -- timers ------------------------------------------------------------------------------------------------------
     def watch_session(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:

@@ -87,7 +87,8 @@ class GroupCoordinator:
         self.offsets = Offsets()
         self._store = store
         self._pending_answers: list[Callable[[], None]] = []
-        self._course = Rebalancing(settings, store, KeyedTimer(timer, clock, self.send_answers), clock)
+        timers = KeyedTimer(timer, clock, self.send_answers, store.note_failure)
+        self._course = Rebalancing(settings, store, timers, clock)
         self._settings = settings
         topics = GroupTopics(image)
         self.consumer = ConsumerGroups(self._course, consumer_settings or ConsumerGroupSettings(), topics)

@@ -282,10 +282,7 @@ class ShareGroups:
         def expire() -> None:
             group = self.groups.get(group_id)
             if isinstance(group, ShareGroup) and member_id in group.members:
-                try:
-                    self._fence(group, group.members[member_id])
-                except KafkaError as error:
-                    self._store.note_failure(error)
+                self._fence(group, group.members[member_id])
 
         self._timer.schedule(("session", group_id, member_id), self.settings.session_timeout_ms(group_id), expire)
 

@@ -25,7 +25,7 @@ from kafkatools.core.broker.group_coordinator.consumer_course import (
 )
 from kafkatools.core.broker.group_coordinator.consumer_group import ConsumerGroup
 from kafkatools.core.broker.group_coordinator.consumer_member import ConsumerMember
-from kafkatools.core.errors import InvalidRegularExpression, KafkaError
+from kafkatools.core.errors import InvalidRegularExpression
 
 LEAST_REFRESH_INTERVAL_MS = 10_000
 MayDescribe = Callable[[str], bool]
@@ -149,10 +149,7 @@ class TopicRegexes:
             regex: ResolvedRegex(frozenset(filter(compiled(regex).fullmatch, names)), version, now_ms)
             for regex in wanted
         }
-        try:
-            self._keep(group, found, now_ms)
-        except KafkaError as error:
-            self._course.store.note_failure(error)
+        self._keep(group, found, now_ms)
 
     def _keep(self, group: ConsumerGroup, found: dict[str, ResolvedRegex], now_ms: int) -> None:
         """Write down what was found for patterns that are still used; other topics than before raise the epoch."""

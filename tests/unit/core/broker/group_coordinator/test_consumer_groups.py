@@ -109,6 +109,28 @@ def test_a_member_that_is_silent_for_its_session_is_out(groups: Groups) -> None:
         groups.beat("a", 2)
 
 
+def test_a_silent_member_is_out_even_if_that_cannot_be_written_at_once(groups: Groups) -> None:
+    groups.join("a")
+    groups.harness.store.failure = NotEnoughReplicas()
+    groups.harness.advance(45_000)
+    groups.harness.advance(500)
+    assert set(groups.group.members) == {"a"}
+    groups.harness.store.failure = None
+    groups.harness.advance(500)
+    assert groups.group.members == {}
+    assert [type(error) for error in groups.harness.store.noted] == [NotEnoughReplicas, NotEnoughReplicas]
+
+
+def test_a_member_that_is_heard_of_before_it_could_be_put_out_stays(groups: Groups) -> None:
+    groups.join("a")
+    groups.harness.store.failure = NotEnoughReplicas()
+    groups.harness.advance(45_000)
+    groups.harness.store.failure = None
+    assert groups.beat("a", 2)["member_epoch"] == 2
+    groups.harness.advance(44_999)
+    assert set(groups.group.members) == {"a"}
+
+
 def test_a_member_that_does_not_give_back_within_its_rebalance_time_is_out(groups: Groups) -> None:
     groups.join("a", rebalance_timeout_ms=20_000)
     groups.join("b")
