@@ -1,5 +1,6 @@
 """The recordings that need three brokers, replayed on three embedded ones, the first of them the controller: topics,
-elections, log directories, ACLs, the quorum, the cluster. The tests are those that run on Apache Kafka's brokers."""
+elections, log directories, ACLs, the quorum, the cluster; and the monitor. The tests are those that run on Apache
+Kafka's brokers."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ sys.path[:0] = [str(_TESTS / "real_kafka"), str(_TESTS / "cli")]
 import test_cli_cluster as cluster  # noqa: E402
 import test_cli_metadata_quorum as metadata_quorum  # noqa: E402
 import test_real_three_nodes as real  # noqa: E402
+from test_real_monitor import test_a_broker_that_stops_is_seen_within_two_looks  # noqa: E402, F401
 from test_real_three_nodes import (  # noqa: E402, F401
     recorded_topics,
     test_acls_are_changed_and_listed_as_recorded,
@@ -43,6 +45,13 @@ def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTh
     finally:
         for node in list(made.processes):
             made.kill(node)
+
+
+@pytest.fixture
+def empty_three_nodes(three_nodes: EmbeddedThreeNodes) -> EmbeddedThreeNodes:
+    """The three of them without a topic."""
+    three_nodes.empty()
+    return three_nodes
 
 
 def _without_directories(text: str) -> str:

@@ -9,8 +9,8 @@ import socket
 import tempfile
 from random import SystemRandom
 
-# Below what systems give to connections (from 16,000 or 32,768 up) and what a sandbox takes (from 9,092 up).
-_PORTS = range(5_500, 9_000)
+# Below what systems give to connections (from 16,000 or 32,768 up), above what a sandbox takes; all have five digits.
+_PORTS = range(13_000, 16_000)
 _TRIES = 1_000
 _claims: list[int] = []
 

@@ -45,7 +45,7 @@ OWN_SETTINGS = frozenset(
 )
 """What tells the nodes apart or joins them: given by the sandbox."""
 _LOWEST_FREE_PORT = 10_240
-_HIGHEST_FREE_PORT = 16_000
+_HIGHEST_FREE_PORT = 13_000
 _MOST_TRIES = 200
 
 
