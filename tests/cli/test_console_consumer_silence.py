@@ -30,6 +30,18 @@ def test_silence_is_told_once_and_so_is_its_end() -> None:
     assert told[1:] == ["A broker answers again"]
 
 
+def test_a_leader_that_is_gone_is_not_all_brokers() -> None:
+    told: list[str] = []
+    silence = Silence(told.append, patience_ms=3000)
+    for now_ms in (0, 3000):
+        silence.look(now_ms, ConnectionFailed("Connection to node 1 failed: Connection refused"), has_broker=True)
+    silence.look(4000, None)
+    assert told == [
+        "A broker does not answer, still trying: Connection to node 1 failed: Connection refused",
+        "A broker answers again",
+    ]
+
+
 def test_a_group_without_a_coordinator_is_told() -> None:
     told: list[str] = []
     silence = Silence(told.append, patience_ms=3000)

@@ -108,7 +108,8 @@ class ConsoleConsumer:
                 self._check_idle(consumer, source)
                 return
             fetched = self._poll(consumer, source, left, interruption)
-            self._silence.look(now(), None if fetched else consumer.connection_problem())
+            problem = None if fetched else consumer.connection_problem()
+            self._silence.look(now(), problem, has_broker=consumer.has_broker())
             if fetched:
                 self._write(consumer, fetched, interruption)
                 deadline = now() + self._idle_ms

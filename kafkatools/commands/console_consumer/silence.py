@@ -1,5 +1,5 @@
-"""Silence: says so when no broker, or no coordinator of its group, has answered the consumer for some seconds, and when
-one does again.
+"""Silence: says so when no broker, a broker that is needed, or no coordinator of its group has answered the consumer
+for some seconds, and when one does again.
 
 The consumer itself keeps trying for as long as it takes; whoever sits before a terminal should not have to guess
 whether the topic is quiet or the brokers are gone.
@@ -23,8 +23,8 @@ class Silence:
         self._since_ms: int | None = None
         self._told: str | None = None
 
-    def look(self, now_ms: int, problem: Exception | None) -> None:
-        """Notes why no broker can be reached, None when one can."""
+    def look(self, now_ms: int, problem: Exception | None, *, has_broker: bool = False) -> None:
+        """Notes why a broker that is needed cannot be reached, None when all can; `has_broker`: others can."""
         if problem is None:
             self._since_ms = None
             if self._told is not None:
@@ -35,4 +35,6 @@ class Silence:
         elif self._told is None and now_ms - self._since_ms >= self._patience_ms:
             is_of_group = isinstance(problem, (CoordinatorNotAvailable, NotCoordinator))
             self._told = "coordinator" if is_of_group else "broker"
-            self._tell(f"No {self._told} answers, still trying: {problem}")
+            is_one = has_broker and not is_of_group
+            silent = "A broker does not answer" if is_one else f"No {self._told} answers"
+            self._tell(f"{silent}, still trying: {problem}")

@@ -570,6 +570,10 @@ class Consumer(RecordLoops):
                 return problem
         return None
 
+    def has_broker(self) -> bool:
+        """Whether some broker can be reached, or was not tried yet."""
+        return self._client.cluster_problem() is None
+
     def wakeup(self) -> None:
         """Ends a poll or another wait of the consumer's thread with WakeupError; may be called by any thread."""
         self._client.wakeup()
