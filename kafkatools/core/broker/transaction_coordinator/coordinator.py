@@ -184,6 +184,8 @@ class TransactionCoordinator:
         version = self._around.transaction_version()
         request = EndRequest(fenced.producer_id, fenced.producer_epoch, False, version, is_from_client=False)
         self.end_transaction(transaction.transactional_id, request, answer)
+        if transaction.pending is TransactionState.PREPARE_EPOCH_FENCE:
+            transaction.pending = None  # refused, as without a producer id to go on with: whoever comes next tries anew
 
     # -- partitions ------------------------------------------------------------------------------------------------
     def add_partitions(

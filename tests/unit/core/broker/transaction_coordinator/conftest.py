@@ -21,7 +21,7 @@ from kafkatools.core.broker.transaction_coordinator.log_records import transacti
 from kafkatools.core.broker.transaction_coordinator.markers import Marker
 from kafkatools.core.broker.transaction_coordinator.transaction import Transaction
 from kafkatools.core.clock import ManualClock
-from kafkatools.core.errors import KafkaError, KafkaStorageError
+from kafkatools.core.errors import CoordinatorLoadInProgress, KafkaError, KafkaStorageError
 from kafkatools.core.protocol.schemas.transaction_log import decode_record
 
 FIRST_PRODUCER_ID = 1000
@@ -113,6 +113,7 @@ class Harness:
         self.partitions = Partitions(self.disk)
         self.version = 2
         self._next_producer_id = FIRST_PRODUCER_ID - 1
+        self.lacks_producer_ids = False
         self.answers: list[tuple[int, int, int]] = []
         self.coordinator = self._make()
 
@@ -129,6 +130,8 @@ class Harness:
         return TransactionCoordinator(TransactionSettings(900_000, 604_800_000, 100), around)
 
     def new_producer_id(self) -> int:
+        if self.lacks_producer_ids:
+            raise CoordinatorLoadInProgress()
         self._next_producer_id += 1
         return self._next_producer_id
 

@@ -9,6 +9,7 @@ import pytest
 from kafkatools.core.broker.transaction_coordinator.coordinator import ProducerIdentity
 from kafkatools.core.errors import (
     ConcurrentTransactions,
+    CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -115,6 +116,19 @@ def test_a_transaction_that_is_open_too_long_is_aborted_and_its_producer_fenced(
     assert harness.add((PID, 0), T) == FENCED
     harness.coordinator.abort_timed_out()
     assert harness.log.states()[-2:] == ["PrepareAbort", "CompleteAbort"]
+
+
+def test_a_transaction_is_aborted_when_there_is_a_producer_id_to_go_on_with(harness: Any) -> None:
+    producer = exhausted(harness)
+    harness.add(producer, T)
+    harness.clock.set_wall_ms(harness.clock.wall_ms() + 60_001)
+    harness.lacks_producer_ids = True
+    harness.coordinator.abort_timed_out()
+    assert harness.init()[0] == CoordinatorLoadInProgress.code
+    assert harness.state == "Ongoing"
+    harness.lacks_producer_ids = False
+    harness.coordinator.abort_timed_out()
+    assert (harness.state, harness.transaction.value.producer_id) == ("CompleteAbort", PID + 1)
 
 
 def test_an_old_clusters_time_out_raises_the_epoch_too(harness: Any) -> None:
