@@ -26,7 +26,6 @@ from kafkatools.core.broker.purgatory import DelayedOperation
 from kafkatools.core.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
-    KafkaError,
     NotCoordinator,
 )
 
@@ -192,7 +191,7 @@ class Shards:
             next(shard.steps)
         except StopIteration:
             shard.state = ShardState.ACTIVE
-        except (KafkaError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - boundary: the partitions behind it are read all the same
             shard.state = ShardState.FAILED
             self._node.note_failure(error)
         return shard.state is ShardState.LOADING

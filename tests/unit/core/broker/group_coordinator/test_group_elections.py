@@ -3,7 +3,7 @@ replicas. The nodes are fakes around the real coordinators and handlers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from support.coordinator_cluster import NOBODY, Asked, CoordinatorCluster
 from kafkatools.core.broker.controller.metadata_image import MetadataDelta
 from kafkatools.core.broker.group_coordinator import offsets_topic, service
 from kafkatools.core.broker.internal_topic import partition_for
+from kafkatools.core.errors import NotCoordinator
 
 OFFSETS = "__consumer_offsets"
 COMMIT, FETCH, FIND, JOIN, BEAT, LEAVE, SYNC, DESCRIBE, LIST, DELETE = 8, 9, 10, 11, 12, 13, 14, 15, 16, 42
@@ -375,6 +376,29 @@ def test_a_partition_that_is_lost_while_it_is_loaded_is_forgotten(monkeypatch: p
     assert cluster.nodes[2].groups.groups == {}
     assert fetched(cluster.fetch(3)) == (0, 19)
     assert fetched(cluster.fetch(2)) == (NOT_COORDINATOR, -1)
+
+
+def test_a_partition_that_cannot_be_read_keeps_nobody_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Groups()
+    cluster.commit(1, 5)
+    cluster.settle()
+    other = (cluster.index + 1) % 3
+    cluster.logs[OFFSETS, other].log_end_offset = 1
+    read = service.load_partition
+
+    def load_partition(node: Any, groups: Any, partition: Any) -> Iterator[None]:
+        if partition.index == other:
+            raise ValueError("not a record")
+        yield from read(node, groups, partition)
+
+    monkeypatch.setattr(service, "load_partition", load_partition)
+    cluster.lead(OFFSETS, other, 2)
+    cluster.lead(OFFSETS, cluster.index, 2)
+    cluster.advance(100)
+    assert fetched(cluster.fetch(2)) == (0, 5)
+    assert [str(failure) for failure in cluster.nodes[2].failures] == ["not a record"]
+    with pytest.raises(NotCoordinator):
+        cluster.nodes[2].coordination.groups.ensure_partition_active(other)
 
 
 def test_a_deleted_topic_takes_its_groups_along() -> None:
