@@ -395,7 +395,7 @@ class Node:
         def run(now_ms: int) -> None:
             try:
                 work()
-            except (KafkaError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - boundary: a turn that fails is not the last one
                 self.note_failure(error)
             self.timer.schedule(interval_ms, run, now_ms)
 

@@ -1,9 +1,14 @@
 """The timing wheel: tasks run once, at their time, in the order of their time."""
 
+from types import SimpleNamespace
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkatools.core.broker.node import Node
 from kafkatools.core.broker.timer import Timer, TimerTask
+from kafkatools.core.clock import ManualClock
 
 
 def test_a_task_runs_at_its_time_and_not_before() -> None:
@@ -78,3 +83,22 @@ def test_a_task_that_fails_is_told_and_the_others_run() -> None:
     assert timer.advance_to(100) == 2
     assert [str(error) for error in failures] == ["broken"]
     assert ran == [100]
+
+
+def test_periodic_work_goes_on_after_a_turn_that_failed() -> None:
+    clock = ManualClock()
+    failures: list[Exception] = []
+    node: Any = SimpleNamespace(timer=Timer(clock.now_ms()), clock=clock, note_failure=failures.append)
+    turns: list[int] = []
+
+    def work() -> None:
+        turns.append(clock.now_ms())
+        if len(turns) == 1:
+            raise LookupError("the first")
+
+    Node.every(node, 100, work)
+    for _ in range(2):
+        clock.advance_ms(100)
+        node.timer.advance_to(clock.now_ms())
+    assert len(turns) == 2
+    assert [str(failure) for failure in failures] == ["the first"]
