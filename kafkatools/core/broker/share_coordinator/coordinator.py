@@ -31,6 +31,7 @@ from kafkatools.core.errors import (
     FencedLeaderEpoch,
     FencedStateEpoch,
     InvalidRequest,
+    KafkaError,
     UnknownTopicOrPartition,
 )
 
@@ -171,24 +172,33 @@ class ShareCoordinator:
 
     # -- upkeep ------------------------------------------------------------------------------------------------------
     def prune(self) -> None:
-        """Write states that were idle for long again, then delete the log before the oldest snapshot. Raises a
-        KafkaError."""
+        """Write states that were idle for long again, then delete the log before the oldest snapshot. Raises the first
+        KafkaError, when all was tried: a state that could not be written again stays where it is."""
         now_ms = self._clock.wall_ms()
         oldest: dict[int, int] = {}
-        for key, kept in list(self._states.items()):
-            state = kept.state
-            if now_ms - state.write_timestamp >= self._cold_interval_ms:
-                self._snapshot(key, replace(state, snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms))
+        cold = [key for key, kept in self._states.items() if self._is_cold(kept, now_ms)]
+        failures = _tried(cold, lambda key: self._renew(key, now_ms))
         for key, kept in self._states.items():
             index = self._store.index_of(key)
             oldest[index] = min(oldest.get(index, kept.snapshot_offset), kept.snapshot_offset)
         for index, offset in oldest.items():
             self._store.prune(index, offset)
+        if failures:
+            raise failures[0]
+
+    def _is_cold(self, kept: _Kept, now_ms: int) -> bool:
+        return now_ms - kept.state.write_timestamp >= self._cold_interval_ms
+
+    def _renew(self, key: ShareKey, now_ms: int) -> None:
+        state = self._states[key].state
+        self._snapshot(key, replace(state, snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms))
 
     def forget_topic(self, topic_id: object) -> None:
-        """A topic was deleted, and its states with it. Raises a KafkaError."""
-        for key in [key for key in self._states if key.topic_id == topic_id]:
-            self._delete(key)
+        """A topic was deleted, and its states with it. Raises the first KafkaError, when all were tried: each partition
+        of the log takes its records or not."""
+        failures = _tried([key for key in self._states if key.topic_id == topic_id], self._delete)
+        if failures:
+            raise failures[0]
 
     def unload(self) -> None:
         """`__share_group_state` itself is gone."""
@@ -221,3 +231,14 @@ class ShareCoordinator:
 
 def _count(kept: _Kept) -> int:
     return kept.state.delivery_complete_count
+
+
+def _tried(keys: Iterable[ShareKey], work: Callable[[ShareKey], object]) -> list[KafkaError]:
+    """Do it for each; gives what failed."""
+    failures = []
+    for key in keys:
+        try:
+            work(key)
+        except KafkaError as error:
+            failures.append(error)
+    return failures

@@ -16,7 +16,13 @@ from kafkatools.core.broker.share_coordinator.share_state import (
     combined,
 )
 from kafkatools.core.clock import ManualClock
-from kafkatools.core.errors import FencedLeaderEpoch, FencedStateEpoch, InvalidRequest, UnknownTopicOrPartition
+from kafkatools.core.errors import (
+    CoordinatorNotAvailable,
+    FencedLeaderEpoch,
+    FencedStateEpoch,
+    InvalidRequest,
+    UnknownTopicOrPartition,
+)
 from kafkatools.core.protocol.schemas.share_group_state import decode_record
 
 KEY = ShareKey("g", uuid.UUID(int=1 << 70), 0)
@@ -44,8 +50,11 @@ class Topic:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.pruned: list[tuple[int, int]] = []
+        self.refused: set[ShareKey] = set()
 
     def append(self, key: ShareKey, record: Record) -> tuple[int, None]:
+        if key in self.refused:
+            raise CoordinatorNotAvailable()
         self.records.append(record)
         return len(self.records) - 1, None
 
@@ -141,3 +150,20 @@ def test_pruning_writes_idle_states_again_and_keeps_the_oldest_snapshot(topic: T
     states.prune()
     assert topic.pruned == [(0, 0), (0, 6)]
     assert open_coordinator(topic).summary(KEY) == states.summary(KEY)
+
+
+def test_states_that_cannot_be_written_keep_nobody_from_the_others(topic: Topic) -> None:
+    clock = ManualClock()
+    states = open_coordinator(topic, clock)
+    keys = [KEY._replace(partition=index) for index in range(3)]
+    for key in keys:
+        states.initialize(key, 1, 0)
+    clock.set_wall_ms(clock.wall_ms() + 1000)
+    topic.refused = {keys[0]}
+    with pytest.raises(CoordinatorNotAvailable):
+        states.prune()
+    assert (len(topic.records), topic.pruned) == (5, [(0, 0)])
+    with pytest.raises(CoordinatorNotAvailable):
+        states.forget_topic(KEY.topic_id)
+    topic.refused = set()
+    assert [states.summary(key) is None for key in keys] == [False, True, True]
