@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
 EARLIEST = "earliest"
+LOCK_RETRY_MS = 500
+"""When the end of locks could not be written."""
 
 
 class GroupLimits:
@@ -276,10 +278,12 @@ class SharePartitionManager:
             return
         if timer is not None:
             timer.cancel()
-        now_ms = self._node.clock.now_ms()
+        self._watch_locks_until(key, partition, next_ms)
+
+    def _watch_locks_until(self, key: ShareKey, partition: SharePartition, next_ms: int) -> None:
         made = TimerTask(next_ms, lambda now_ms: self._expire(key, partition, now_ms))
         self._lock_timers[key] = made
-        self._node.timer.add(made, now_ms)
+        self._node.timer.add(made, self._node.clock.now_ms())
 
     def _expire(self, key: ShareKey, partition: SharePartition, now_ms: int) -> None:
         self._lock_timers.pop(key, None)
@@ -289,7 +293,9 @@ class SharePartitionManager:
             partition.expire_locks(now_ms)
         except KafkaError as error:
             self._node.note_failure(error)
-        self.watch_locks(key, partition)
+            self._watch_locks_until(key, partition, now_ms + LOCK_RETRY_MS)
+        else:
+            self.watch_locks(key, partition)
         self._node.replicas.wake(key)
         self._node.replicas.complete_delayed()
 

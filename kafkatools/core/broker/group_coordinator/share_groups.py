@@ -121,6 +121,7 @@ class ShareGroups:
         missing = self._make_states(group, members, epoch, changes)
         member = self._assigned(group, updated, members, epoch, changes)
         self.write(group, changes)
+        group.is_refresh_due = False  # not before: who could not write looks at the topics again
         self._ask_for_states(group, missing, epoch)
         self.watch_session(group.group_id, member.member_id)
         wants_assignment = request.member_epoch == JOINING_EPOCH or request.subscribed_topic_names is not None
@@ -145,7 +146,6 @@ class ShareGroups:
         if not bump and not group.is_refresh_due:
             return group.group_epoch
         metadata_hash = self.topics.group_hash(group.topics_of(members))
-        group.is_refresh_due = False
         if not bump and metadata_hash == group.metadata_hash:
             return group.group_epoch
         changes.append(GroupEpochChange(group.group_epoch + 1, metadata_hash))
@@ -315,20 +315,24 @@ class ShareGroups:
 
     def delete_states(self, group: ShareGroup) -> None:
         """The group is about to be deleted, and the states of its partitions first. Raises a KafkaError."""
-        for topic_id, (_, partitions) in group.states.initialized.items():
-            for partition in sorted(partitions):
-                self.states().delete(ShareKey(group.group_id, topic_id, partition))
+        for key in self._states_of(group):
+            self.states().delete(key)
 
     def ask_to_delete_states(self, group: ShareGroup, done: Callable[[KafkaError | None], None]) -> None:
         """The same in a cluster: call back when all coordinators have done it."""
         persister = self.persister()
         assert persister is not None
-        keys = [
+        ask_each(self._states_of(group), persister.delete, done)
+
+    def _states_of(self, group: ShareGroup) -> list[ShareKey]:
+        """The states that are there to be deleted: those of a deleted topic went with it, even if the group could not
+        note that then."""
+        return [
             ShareKey(group.group_id, topic_id, partition)
             for topic_id, (_, partitions) in group.states.initialized.items()
+            if self.topics.by_id(topic_id) is not None
             for partition in sorted(partitions)
         ]
-        ask_each(keys, persister.delete, done)
 
     # -- partitions that come and go ---------------------------------------------------------------------------------
     def resume(self, group: ShareGroup) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 from kafkatools.core.broker.controller.topics import NewTopic
 from kafkatools.core.broker.delayed_produce import ProduceStatus
+from kafkatools.core.broker.group_coordinator.errors import coordinator_error_code
 from kafkatools.core.broker.internal_topic import InternalTopic, batches_of, follows_elections, partition_for
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.share_coordinator.share_state import Record, ShareKey, name_of
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import KafkaError, error_for_code
 from kafkatools.core.log.producer_append import AppendOrigin
 
 TOPIC = "__share_group_state"
@@ -46,7 +47,14 @@ class ShareStateTopic(InternalTopic):
         return partition_for(name_of(key), len(self.ensure_exists().partitions))
 
     def append(self, key: ShareKey, record: Record) -> tuple[int, ProduceStatus | None]:
-        """Write one record; gives its offset and what to wait for (None: nothing). Raises a KafkaError."""
+        """Write one record; gives its offset and what to wait for (None: nothing). Raises a KafkaError as who asks
+        is told: with too few replicas the coordinator is not available now, and is asked again."""
+        try:
+            return self._append(key, record)
+        except KafkaError as error:
+            raise error_for_code(coordinator_error_code(error))(str(error)) from error
+
+    def _append(self, key: ShareKey, record: Record) -> tuple[int, ProduceStatus | None]:
         from kafkatools.core.records.builder import BatchBuilder
 
         node = self._node

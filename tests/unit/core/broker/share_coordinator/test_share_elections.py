@@ -11,7 +11,7 @@ from support.coordinator_cluster import NOBODY, CoordinatorCluster
 from kafkatools.core.broker.internal_topic import partition_for
 from kafkatools.core.broker.share_coordinator.share_state import ShareKey, ShareState, ShareUpdate, StateBatch, name_of
 from kafkatools.core.broker.share_partition import ACCEPT, Acknowledgement, Wish
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import CoordinatorNotAvailable, KafkaError
 
 OFFSETS, STATES = "__consumer_offsets", "__share_group_state"
 HEARTBEAT, DELETE_GROUPS, INITIALIZE, READ, WRITE, DESCRIBE, ALTER, DELETE = 76, 42, 83, 84, 85, 90, 91, 92
@@ -145,6 +145,19 @@ def test_a_coordinator_that_never_comes_is_not_waited_for_for_ever() -> None:
     assert answers == [(NOT_AVAILABLE, None)]
 
 
+@pytest.mark.parametrize("node_id", [2, 3])
+def test_a_state_that_too_few_replicas_take_is_asked_for_again(node_id: int) -> None:
+    cluster, answers = Shares(), Answers()
+    partition = cluster.nodes[2].replicas.partitions[STATES][cluster.index]
+    partition.is_under_min_isr = True
+    cluster.persister(node_id).initialize(cluster.key, 1, 0, answers)
+    cluster.settle()
+    assert answers == []
+    partition.is_under_min_isr = False
+    cluster.settle()
+    assert answers == [(0, None)]
+
+
 def test_who_waits_for_a_state_that_moves_asks_its_new_coordinator() -> None:
     cluster, answers = Shares(), Answers()
     cluster.persister(3).initialize(cluster.key, 1, 5, answers)
@@ -176,6 +189,19 @@ def test_a_state_that_could_not_be_made_is_asked_for_again() -> None:
     cluster.settle()
     last = cluster.beat(first.member_epoch)
     assert [list(each.partitions) for each in last.assignment.topic_partitions] == [[0]]
+
+
+def test_topics_that_changed_are_looked_at_again_when_that_could_not_be_written() -> None:
+    cluster = Shares()
+    epoch = cluster.joined()
+    del cluster.image.topics["t"], cluster.image.topics_by_id[cluster.topic.topic_id]
+    cluster.nodes[1].groups.share.note_topics(["t"])
+    partition = cluster.nodes[1].replicas.partitions[OFFSETS][partition_for(GROUP, 2)]
+    partition.is_under_min_isr = True
+    assert cluster.beat(epoch).error_code == NOT_AVAILABLE
+    partition.is_under_min_isr = False
+    beat = cluster.beat(epoch)
+    assert (beat.error_code, beat.member_epoch, list(beat.assignment.topic_partitions)) == (0, epoch + 1, [])
 
 
 def test_a_share_group_goes_on_with_its_new_coordinator() -> None:
@@ -217,6 +243,21 @@ def test_a_group_is_deleted_after_its_states() -> None:
     cluster.settle()
     assert [(each.group_id, each.error_code) for each in asked.answer.results] == [(GROUP, 0), ("other", 69)]
     assert cluster.nodes[2].share_partitions.states.summary(cluster.key) is None
+
+
+def test_a_group_is_deleted_even_if_it_could_not_note_that_a_topic_was() -> None:
+    cluster = Shares()
+    wanted = [{"topic_name": "t", "partitions": [{"partition_index": 0, "start_offset": 4}]}]
+    cluster.ask(1, ALTER, 0, group_id=GROUP, topics=wanted)
+    cluster.settle()
+    partition = cluster.nodes[1].replicas.partitions[OFFSETS][partition_for(GROUP, 2)]
+    partition.is_under_min_isr = True
+    del cluster.image.topics["t"], cluster.image.topics_by_id[cluster.topic.topic_id]
+    cluster.nodes[1].groups.share.forget_topics([cluster.topic.topic_id])
+    partition.is_under_min_isr = False
+    asked = cluster.ask(1, DELETE_GROUPS, 2, groups_names=[GROUP])
+    cluster.settle()
+    assert [each.error_code for each in asked.answer.results] == [0]
 
 
 # -- share partitions --------------------------------------------------------------------------------------------------
@@ -288,3 +329,24 @@ def test_only_the_leader_has_a_share_partition() -> None:
     cluster.joined()
     manager = cluster.nodes[1].share_partitions
     assert manager.read(cluster.key, 100, Wish("m", 10, 10)).error_code == NOT_LEADER
+
+
+def test_locks_end_even_if_that_cannot_be_written_at_once() -> None:
+    cluster = Shares()
+    node = cluster.nodes[2]
+    node.replicas.replication = None  # on its own: nobody else is asked
+    cluster.lead("t", 0, 2)
+    manager = node.share_partitions
+    manager.states.initialize(cluster.key, 1, 0)
+    shared = manager._opened(cluster.key, manager.log_partition(cluster.key))
+    acquire(shared, 0, 9, cluster.clock.now_ms())
+    manager.watch_locks(cluster.key, shared)
+    partition = node.replicas.partitions[STATES][cluster.index]
+    partition.is_under_min_isr = True
+    cluster.advance(30_000)
+    assert [type(failure) for failure in node.failures] == [CoordinatorNotAvailable]
+    partition.is_under_min_isr = False
+    cluster.advance(490)
+    assert shared.next_fetch_offset() == 10
+    cluster.advance(10)
+    assert shared.next_fetch_offset() == 0
