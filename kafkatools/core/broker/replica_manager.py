@@ -240,7 +240,10 @@ class ReplicaManager:
         partition.mark_deleted()
         if self.replication is not None:
             self.replication.fetchers.unfollow(partition)
-        self.logs.delete(TopicPartition(partition.topic, partition.index), self._clock.wall_ms())
+        try:
+            self.logs.delete(TopicPartition(partition.topic, partition.index), self._clock.wall_ms())
+        except (OSError, KafkaStorageError) as error:  # the files stay; the replica is gone, and others are to go too
+            self.tell(error)
         self._complete_all(partition)
         if was_leader and self.on_resigned is not None:
             self.on_resigned(partition)

@@ -10,6 +10,7 @@ here waits.
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log import filenames
@@ -240,7 +241,8 @@ class LogManager:
         self.cancel_future(name, wall_ms)
         log = self.logs.pop(name, None)
         if log is not None:
-            self.directory_of(log).delete(name, wall_ms)
+            directory = self.directory_of(log)
+            directory.run(partial(directory.delete, name, wall_ms))
 
     # future replicas
 

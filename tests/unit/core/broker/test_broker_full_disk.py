@@ -86,6 +86,26 @@ def test_a_topic_is_made_but_for_the_partition_that_has_no_room(broker: FullBrok
     eventually(has_room, 10)
 
 
+def test_topics_are_gone_even_if_the_files_of_one_cannot_be(
+    broker: FullBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [create(broker.client, name, 2) for name in ("a", "b")] == [0, 0]
+    rename = broker.disk.rename
+
+    def rename_or_not(source: str, target: str) -> None:
+        if "/a-" in source:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), source)
+        rename(source, target)
+
+    monkeypatch.setattr(broker.disk, "rename", rename_or_not)
+    broker.client.call(20, 5, topic_names=["a", "b"], timeout=1000)
+    assert {"a", "b"}.isdisjoint(broker.node.replicas.partitions)
+    assert all("/a-" in line for line in broker.reports) and broker.reports
+    monkeypatch.setattr(broker.disk, "rename", rename)
+    assert create(broker.client, "a", 1) == 0
+    assert broker.client.produce("a", batch([b"x"])).error_code == 0
+
+
 def test_a_topic_that_the_metadata_log_has_no_room_for_is_refused(broker: FullBroker) -> None:
     broker.disk.is_full = lambda path: "__cluster_metadata-0" in path
     assert create(broker.client, "t", 1) == STORAGE_ERROR

@@ -115,6 +115,18 @@ def test_a_directory_that_fails_goes_offline_as_a_whole_and_the_others_go_on() -
     assert [get(again, name).log_end_offset for name in NAMES[:4]] == [1, 0, 1, 0]
 
 
+def test_a_partition_that_cannot_be_deleted_is_gone_and_its_directory_fails() -> None:
+    files = FaultyFileSystem()
+    manager = started(files, A, B)
+    for name in NAMES[:4]:
+        get(manager, name)
+    files.broken_directory = B
+    for name in NAMES[:2]:
+        manager.delete(name, NOW_MS)
+    assert list(manager.logs) == NAMES[2:4]
+    assert [each.path for each in manager.failing] == [B]
+
+
 def test_what_may_lie_in_a_directory_that_is_offline_is_not_begun_anew() -> None:
     files = FaultyFileSystem()
     manager = started(files, A, B)
