@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -251,7 +252,11 @@ class ClusterNode(Node):
 
     def _caught_up(self) -> None:
         """The metadata is as new as this broker's registration: take up the partitions and let clients in."""
-        self._put_strays_aside()
+        try:
+            self._put_strays_aside()
+        except (OSError, KafkaStorageError) as error:
+            self.fail(KafkaStorageError(f"Partitions that are no replicas of this broker cannot be put aside: {error}"))
+            return
         self.follower.publish_first(self._let_in)
         if isinstance(self.producer_ids, RemoteProducerIds):
             self.producer_ids.prefetch()
@@ -264,7 +269,7 @@ class ClusterNode(Node):
                 state = None if topic is None else topic.partitions.get(name.partition)
                 if state is None or self.node_id not in state.replicas:
                     path = directory.path_of(partition_directory_name(*name))
-                    directory.put_aside(path)
+                    directory.run(partial(directory.put_aside, path))
                     directory.residents.discard(name)
                     self.report(f"WARN {path} is no replica of this broker any more: kept as a stray")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pathlib
 from collections.abc import Iterator
 
@@ -319,6 +321,26 @@ def test_a_partition_that_went_while_its_broker_was_down_is_put_aside(running: C
     assert len(names) == 1
     assert names[0].endswith("-stray")
     assert any(line.endswith("kept as a stray") for line in running.lines)
+
+
+def test_a_broker_that_cannot_put_aside_what_is_not_its_own_says_so_and_ends(
+    running: ClusterNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.create_topic("gone")
+    running.run_until(lambda: (running.root / "node-3" / "gone-0").exists())
+    running.kill(3)
+    running.ask(1, DELETE_TOPICS, 6, topics=[{"name": "gone"}], timeout=5000)
+    node = running.start_node(3)
+    rename = node.files.rename
+
+    def rename_or_not(source: str, target: str) -> None:
+        if source.endswith("/gone-0"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), source)
+        rename(source, target)
+
+    monkeypatch.setattr(node.files, "rename", rename_or_not)
+    running.run_until(lambda: node.failure is not None)
+    assert str(node.failure).startswith("Partitions that are no replicas of this broker cannot be put aside: [Errno 5]")
 
 
 def test_controllers_register_each_life_once(running: ClusterNodes) -> None:
