@@ -94,6 +94,7 @@ class BrokerLifecycle:
         self._interval_ms = heartbeat_interval_ms
         self._is_registered = False
         self._is_asking = False
+        self._is_urgent = False
         self._was_told = False
         self._wants_clients = False
         self._last_error: KafkaError | None = None
@@ -151,7 +152,9 @@ class BrokerLifecycle:
         self.ask_now()
 
     def ask_now(self) -> None:
-        """Something changed that the controller should know at once: a directory failed, this broker is ready."""
+        """Something changed that the controller should know at once: a directory failed, this broker is ready. A
+        heartbeat that is on its way says nothing of it: the next one follows its answer."""
+        self._is_urgent = self._is_asking
         self._next_ms = self._clock.now_ms()
 
     # -- registration ----------------------------------------------------------------------------------------------
@@ -212,6 +215,7 @@ class BrokerLifecycle:
 
     # -- heartbeats ------------------------------------------------------------------------------------------------
     def _send_heartbeat(self) -> None:
+        self._is_urgent = False
         fields = {
             "broker_id": self._identity.node_id,
             "broker_epoch": self.epoch,
@@ -251,6 +255,8 @@ class BrokerLifecycle:
             self._next_ms = now_ms + SHUTDOWN_INTERVAL_MS
             if answer.should_shut_down:
                 self.state = State.SHUTTING_DOWN
+        if self._is_urgent:
+            self._next_ms = now_ms
 
     # -- the end ---------------------------------------------------------------------------------------------------
     def begin_controlled_shutdown(self, timeout_ms: int) -> None:
