@@ -224,7 +224,6 @@ class ClusterNode(Node):
         self.producer_ids = RemoteProducerIds(self.node_id, lambda: self.broker_epoch, self.link)
         self._open_coordinators()
         self.coordination.channel = self.open_channel("coordinator")
-        self.workers.append(open_replication(self, self.open_channel("replica")))
 
     def _open_lifecycle(self) -> BrokerLifecycle:
         identity = Identity(
