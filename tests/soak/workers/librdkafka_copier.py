@@ -31,6 +31,10 @@ writing = {"transactional.id": name, "transaction.timeout.ms": "5000", "linger.m
 def return_to_committed(consumer: Any) -> None:
     """After an abort: read on from what was committed."""
     for place in consumer.committed(consumer.assignment(), 300):
+        if place.error is not None:
+            raise KafkaException(place.error)
+        if place.offset < 0:
+            print(f"{name} {run}: nothing is committed of {place}", file=sys.stderr, flush=True)
         place.offset = max(place.offset, 0)
         consumer.seek(place)
 
