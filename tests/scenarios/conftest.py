@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from support.embedded import WITHOUT_RETENTION
+from support.ports import free_port
 
 
 class BrokerProcess:
@@ -22,7 +23,7 @@ class BrokerProcess:
         self.directory = home / "data"
         self.bootstrap = ""
         self.pid = 0
-        self.port = 0
+        self.port = free_port()
 
     def kt(self, *args: str, stdin: bytes = b"", timeout: float = 60) -> subprocess.CompletedProcess[bytes]:
         """Run `kt` with this home."""
@@ -36,7 +37,7 @@ class BrokerProcess:
         )
 
     def start(self, **settings: str) -> None:
-        """Start it; a second start takes the same port."""
+        """Start it, each time on the same port."""
         wanted = {**WITHOUT_RETENTION, **{name.replace("_", "."): value for name, value in settings.items()}}
         chosen = [word for name, value in wanted.items() for word in ("--set", f"{name}={value}")]
         done = self.kt("sandbox", "start", "--port", str(self.port), "--dir", str(self.directory), "--json", *chosen)
