@@ -14,6 +14,8 @@ import pytest
 from support.embedded import WITHOUT_RETENTION
 from support.ports import free_port
 
+import kafkatools
+
 
 class BrokerProcess:
     """A sandbox whose home and data lie in `home`; start, stop and kill it."""
@@ -83,3 +85,17 @@ def broker(make_broker: Callable[[], BrokerProcess]) -> BrokerProcess:
     made = make_broker()
     made.start()
     return made
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest) -> Iterator[kafkatools.EmbeddedCluster]:
+    """Three embedded nodes with the settings of the module."""
+    with kafkatools.EmbeddedCluster(nodes=3, settings=request.module.SETTINGS) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def admin(cluster: kafkatools.EmbeddedCluster) -> Iterator[kafkatools.Admin]:
+    """Asks them."""
+    with kafkatools.Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        yield admin

@@ -12,7 +12,6 @@ import pathlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,18 +31,6 @@ SETTINGS = {
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.fetch.timeout.ms": "1000",
 }
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[kafkatools.EmbeddedCluster]:
-    with kafkatools.EmbeddedCluster(nodes=3, settings=SETTINGS) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def admin(cluster: kafkatools.EmbeddedCluster) -> Iterator[kafkatools.Admin]:
-    with kafkatools.Admin(bootstrap_servers=cluster.bootstrap) as admin:
-        yield admin
 
 
 def make_topic(admin: kafkatools.Admin, name: str) -> None:

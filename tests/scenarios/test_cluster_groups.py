@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from support import apache_kafka
@@ -34,18 +34,6 @@ SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
 }
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[kafkatools.EmbeddedCluster]:
-    with kafkatools.EmbeddedCluster(nodes=3, settings=SETTINGS) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def admin(cluster: kafkatools.EmbeddedCluster) -> Iterator[kafkatools.Admin]:
-    with kafkatools.Admin(bootstrap_servers=cluster.bootstrap) as admin:
-        yield admin
 
 
 class Member:
