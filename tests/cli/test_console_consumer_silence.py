@@ -11,7 +11,7 @@ from typing import IO
 from support.kt_process import BrokerProcess, error_lines, kt_process, start_kt
 
 from kafkatools.commands.console_consumer.silence import Silence
-from kafkatools.core.errors import ConnectionFailed, CoordinatorNotAvailable
+from kafkatools.core.errors import ConnectionFailed, CoordinatorNotAvailable, LeaderNotAvailable
 
 
 def test_silence_is_told_once_and_so_is_its_end() -> None:
@@ -40,6 +40,15 @@ def test_a_leader_that_is_gone_is_not_all_brokers() -> None:
         "A broker does not answer, still trying: Connection to node 1 failed: Connection refused",
         "A broker answers again",
     ]
+
+
+def test_a_partition_without_a_leader_is_told() -> None:
+    told: list[str] = []
+    silence = Silence(told.append, patience_ms=3000)
+    for now_ms in (0, 3000):
+        silence.look(now_ms, LeaderNotAvailable("t-0 has no leader"), has_broker=True)
+    silence.look(4000, None)
+    assert told == ["No leader answers, still trying: t-0 has no leader", "A leader answers again"]
 
 
 def test_a_group_without_a_coordinator_is_told() -> None:

@@ -108,7 +108,7 @@ class ConsoleConsumer:
                 self._check_idle(consumer, source)
                 return
             fetched = self._poll(consumer, source, left, interruption)
-            problem = None if fetched else consumer.connection_problem()
+            problem = None if fetched else consumer.connection_problem() or consumer.missing_leader()
             self._silence.look(now(), problem, has_broker=consumer.has_broker())
             if fetched:
                 self._write(consumer, fetched, interruption)
@@ -146,7 +146,7 @@ class ConsoleConsumer:
         """Nothing came for --timeout-ms: that is an end, unless nothing could have come."""
         if not source.has_topics():
             raise CommandError(f"{self._what.name} does not exist")
-        problem = consumer.connection_problem()
+        problem = consumer.connection_problem() or consumer.missing_leader()
         if problem is not None:
             raise problem
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafkatools.core.errors import CoordinatorNotAvailable, NotCoordinator
+from kafkatools.core.errors import CoordinatorNotAvailable, LeaderNotAvailable, NotCoordinator
 
 PATIENCE_MS = 3000
 
@@ -33,8 +33,14 @@ class Silence:
         elif self._since_ms is None:
             self._since_ms = now_ms
         elif self._told is None and now_ms - self._since_ms >= self._patience_ms:
-            is_of_group = isinstance(problem, (CoordinatorNotAvailable, NotCoordinator))
-            self._told = "coordinator" if is_of_group else "broker"
-            is_one = has_broker and not is_of_group
+            self._told = _kind(problem)
+            is_one = has_broker and self._told == "broker"
             silent = "A broker does not answer" if is_one else f"No {self._told} answers"
             self._tell(f"{silent}, still trying: {problem}")
+
+
+def _kind(problem: Exception) -> str:
+    """Who is missed."""
+    if isinstance(problem, (CoordinatorNotAvailable, NotCoordinator)):
+        return "coordinator"
+    return "leader" if isinstance(problem, LeaderNotAvailable) else "broker"

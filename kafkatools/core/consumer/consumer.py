@@ -47,6 +47,7 @@ from kafkatools.core.errors import (
     IllegalState,
     InvalidGroupId,
     KafkaError,
+    LeaderNotAvailable,
     RequestTimedOut,
     UnsupportedVersion,
 )
@@ -568,6 +569,14 @@ class Consumer(RecordLoops):
             )
             if problem is not None:
                 return problem
+        return None
+
+    def missing_leader(self) -> KafkaError | None:
+        """That a partition of what is read has no leader; None when all have one. An election may be on its way."""
+        for part in self.assignment():
+            leader = self._leaders.leader(part)
+            if leader is not None and leader.leader < 0:
+                return LeaderNotAvailable(f"{part[0]}-{part[1]} has no leader")
         return None
 
     def has_broker(self) -> bool:
