@@ -8,6 +8,7 @@ import subprocess
 import time
 from typing import IO
 
+import pytest
 from support.kt_process import BrokerProcess, error_lines, kt_process, start_kt
 
 from kafkatools.commands.console_consumer.silence import Silence
@@ -30,37 +31,39 @@ def test_silence_is_told_once_and_so_is_its_end() -> None:
     assert told[1:] == ["A broker answers again"]
 
 
-def test_a_leader_that_is_gone_is_not_all_brokers() -> None:
-    told: list[str] = []
-    silence = Silence(told.append, patience_ms=3000)
-    for now_ms in (0, 3000):
-        silence.look(now_ms, ConnectionFailed("Connection to node 1 failed: Connection refused"), has_broker=True)
-    silence.look(4000, None)
-    assert told == [
-        "A broker does not answer, still trying: Connection to node 1 failed: Connection refused",
-        "A broker answers again",
-    ]
-
-
-def test_a_partition_without_a_leader_is_told() -> None:
-    told: list[str] = []
-    silence = Silence(told.append, patience_ms=3000)
-    for now_ms in (0, 3000):
-        silence.look(now_ms, LeaderNotAvailable("t-0 has no leader"), has_broker=True)
-    silence.look(4000, None)
-    assert told == ["No leader answers, still trying: t-0 has no leader", "A leader answers again"]
-
-
-def test_a_group_without_a_coordinator_is_told() -> None:
+@pytest.mark.parametrize(
+    ("problem", "has_broker", "lines"),
+    [
+        (
+            ConnectionFailed("Connection to node 1 failed: Connection refused"),
+            True,
+            [
+                "A broker does not answer, still trying: Connection to node 1 failed: Connection refused",
+                "A broker answers again",
+            ],
+        ),
+        (
+            LeaderNotAvailable("t-0 has no leader"),
+            True,
+            ["No leader answers, still trying: t-0 has no leader", "A leader answers again"],
+        ),
+        (
+            CoordinatorNotAvailable("Group g: The coordinator is not available."),
+            False,
+            [
+                "No coordinator answers, still trying: Group g: The coordinator is not available.",
+                "A coordinator answers again",
+            ],
+        ),
+    ],
+)
+def test_who_is_missed_is_told(problem: Exception, has_broker: bool, lines: list[str]) -> None:
     told: list[str] = []
     silence = Silence(told.append, patience_ms=3000)
     for now_ms in (0, 3000, 6000):
-        silence.look(now_ms, CoordinatorNotAvailable("Group g: The coordinator is not available."))
+        silence.look(now_ms, problem, has_broker=has_broker)
     silence.look(7000, None)
-    assert told == [
-        "No coordinator answers, still trying: Group g: The coordinator is not available.",
-        "A coordinator answers again",
-    ]
+    assert told == lines
 
 
 def test_a_short_absence_is_not_told() -> None:

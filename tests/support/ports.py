@@ -22,14 +22,14 @@ def free_port() -> int:
     for _ in range(_TRIES):
         port = SystemRandom().choice(_PORTS)
         claim = os.open(directory / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
-        if _is_claimed(claim) and _is_free(port):
+        if _has_claimed(claim) and _is_free(port):
             _claims.append(claim)
             return port
         os.close(claim)
     raise AssertionError("there is no free port")
 
 
-def _is_claimed(claim: int) -> bool:
+def _has_claimed(claim: int) -> bool:
     try:
         fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -108,8 +108,8 @@ class ConsoleConsumer:
                 self._check_idle(consumer, source)
                 return
             fetched = self._poll(consumer, source, left, interruption)
-            problem = None if fetched else consumer.connection_problem() or consumer.missing_leader()
-            self._silence.look(now(), problem, has_broker=consumer.has_broker())
+            problem = None if fetched else _problem(consumer)
+            self._silence.look(now(), problem, has_broker=problem is not None and consumer.has_broker())
             if fetched:
                 self._write(consumer, fetched, interruption)
                 deadline = now() + self._idle_ms
@@ -146,7 +146,7 @@ class ConsoleConsumer:
         """Nothing came for --timeout-ms: that is an end, unless nothing could have come."""
         if not source.has_topics():
             raise CommandError(f"{self._what.name} does not exist")
-        problem = consumer.connection_problem() or consumer.missing_leader()
+        problem = _problem(consumer)
         if problem is not None:
             raise problem
 
@@ -283,3 +283,8 @@ class ConsoleConsumer:
 
     def _report_total(self) -> None:
         self._console.note(f"Processed a total of {self._count} messages")
+
+
+def _problem(consumer: Consumer) -> KafkaError | None:
+    """Why nothing can come."""
+    return consumer.connection_problem() or consumer.missing_leader()

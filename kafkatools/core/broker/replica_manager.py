@@ -404,7 +404,7 @@ class ReplicaManager:
     @property
     def has_news(self) -> bool:
         """Whether something was appended or replicated that nobody has looked at yet."""
-        return bool(self._appended or self._advanced) or (self.commits is not None and self.commits.has_new)
+        return self.has_delayed or (self.commits is not None and self.commits.has_new)
 
     def complete_delayed(self) -> None:
         """Look at the requests that wait for what was appended or replicated."""

@@ -3,9 +3,9 @@ metadata log, whether it may be unfenced and whether it may stop.
 
 Source: BrokerHeartbeatManager and BrokerHeartbeatTracker of Apache Kafka 4.3. Rules: none of this is in the metadata
 log. A controller that becomes active gives every unfenced broker a full session, but for the node that led before it
-(of our own): that one's runs since it was last heard of. A broker is unfenced when it has read
-its own registration; it may stop when it leads nothing and every other active broker has read the metadata log up to
-where its last leadership was moved away.
+(of our own): that one's runs since it was last heard of. A broker is unfenced when it has read its own registration; it
+may stop when it leads nothing and every other active broker has read the metadata log up to where its last leadership
+was moved away.
 """
 
 from __future__ import annotations
