@@ -9,6 +9,7 @@ Nothing is dropped: what has no answer by then has an error of its own.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from kafkatools.core.errors import (
     CoordinatorNotAvailable,
     KafkaError,
     LeaderNotAvailable,
+    NoBrokersAvailable,
     NotController,
     NotLeaderOrFollower,
     ThrottlingQuotaExceeded,
@@ -207,8 +209,23 @@ class AdminClient:
 
     def refresh_cluster(self, timeout_ms: int | None = None) -> None:
         """Make sure that the brokers of the cluster are known by id. Raises KafkaError."""
+        deadline_ms = self.deadline_ms(timeout_ms)
         if self.client.metadata.cluster.is_bootstrap:
-            self._learn_nodes(self.deadline_ms(timeout_ms))
+            self._learn_nodes(deadline_ms)
+        attempts = 0
+        while self.client.metadata.cluster.is_bootstrap:
+            self.wait_before_retry(attempts, deadline_ms)
+            attempts += 1
+            with contextlib.suppress(Timeout):
+                self._learn_nodes(deadline_ms)
+            if self.client.metadata.cluster.is_bootstrap and self.left_ms(deadline_ms) == 0:
+                raise NoBrokersAvailable("The broker that answers names none that is in service")
+
+    def learn_brokers(self, answer: Any) -> None:
+        """Take a Metadata answer in as the view of the cluster's brokers. One that names none teaches nothing: it comes
+        from a broker that has just started, and those that are known may be asked again."""
+        if answer.brokers:
+            self.client.metadata.update(1 << 30, answer, False, self.clock.now_ms())
 
     def _learn_nodes(self, deadline_ms: int) -> None:
         """The nodes and the controller: of Metadata, or of DescribeCluster where the nodes are controllers."""
@@ -230,7 +247,7 @@ class AdminClient:
         known = {"brokers": nodes, "cluster_id": answer.entity.cluster_id, "topics": ()}
         known["controller_id"] = answer.entity.controller_id
         view = build(response_type(ApiKey.METADATA, _METADATA_VERSION), known)
-        self.client.metadata.update(1 << 30, view, False, self.clock.now_ms())
+        self.learn_brokers(view)
 
     def metadata_of(self, names: Sequence[str] | None, deadline_ms: int) -> Any:
         """A Metadata answer for these topics (None: all), also taken in as the view of the cluster's brokers."""
@@ -244,7 +261,7 @@ class AdminClient:
         answer = self.ask_all([Question(None, ApiKey.METADATA, fields, oldest)], deadline_ms)[0]
         if answer.error is not None:
             raise answer.error
-        self.client.metadata.update(1 << 30, answer.entity, False, self.clock.now_ms())
+        self.learn_brokers(answer.entity)
         return answer.entity
 
 

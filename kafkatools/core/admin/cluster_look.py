@@ -176,7 +176,7 @@ class Look:
             raise metadata.error
         found = metadata.entity
         for client in clients:
-            client.client.metadata.update(1 << 30, found, False, client.clock.now_ms())
+            client.learn_brokers(found)
         described = cluster.entity if cluster.error is None and not cluster.entity.error_code else None
         if described is None:
             if cluster.error is not None and not isinstance(cluster.error, UnsupportedVersion):

@@ -51,6 +51,32 @@ def test_not_controller_leads_to_the_controller() -> None:
     assert second.count(ApiKey.CREATE_TOPICS) == 1
 
 
+def test_answer_of_a_starting_broker_leaves_someone_to_ask() -> None:
+    broker = ScriptedBroker()
+    named: list[dict[int, int]] = [{}, {}, {1: broker.port}]
+
+    def say_cluster(header: Any, request: Any) -> Any:
+        broker.nodes = named.pop(0)
+        return broker.say_cluster(header, request)
+
+    broker.answers[ApiKey.METADATA] = say_cluster
+    with broker.in_background(), admin(broker, default_api_timeout_ms="5000") as client:
+        assert not client.metadata_of((), client.deadline_ms()).brokers
+        assert client.brokers() == [1]
+    assert named == []
+
+
+def test_cluster_without_brokers_in_service_is_said_so() -> None:
+    broker = ScriptedBroker()
+    broker.nodes = {}
+    with (
+        broker.in_background(),
+        admin(broker, default_api_timeout_ms="200") as client,
+        pytest.raises(errors.NoBrokersAvailable, match="names none that is in service"),
+    ):
+        client.brokers()
+
+
 def test_quota_is_waited_for_only_when_wanted() -> None:
     codes = [89, 89, 0, 89]
     broker = ScriptedBroker({ApiKey.CREATE_TOPICS: lambda header, request: created(request, codes.pop(0))})
