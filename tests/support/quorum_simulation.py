@@ -193,7 +193,10 @@ class SimulatedNode:
     def take_snapshot(self) -> None:
         """Write a snapshot of what is committed; maybe drop the log below it."""
         raft = self.raft
-        if raft is None or raft.log.applied.offset <= raft.log.newest_snapshot_offset:
+        if raft is None:
+            return
+        newest = max((each.offset for each in raft.log.snapshots.ids()), default=0)
+        if raft.log.applied.offset <= newest:
             return
         records = [TopicRecord(name=name) for name in self.names]
         raft.log.take_snapshot(records, self.simulation.now_ms)

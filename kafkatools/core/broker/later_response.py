@@ -13,11 +13,11 @@ class LaterResponse:
     def __init__(self, request: Request) -> None:
         self._request = request
         self._response: Response | None = None
-        self._is_delayed = False
+        self.is_delayed = False  # whether the handler has returned without it
 
     def give(self, response: Response) -> None:
         """This is the response."""
-        if self._is_delayed:
+        if self.is_delayed:
             self._request.complete(response)
         else:
             self._response = response
@@ -30,5 +30,5 @@ class LaterResponse:
         """What the handler returns."""
         if self._response is not None:
             return self._response
-        self._is_delayed = True
+        self.is_delayed = True
         return DELAYED

@@ -25,7 +25,8 @@ from kafkatools.core.broker.group_coordinator.rebalance import GroupSettings
 from kafkatools.core.broker.group_coordinator.requests import Answer, Client, Fields
 from kafkatools.core.broker.group_coordinator.share_settings import ShareGroupSettings
 from kafkatools.core.broker.internal_topic import follows_elections
-from kafkatools.core.broker.requests import DELAYED, Request, Response
+from kafkatools.core.broker.later_response import LaterResponse
+from kafkatools.core.broker.requests import Request, Response
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.controller.metadata_image import MetadataDelta
@@ -197,42 +198,30 @@ class Reply:
 
     def __init__(self, node: Node, request: Request, group_id: str, refuse: Refuse) -> None:
         self._node = node
-        self._request = request
         self._group_id = group_id
         self._refuse = refuse
         self._fields: Fields | None = None
-        self._response: Response | None = None
-        self._is_delayed = False
+        self._later = LaterResponse(request)
 
     def __call__(self, fields: Fields) -> None:
         self._fields = fields
-        if self._is_delayed:
+        if self._later.is_delayed:
             self._node.groups.later(lambda: self._send(fields))
 
     def _send(self, fields: Fields) -> None:
         if fields["error_code"]:
-            self._give(fields)
+            self._later.respond(fields)
             return
         self._node.coordination.groups.when_committed(
-            self._group_id, lambda code: self._give(self._refuse(code) if code else fields)
+            self._group_id, lambda code: self._later.respond(self._refuse(code) if code else fields)
         )
-
-    def _give(self, fields: Fields) -> None:
-        response = self._request.respond(fields)
-        if self._is_delayed:
-            self._request.complete(response)
-        else:
-            self._response = response
 
     def response(self) -> Response:
         """What the handler returns."""
         self._node.groups.send_answers()
         if self._fields is not None:
             self._send(self._fields)
-        if self._response is not None:
-            return self._response
-        self._is_delayed = True
-        return DELAYED
+        return self._later.returned()
 
 
 def answered(node: Node, request: Request, group_id: str, ask: Callable[[Answer], None], refuse: Refuse) -> Response:

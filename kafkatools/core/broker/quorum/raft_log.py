@@ -177,12 +177,6 @@ class RaftLog:
         return self._transactions.is_open
 
     # -- snapshots -------------------------------------------------------------------------------------------------
-    @property
-    def newest_snapshot_offset(self) -> int:
-        """Where the newest snapshot ends, 0 without any."""
-        ids = self.snapshots.ids()
-        return ids[-1].offset if ids else 0
-
     def maybe_snapshot(self, records: Callable[[], Iterable[Any]], now_ms: int) -> bool:
         """Write a snapshot of what was applied when it is time, remove what is too old; whether one was written."""
         return self.metadata_log.maybe_snapshot(records, now_ms, self.wall_ms(), self.applied)
