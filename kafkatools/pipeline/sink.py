@@ -161,7 +161,8 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # PySpark's cla
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """What was written without transactions stays: there is no way back. Raises PipelineError."""
         if self.options.exactly_once:
-            self._transactions().abort_job(prepared_tasks(messages)[0])
+            tasks, places = prepared_tasks(messages)
+            self._transactions().abort_job(self._run, tasks, is_whole=len(places) == len(messages))
 
     def _transactions(self) -> SinkTransactions:
         from kafkatools.pipeline.sink_transactions import SinkTransactions
@@ -205,8 +206,8 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as Bat
     def abort(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
         """An epoch that failed. Raises PipelineError."""
         tasks, places = prepared_tasks(messages)
-        if tasks:
-            self._transactions(places).abort(batch_id, tasks)
+        if places:
+            self._transactions(places).abort(places[0], tasks, is_whole=len(places) == len(messages))
 
     def _transactions(self, places: list[TaskPlace]) -> SinkTransactions:
         from kafkatools.pipeline.sink_transactions import SinkTransactions

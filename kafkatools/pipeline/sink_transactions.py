@@ -16,6 +16,8 @@ it ends each. Rules:
   of the epoch before may still be getting their markers.
 - What nobody decided for (speculative attempts, earlier runs) is aborted behind a decision, when no other driver can
   decide for it any more, by the identity it was found with; what was begun later than the decision is left alone.
+- When a run fails, tasks of it may still be writing that told the driver nothing: their ids are fenced for as long as
+  Spark may take to kill them.
 
 Crashes: before the decision nothing is visible and the epoch is written again; behind it the replay ends what is left
 and writes nothing. Known limit: a prepared transaction lives for transaction.timeout.ms. If the driver is away for
@@ -44,6 +46,11 @@ _log = logging.getLogger(__name__)
 TASK_TIMEOUT_MS = 900_000
 """What brokers allow at most by default (transaction.max.timeout.ms): an epoch must be written and ended within it."""
 
+LATE_TASKS_MS = 3_000
+"""How long after a failure tasks are looked for that still write: longer than Spark lets a Python worker live that it
+has told to stop (spark.python.task.killTimeout, 2 s)."""
+
+_LOOK_AGAIN_MS = 300
 _DRIVER_TIMEOUT_MS = 60_000
 _ONGOING = "Ongoing"
 _LOST = frozenset({"INVALID_TXN_STATE", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"})
@@ -83,8 +90,9 @@ class SinkNames(NamedTuple):
     def task(self, run: str, partition: int, attempt: int, epoch: int) -> str:
         return f"kt-sink-{self.sink_id}-{run}-{partition}-{attempt}-{epoch % 2}"
 
-    def is_task(self, transactional_id: str) -> bool:
-        return re.fullmatch(rf"kt-sink-{re.escape(self.sink_id)}-[0-9a-f]+-\d+-\d+-[01]", transactional_id) is not None
+    def is_task(self, transactional_id: str, run: str = "[0-9a-f]+", parity: str = "[01]") -> bool:
+        pattern = rf"kt-sink-{re.escape(self.sink_id)}-{run}-\d+-\d+-{parity}"
+        return re.fullmatch(pattern, transactional_id) is not None
 
 
 class SinkTransactions:
@@ -144,16 +152,17 @@ class SinkTransactions:
         self._complete(admin, decision)
         self._await_markers(admin, decision.transactions)
 
-    def abort(self, epoch: int, tasks: Sequence[PreparedTask]) -> None:
+    def abort(self, place: TaskPlace, tasks: Sequence[PreparedTask], *, is_whole: bool = True) -> None:
         """Aborts what the tasks prepared, unless the epoch is decided: a commit may have failed behind its decision.
+        `place` is that of any task, `is_whole` False when tasks are missing: what those may yet open is aborted too.
         Raises PipelineError."""
-        if not tasks:
-            return
         with self._locked() as (_, admin):
             decision = self._decision(admin)
-            if decision is not None and decision.is_of(tasks[0].place.query_id, epoch):
+            if decision is not None and decision.is_of(place.query_id, place.epoch):
                 return
             self._end(admin, [task.transaction for task in tasks])
+            if not is_whole:
+                self._end_late_tasks(admin, place.run, str(place.epoch % 2))
 
     # -- a batch job: no epochs, nobody comes back to it --
 
@@ -177,11 +186,15 @@ class SinkTransactions:
             self._abort_others(admin, transactions)
             self._await_markers(admin, transactions)
 
-    def abort_job(self, tasks: Sequence[PreparedTask]) -> None:
-        """Aborts what the tasks prepared, as far as it is not committed. Raises PipelineError."""
-        if tasks:
-            with self._admin() as admin:
-                self._end(admin, [task.transaction for task in tasks])
+    def abort_job(self, run: str, tasks: Sequence[PreparedTask], *, is_whole: bool = True) -> None:
+        """Aborts what the tasks prepared, as far as it is not committed; `is_whole` as with `abort`. Raises
+        PipelineError."""
+        if is_whole and not tasks:
+            return
+        with self._admin() as admin:
+            self._end(admin, [task.transaction for task in tasks])
+            if not is_whole:
+                self._end_late_tasks(admin, run)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[tuple[Producer, AdminClient]]:
@@ -345,6 +358,26 @@ class SinkTransactions:
         for name, error in end_transactions(admin, transactions, commit=False).items():
             if error.name not in _LOST:
                 _log.warning("The transaction %s could not be aborted: %s", name, error)
+
+
+    def _end_late_tasks(self, admin: AdminClient, run: str, parity: str = "[01]") -> None:
+        """Ends what the tasks of a failed run have open that told nothing. Spark tells them to stop and goes on; some
+        write until they are killed, and nobody would end their transactions before transaction.timeout.ms."""
+        from kafkatools.core.admin.transactions import force_terminate, list_transactions
+        from kafkatools.core.errors import KafkaError
+
+        until_ms = admin.deadline_ms(LATE_TASKS_MS)
+        try:
+            while True:
+                for name in [one.transactional_id for one in list_transactions(admin, states=(_ONGOING,)).transactions]:
+                    error = force_terminate(admin, name) if self.names.is_task(name, run, parity) else None
+                    if error is not None:
+                        _log.warning("The transaction %s could not be aborted: %s", name, error)
+                if admin.left_ms(until_ms) == 0:
+                    return
+                admin.clock.sleep_ms(min(admin.left_ms(until_ms), _LOOK_AGAIN_MS))
+        except KafkaError as error:
+            _log.warning("Open transactions of sink %s could not be listed: %s", self.names.sink_id, error)
 
 
 def _is_before(start_ms: int | None, decided_ms: int | None, is_always: bool) -> bool:

@@ -11,6 +11,9 @@ from support.apache_kafka import Unavailable
 from support.embedded import embedded_broker
 from support.requirements import require
 
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.transactions import list_transactions
+from kafkatools.core.clock import SystemClock
 from kafkatools.pipeline.session import plain_error, register
 
 if TYPE_CHECKING:
@@ -143,10 +146,13 @@ def test_a_stream_is_written_and_goes_on(
 def test_a_job_with_exactly_once_writes_all_or_nothing(broker: str, session: SparkSession) -> None:
     sink = {"kafka.bootstrap.servers": broker, "topic": "job", "exactlyOnce": "true"}
     rows = session.range(0, 20, 1, 2).selectExpr("string(id) as value")
-    broken = rows.selectExpr("if(value = '19', repeat('x', 2000000), value) as value")
+    many = session.range(0, 400_000, 1, 2)  # while one task fails the other one writes
+    broken = many.selectExpr("if(id = 200000, repeat('x', 2000000), string(id)) as value")
     with pytest.raises(Exception, match="not written to job"):
         broken.write.format("kt").options(**sink).mode("append").save()
     assert read_back(broker, "job") == []
+    with AdminClient(broker, {}, SystemClock()) as admin:
+        assert list_transactions(admin, states=("Ongoing",)).transactions == []
     rows.write.format("kt").options(**sink).mode("append").save()
     assert [one.value for one in read_back(broker, "job")] == sorted(b"%d" % number for number in range(20))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,6 +29,13 @@ def steps(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         if made.version == 1:
             made.lower_version()
         yield made
+
+
+@pytest.fixture(autouse=True)
+def within_s(monkeypatch: pytest.MonkeyPatch) -> float:
+    """For how long tasks of what failed are looked for; those of these tests end sooner than Spark's."""
+    monkeypatch.setattr("kafkatools.pipeline.sink_transactions.LATE_TASKS_MS", 1500)
+    return 1.5
 
 
 @pytest.mark.parametrize("dies", CRASHES)
@@ -116,6 +124,14 @@ def test_an_epoch_that_failed_is_aborted(steps: Steps) -> None:
     query = Query(steps)
     query.writer().abort([query.task(0, 0, "a"), None], 0)
     assert query.ended() == ([], 0)
+
+
+def test_tasks_of_a_failed_epoch_that_told_nothing_leave_nothing_open(steps: Steps) -> None:
+    query = Query(steps)
+    query.commit(0, query.tasks(0))
+    message, _ = query.tasks(1, count=2)
+    query.writer().abort([message, None], 1)
+    assert query.ended() == (rows_of(0), 0)
 
 
 def test_an_abort_behind_the_decision_aborts_nothing(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,18 +225,22 @@ def test_a_timeout_that_the_brokers_refuse_is_told(steps: Steps) -> None:
 
 def job(steps: Steps, *tasks: tuple[int, int, str]) -> tuple[Query, Any, list[Any]]:
     """A batch job with `exactlyOnce`: its tasks are (partition, attempt, row)."""
-    from kafkatools.pipeline.sink import BatchWriter, read_options, write_transaction
-    from kafkatools.pipeline.sink_transactions import TaskPlace
+    from kafkatools.pipeline.sink import BatchWriter, read_options
 
     query = Query(steps)
     given = {"kafka.bootstrap.servers": steps.bootstrap, "topic": query.topic, "sinkId": query.topic}
     writer = BatchWriter(read_options({**given, "exactlyOnce": "true"}))
-    messages = []
-    for partition, attempt, row in tasks:
-        place = TaskPlace("q", writer._run, 0, partition, attempt)
-        batch = pa.record_batch({"value": pa.array([row])})
-        messages.append(write_transaction(writer.options, writer._transactions(), place, iter([batch])))
-    return query, writer, messages
+    return query, writer, [write_task(writer, task) for task in tasks]
+
+
+def write_task(writer: Any, task: tuple[int, int, str]) -> Any:
+    from kafkatools.pipeline.sink import write_transaction
+    from kafkatools.pipeline.sink_transactions import TaskPlace
+
+    partition, attempt, row = task
+    place = TaskPlace("q", writer._run, 0, partition, attempt)
+    batch = pa.record_batch({"value": pa.array([row])})
+    return write_transaction(writer.options, writer._transactions(), place, iter([batch]))
 
 
 def test_a_job_is_committed_whole_and_attempts_count_once(steps: Steps) -> None:
@@ -236,6 +256,24 @@ def test_a_job_of_which_a_part_is_lost_commits_nothing(steps: Steps) -> None:
     with pytest.raises(PipelineError, match="was aborted before it was committed"):
         writer.commit(messages)
     writer.abort([*messages, None])
+    assert query.ended() == ([], 0)
+
+
+def test_tasks_of_a_failed_job_that_told_nothing_leave_nothing_open(steps: Steps) -> None:
+    query, writer, messages = job(steps, (0, 0, "a"), (1, 0, "b"))
+    other, _, _ = job(steps, (0, 0, "a"))
+    writer.abort([messages[0], None])
+    assert query.ended() == ([], 0)
+    assert other.ended() == ([], 1)
+
+
+def test_a_task_that_begins_while_its_job_is_aborted_leaves_nothing_open(steps: Steps, within_s: float) -> None:
+    query, writer, _ = job(steps)
+    late = threading.Timer(within_s / 3, lambda: write_task(writer, (0, 0, "late")))
+    late.start()
+    writer.abort([None])
+    late.join()
+    assert query.written() == ["late"]
     assert query.ended() == ([], 0)
 
 
