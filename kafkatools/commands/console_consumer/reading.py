@@ -99,6 +99,7 @@ class ConsoleConsumer:
             return
         source = source_of(self._console, consumer, self._what, interruption is not None)
         source.start(to_end=bool(self._args.exit_at_end))
+        self._maybe_take_ends(consumer, source)  # before a fetch, behind which the question for them would wait
         now = self._console.clock.now_ms
         started = now()
         deadline = started + self._idle_ms
@@ -130,14 +131,17 @@ class ConsoleConsumer:
             fetched = consumer.poll_columns(wait_ms)
             for item in fetched:
                 self._unprinted.setdefault(item.topic_partition, item.columns.offsets[0])
-            if self._args.exit_at_end and self._ends is None and source.is_assigned():
-                # What is assigned has an end, also while a change of metadata hides its topic.
-                self._ends = Ends(consumer, dict.fromkeys([*consumer.assignment(), *source.partitions()]))
+            self._maybe_take_ends(consumer, source)
         except WakeupError:
             fetched = []
         if interruption is not None:
             interruption.check()
         return fetched
+
+    def _maybe_take_ends(self, consumer: Consumer, source: Source) -> None:
+        if self._args.exit_at_end and self._ends is None and source.is_assigned():
+            # What is assigned has an end, also while a change of metadata hides its topic.
+            self._ends = Ends(consumer, dict.fromkeys([*consumer.assignment(), *source.partitions()]))
 
     def _has_unknown_positions(self, consumer: Consumer) -> bool:
         return any(consumer.known_position(part) is None for part in consumer.assignment())
