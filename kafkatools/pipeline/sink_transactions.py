@@ -359,7 +359,6 @@ class SinkTransactions:
             if error.name not in _LOST:
                 _log.warning("The transaction %s could not be aborted: %s", name, error)
 
-
     def _end_late_tasks(self, admin: AdminClient, run: str, parity: str = "[01]") -> None:
         """Ends what the tasks of a failed run have open that told nothing. Spark tells them to stop and goes on; some
         write until they are killed, and nobody would end their transactions before transaction.timeout.ms."""
