@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-WORKERS ?= 2
-# Tests that share little are spread one by one; those that share a cluster or a Spark session stay together, and wait for others most of the time; times and kills want
-# the machine for themselves.
-WAITERS ?= 3
+WORKERS ?= 4
+# Tests wait for servers half of the time, so there are more workers than cores. Those that share little are spread one by one; those that share a cluster or a Spark
+# session stay together; times and kills want the machine for themselves.
+WAITERS ?= 4
 SMALL := tests/unit tests/faults tests/cli
 ALONE := tests/soak tests/scenarios/test_broker_scale.py
 JAVA = JAVA_HOME="$$(sh .ci/find-java)"
@@ -36,7 +36,7 @@ tools: $(STAMP)
 
 test: setup tools
 	$(BIN)/python -m pytest -n $(WORKERS) $(SMALL) $(PYTEST_ARGS)
-	$(JAVA) $(BIN)/python -m pytest -n $(WAITERS) --dist loadgroup $(addprefix --ignore=,$(SMALL) $(ALONE)) $(PYTEST_ARGS)
+	$(JAVA) $(BIN)/python -m pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE)) $(PYTEST_ARGS)
 	$(BIN)/python -m pytest $(ALONE) $(PYTEST_ARGS)
 
 test-pure: $(STAMP)

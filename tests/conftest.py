@@ -94,14 +94,16 @@ def empty_three_nodes(three_nodes: three_brokers.ThreeNodes) -> three_brokers.Th
     return three_nodes
 
 
-def _needs_spark(item: pytest.Item) -> bool:
+def _is_of_the_pipeline(item: pytest.Item) -> bool:
     return item.path.parent == pathlib.Path(__file__).parent / "pipeline"
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With --dist loadgroup the tests of a file stay together, as they share clusters, and all those that share a Spark
-    session; these take longest and begin first."""
+    """With --dist loadgroup the tests of a file stay together, as they share clusters, and all those that share the
+    Spark session; files that say so have a session of their own. Those of the pipeline take longest and begin first."""
+    with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
     for item in items:
-        item.add_marker(pytest.mark.xdist_group("spark" if _needs_spark(item) else str(item.path)))
-    items.sort(key=lambda item: not _needs_spark(item))
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group("spark" if item.path in with_spark else str(item.path)))
+    items.sort(key=lambda item: not _is_of_the_pipeline(item))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.apache_kafka import ApacheKafka, Unavailable
-from support.official_spark import OfficialSpark, home
+from support.official_spark import QUICK, OfficialSpark, home
 from support.pruning_cases import CASES
 from support.recorded_logs import unpack_log
 from support.requirements import require
@@ -23,7 +23,12 @@ from kafkatools.pipeline.session import register
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.real_kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.real_kafka,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("official"),  # many: they are not to wait for all others with a Spark session
+]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 START_MS = 1_700_000_000_000
@@ -131,7 +136,7 @@ def official(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfficialSpark
         home()
     except Unavailable as missing:
         require(str(missing))
-    with OfficialSpark(tmp_path_factory.mktemp("official")) as process:
+    with OfficialSpark(tmp_path_factory.mktemp("official"), conf=QUICK) as process:
         yield process
 
 

@@ -112,12 +112,12 @@ def lines_in(directory: pathlib.Path) -> list[bytes]:
 def test_the_same_records_as_spark_s_own_sink_writes(
     broker: str, session: SparkSession, tmp_path: pathlib.Path
 ) -> None:
-    from support.official_spark import OfficialSpark
+    from support.official_spark import QUICK, OfficialSpark
 
     write_mixed(session, "kt", broker, "newest")
     wanted_lines = lines_in(tmp_path)
     try:
-        with OfficialSpark(tmp_path / "official") as old:
+        with OfficialSpark(tmp_path / "official", conf=QUICK) as old:
             old.call(write_mixed, source="kafka", bootstrap=broker, topic="official")
             old.call(write_mixed, source="kt", bootstrap=broker, topic="oldest")
             arguments = {"bootstrap": broker, "directory": str(tmp_path)}

@@ -32,6 +32,8 @@ JARS = (
     ("org.apache.commons", "commons-pool2", "2.12.0"),
 )
 PYTHON = (f"pyspark=={SPARK}", "py4j==0.10.9.9")
+QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""For a session that lives for short queries; where speed is measured it is not to be given."""
 _TESTS = pathlib.Path(__file__).parents[1]
 
 
