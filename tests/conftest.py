@@ -98,7 +98,7 @@ def _is_of_the_pipeline(item: pytest.Item) -> bool:
     return item.path.parent == pathlib.Path(__file__).parent / "pipeline"
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # the workers of xdist put the group into the names of the tests next
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With --dist loadgroup the tests of a file stay together, as they share clusters, and all those that share the
     Spark session; files that say so have a session of their own. Those of the pipeline take longest and begin first."""
@@ -107,3 +107,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group("spark" if item.path in with_spark else str(item.path)))
     items.sort(key=lambda item: not _is_of_the_pipeline(item))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Says when groups are not heeded: every worker would then start clusters of its own for the tests of a file."""
+    if getattr(session.config.option, "loadgroup", False) and not all("@" in item.nodeid for item in session.items):
+        raise pytest.UsageError("pytest-xdist does not keep tests together that share a cluster: which pytest is this?")
