@@ -730,6 +730,15 @@ BROKER_ONLY: tuple[Setting, ...] = (
     Setting("max.connections", INT, INT_MAX, "Connections at a time.", at_least(0)),
     Setting("max.connections.per.ip", INT, INT_MAX, "Connections of one address at a time.", at_least(0)),
     Setting("max.connections.per.ip.overrides", STRING, "", "Exceptions from that, host:count,..."),
+    Setting(
+        "max.decompressed.message.bytes",
+        INT,
+        None,
+        "Default of the topic setting max.decompressed.message.bytes; none is 10 times max.message.bytes of the topic, "
+        "at least 16 MiB.",
+        at_least(1),
+        internal=True,
+    ),
     Setting("max.incremental.fetch.session.cache.slots", INT, 1000, "Fetch sessions kept.", at_least(0)),
     Setting("max.request.partition.size.limit", INT, 2000, "Partitions described in one answer.", at_least(1)),
     Setting("message.max.bytes", INT, 1_048_588, "Default of the topic setting max.message.bytes.", at_least(0)),

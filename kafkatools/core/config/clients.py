@@ -310,6 +310,13 @@ CONSUMER_ONLY: tuple[Setting, ...] = (
     ),
     Setting("key.deserializer", CLASS, None, "How the bytes of a key become an object; none hands over the bytes."),
     Setting(
+        "max.decompressed.message.bytes",
+        INT,
+        268_435_456,
+        "Most bytes that the records of one fetched batch may unpack to; a larger batch is an error.",
+        at_least(1),
+    ),
+    Setting(
         "max.partition.fetch.bytes",
         INT,
         1_048_576,

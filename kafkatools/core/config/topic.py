@@ -80,6 +80,15 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         at_least(-2),
     ),
     Setting("max.compaction.lag.ms", LONG, LONG_MAX, "Longest time a record may stay out of compaction.", at_least(1)),
+    Setting(
+        "max.decompressed.message.bytes",
+        INT,
+        None,
+        "Most bytes that the records of a compressed batch may unpack to on the broker; none is 10 times "
+        "max.message.bytes, at least 16 MiB.",
+        at_least(1),
+        internal=True,
+    ),
     Setting("max.message.bytes", INT, 1_048_588, "Bytes of the largest batch, as it is stored.", at_least(0)),
     Setting(
         "message.timestamp.after.max.ms",
@@ -159,6 +168,7 @@ TOPIC_SYNONYMS: dict[str, tuple[Synonym, ...]] = {
     "local.retention.bytes": (Synonym("log.local.retention.bytes"),),
     "local.retention.ms": (Synonym("log.local.retention.ms"),),
     "max.compaction.lag.ms": (Synonym("log.cleaner.max.compaction.lag.ms"),),
+    "max.decompressed.message.bytes": (Synonym("max.decompressed.message.bytes"),),
     "max.message.bytes": (Synonym("message.max.bytes"),),
     "message.timestamp.after.max.ms": (Synonym("log.message.timestamp.after.max.ms"),),
     "message.timestamp.before.max.ms": (Synonym("log.message.timestamp.before.max.ms"),),

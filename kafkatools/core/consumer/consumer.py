@@ -112,7 +112,7 @@ class Consumer(RecordLoops):
         self._pending = PendingRecords()
         self._call_lock = threading.RLock()
         isolation = READ_COMMITTED if config.isolation_level == "read_committed" else READ_UNCOMMITTED
-        options = FetchOptions(isolation, config.check_crcs, None, skip_corrupt)
+        options = FetchOptions(isolation, config.check_crcs, config.max_decompressed_message_bytes, skip_corrupt)
         self._subscriptions = SubscriptionState(AutoOffsetResetStrategy.parse(config.auto_offset_reset))
         self._client = client or ConsumerNetworkClient(config, self._clock)
         self._leaders = self._client.leaders

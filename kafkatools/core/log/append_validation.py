@@ -14,6 +14,7 @@ from kafkatools.core.errors import (
     InvalidRecord,
     InvalidTimestamp,
     MessageTooLarge,
+    RecordTooLarge,
     UnsupportedCompressionType,
 )
 from kafkatools.core.log.batch_headers import (
@@ -173,7 +174,7 @@ def check_contents(header: BatchHeader, batch: memoryview, label: object) -> Bat
     if count != header.record_count or end != len(batch):
         from kafkatools.core.records.batch import RecordBatch
 
-        _readable(RecordBatch(batch), label)
+        _readable(RecordBatch(batch), label, len(batch))
         raise InvalidRecord(
             f"The offset of the record at batch index {count} does not follow that of the one before it in topic "
             f"partition {label}"
@@ -197,6 +198,7 @@ class AppendRules:
         self._needs_keys = config.is_compacted
         self._before_max_ms = config.message_timestamp_before_max_ms
         self._after_max_ms = config.message_timestamp_after_max_ms
+        self._max_decompressed_bytes = config.max_decompressed_bytes
         self._max_bytes = min(config.max_message_bytes, config.segment_bytes)
         self._is_plain = (
             self._target_codec is None
@@ -240,7 +242,9 @@ class AppendRules:
         is_wrong_type = header.attributes & TIMESTAMP_TYPE_MASK != 0 and (
             self._has_log_append_time or header.max_timestamp == NO_TIMESTAMP
         )
-        columns = _readable(RecordBatch(batch), self._label)
+        columns = _readable(RecordBatch(batch), self._label, self._max_decompressed_bytes)
+        if not is_wrong_type and not self._has_faulty_record(columns, now_ms):
+            return
         key_errors: list[RecordErrorDetail] = []
         time_errors: list[RecordErrorDetail] = []
         oldest, newest = now_ms - self._before_max_ms, now_ms + self._after_max_ms
@@ -258,6 +262,17 @@ class AppendRules:
         if key_errors:
             raise RejectedRecords(key_errors)
 
+    def _has_faulty_record(self, columns: "RecordColumns", now_ms: int) -> bool:
+        """Whether any record breaks a rule, without a look at each: a batch may hold millions."""
+        if not columns.count:
+            return False
+        if self._needs_keys and min(columns.key_lengths) < 0:
+            return True
+        if self._has_log_append_time:
+            return False
+        oldest, newest = min(columns.timestamps), max(columns.timestamps)
+        return oldest < now_ms - self._before_max_ms or newest > now_ms + self._after_max_ms
+
     def _without_key(self, index: int) -> RecordErrorDetail:
         return RecordErrorDetail(
             index, f"Compacted topic cannot accept message without key in topic partition {self._label}"
@@ -269,7 +284,7 @@ class AppendRules:
         from kafkatools.core.records.builder import BatchBuilder
         from kafkatools.core.records.compression import CompressionType
 
-        columns = _readable(RecordBatch(batch), self._label)
+        columns = _readable(RecordBatch(batch), self._label, self._max_decompressed_bytes)
         builder = BatchBuilder(
             max(header.size_bytes, 1024),
             codec=CompressionType(codec),
@@ -312,9 +327,10 @@ def _out_of_range(index: int, timestamp: int, oldest: int, newest: int) -> Recor
     )
 
 
-def _readable(batch: "RecordBatch", label: object) -> "RecordColumns":
-    """The columns of a batch whose checksum is right; contents that contradict its header are the client's mistake."""
+def _readable(batch: "RecordBatch", label: object, max_output_bytes: int) -> "RecordColumns":
+    """The columns of a batch whose checksum is right; contents that contradict its header, or unpack to more than the
+    topic allows, are the client's mistake."""
     try:
-        return batch.columns()
-    except CorruptRecord as error:
+        return batch.columns(max_output_bytes)
+    except (CorruptRecord, RecordTooLarge) as error:
         raise InvalidRecord(f"{error} in topic partition {label}") from error

@@ -30,7 +30,7 @@ from kafkatools.core.records.batch import DELETE_HORIZON_BIT, batch_at
 from kafkatools.core.records.builder import BatchHeader as HeaderFields
 from kafkatools.core.records.builder import write_header
 from kafkatools.core.records.columns import TimestampType
-from kafkatools.core.records.compression import CompressionType, compress, decompress
+from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, compress, decompress
 
 NO_CODEC = 0
 LENGTH_ROOM = 15
@@ -54,12 +54,13 @@ def delete_horizon_ms(header: BatchHeader) -> int | None:
     return None
 
 
-def plain_records(header: BatchHeader, batch: memoryview) -> tuple[Buffer, int]:
-    """The record area of a batch of magic 2, decompressed, and where it begins in what is given."""
+def plain_records(header: BatchHeader, batch: memoryview, max_decompressed_bytes: int) -> tuple[Buffer, int]:
+    """The record area of a batch of magic 2, decompressed, and where it begins in what is given. Raises RecordTooLarge
+    when it unpacks to more than `max_decompressed_bytes`."""
     codec = header.attributes & CODEC_MASK
     if codec == NO_CODEC:
         return batch, HEADER_SIZE
-    return decompress(codec, batch[HEADER_SIZE:]), 0
+    return decompress(codec, batch[HEADER_SIZE:], max_output_bytes=max_decompressed_bytes), 0
 
 
 class BatchFilter:
@@ -74,6 +75,7 @@ class BatchFilter:
         now_ms: int,
         delete_retention_ms: int,
         upper_bound_offset: int,
+        max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     ) -> None:
         self._map = offset_map
         self._transactions = transactions
@@ -81,6 +83,7 @@ class BatchFilter:
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
         self._upper_bound_offset = upper_bound_offset
+        self._max_decompressed_bytes = max_decompressed_bytes
         self._found = array("q", bytes(8 * kernel.FOUND_SIZE))
         self.retains_legacy_tombstones = True
         self.stats = FilterStats()
@@ -131,7 +134,7 @@ class BatchFilter:
         return self._rewritten(header, batch, bytearray(b"\1" * header.record_count), needs_horizon=True)
 
     def _data_batch(self, header: BatchHeader, batch: memoryview, horizon: int | None) -> Buffer | None:
-        records, position = plain_records(header, batch)
+        records, position = plain_records(header, batch, self._max_decompressed_bytes)
         count = header.record_count
         keep = bytearray(max(count, 0))
         found = self._found
@@ -164,7 +167,7 @@ class BatchFilter:
         plain: tuple[Buffer, int] | None = None,
     ) -> Buffer:
         """The batch with the kept records only (MemoryRecords.buildRetainedRecordsInto)."""
-        records, position = plain_records(header, batch) if plain is None else plain
+        records, position = plain_records(header, batch, self._max_decompressed_bytes) if plain is None else plain
         kept = keep.count(1)
         horizon = self._now_ms + self._delete_retention_ms if needs_horizon else delete_horizon_ms(header)
         has_append_time = header.attributes & TIMESTAMP_TYPE_MASK
@@ -193,7 +196,7 @@ class BatchFilter:
 
         entry = batch_at(batch, 0)
         assert isinstance(entry, LegacyBatch)
-        records = list(entry.records())
+        records = list(entry.columns(self._max_decompressed_bytes).records())
         kept = [record for record in records if self._keeps(record.offset, record.key, record.value)]
         self.stats.records_read += len(records)
         self.stats.records_kept += len(kept)

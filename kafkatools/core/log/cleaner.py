@@ -72,7 +72,8 @@ class Cleaner:
         self._turn = turn
 
     def clean(self, wanted: LogToClean, now_ms: int, swap: Swap) -> CleanerStats:
-        """One round over one log. Raises CorruptRecord for a damaged batch, SegmentOverflowed for a segment that has to
+        """One round over one log. Raises CorruptRecord for a damaged batch, RecordTooLarge for one that unpacks to more
+        than max.decompressed.message.bytes, SegmentOverflowed for a segment that has to
         be split first, CleaningAborted, OSError. Whatever is raised, no `.cleaned` file stays and what was swapped in
         is sound."""
         offset_map = OffsetMap(self._dedupe_buffer_bytes, self._load_factor)
@@ -87,6 +88,7 @@ class Cleaner:
             now_ms=now_ms,
             delete_retention_ms=wanted.config.delete_retention_ms,
             upper_bound_offset=upper_bound,
+            max_decompressed_bytes=wanted.config.max_decompressed_bytes,
         )
         concerned = [segment for segment in wanted.segments if segment.base_offset < end_offset]
         for group in group_by_size(concerned, wanted.config.segment_bytes, wanted.config.segment_index_bytes):
@@ -121,8 +123,10 @@ class Cleaner:
                 transactions.on_control_batch(header, batch)
             elif transactions.on_batch(header):
                 pass
-            elif header.last_offset >= start and not _map_batch(header, batch, offset_map, start):
-                return False
+            elif header.last_offset >= start:
+                limit = wanted.config.max_decompressed_bytes
+                if not _map_batch(header, batch, offset_map, start, limit):
+                    return False
             if header.last_offset >= start:
                 offset_map.update_latest_offset(header.last_offset)
         return True
@@ -212,16 +216,18 @@ def remove_cleaned(files: FileSystem, directory: str, base_offset: int) -> None:
         files.remove(stem + suffix + CLEANED_SUFFIX)
 
 
-def _map_batch(header: BatchHeader, batch: memoryview, offset_map: OffsetMap, start: int) -> bool:
+def _map_batch(
+    header: BatchHeader, batch: memoryview, offset_map: OffsetMap, start: int, max_decompressed_bytes: int
+) -> bool:
     """Put a batch's keys into the map; False when it is full."""
     if header.magic < 2:
-        records = batch_at(batch, 0).records()
+        records = batch_at(batch, 0).columns(max_decompressed_bytes).records()
         return all(
             offset_map.put(record.key, record.offset)
             for record in records
             if record.key is not None and record.offset >= start
         )
-    plain, position = plain_records(header, batch)
+    plain, position = plain_records(header, batch, max_decompressed_bytes)
     done = offset_map.put_records(plain, position, header.record_count, header.base_offset)
     if done == header.record_count:
         return True

@@ -10,6 +10,8 @@ from typing import Any
 MAX_LONG = 2**63 - 1
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+DECOMPRESSED_RATIO = 10
+LEAST_DECOMPRESSED_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class LogConfig:
     index_interval_bytes: int = 4096
     leader_replication_throttled_replicas: frozenset[str] = frozenset()
     max_compaction_lag_ms: int = MAX_LONG
+    max_decompressed_message_bytes: int = -1
     max_message_bytes: int = 1_048_588
     message_timestamp_after_max_ms: int = HOUR_MS
     message_timestamp_before_max_ms: int = MAX_LONG
@@ -51,6 +54,13 @@ class LogConfig:
         """A compacted log rolls early enough for max.compaction.lag.ms (LogConfig.maxSegmentMs)."""
         lag_ms = self.max_compaction_lag_ms if self.is_compacted and self.max_compaction_lag_ms > 0 else self.segment_ms
         object.__setattr__(self, "max_segment_ms", min(lag_ms, self.segment_ms))
+
+    @property
+    def max_decompressed_bytes(self) -> int:
+        """The most bytes that the records of one batch may unpack to."""
+        if self.max_decompressed_message_bytes > 0:
+            return self.max_decompressed_message_bytes
+        return max(LEAST_DECOMPRESSED_BYTES, DECOMPRESSED_RATIO * self.max_message_bytes)
 
     @property
     def is_compacted(self) -> bool:

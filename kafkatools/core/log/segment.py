@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafkatools.core.errors import CorruptRecord, LogOffsetOverflow
+from kafkatools.core.errors import CorruptRecord, InvalidRecord, LogOffsetOverflow, RecordTooLarge
 from kafkatools.core.log.batch_headers import BatchHeader, ensure_valid, walk_batches, walk_headers
 from kafkatools.core.log.filenames import (
     INDEX_SUFFIX,
@@ -21,7 +21,7 @@ from kafkatools.core.log.filenames import (
 )
 from kafkatools.core.log.files import Buffer, FileSystem
 from kafkatools.core.log.leader_epochs import LeaderEpochCache
-from kafkatools.core.log.log_config import LogConfig
+from kafkatools.core.log.log_config import LEAST_DECOMPRESSED_BYTES, LogConfig
 from kafkatools.core.log.offset_index import OffsetIndex, OffsetPosition
 from kafkatools.core.log.producer_state import ProducerStateManager
 from kafkatools.core.log.producer_updates import replay_batch
@@ -242,8 +242,11 @@ class LogSegment:
             position = found + header.size_bytes
         return position == self.log.size_bytes
 
-    def find_offset_by_timestamp(self, timestamp: int, starting_offset: int) -> TimestampAndOffset | None:
-        """The first record with at least this timestamp, at or above an offset."""
+    def find_offset_by_timestamp(
+        self, timestamp: int, starting_offset: int, max_decompressed_bytes: int = LEAST_DECOMPRESSED_BYTES
+    ) -> TimestampAndOffset | None:
+        """The first record with at least this timestamp, at or above an offset. Raises InvalidRecord for a batch that
+        unpacks to more than `max_decompressed_bytes`."""
         from kafkatools.core.records.batch import batch_at
 
         entry = self.time_index.lookup(timestamp)
@@ -252,7 +255,10 @@ class LogSegment:
             if header.max_timestamp < timestamp or header.last_offset < starting_offset:
                 continue
             batch = batch_at(self.log.read_at(found, header.size_bytes), 0)
-            columns = batch.columns()
+            try:
+                columns = batch.columns(max_decompressed_bytes)
+            except RecordTooLarge as error:
+                raise InvalidRecord(f"The batch at offset {header.base_offset} of {self.log.path}: {error}") from error
             for number in range(columns.count):
                 if columns.timestamps[number] >= timestamp and columns.offsets[number] >= starting_offset:
                     epoch = header.partition_leader_epoch

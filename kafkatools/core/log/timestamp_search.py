@@ -13,7 +13,7 @@ def search(log: "PartitionLog", timestamp: int) -> TimestampAndOffset | None:
     """The first record at or after a timestamp."""
     for segment in log.segments:
         if segment.largest_timestamp >= timestamp:
-            found = segment.find_offset_by_timestamp(timestamp, log.log_start_offset)
+            found = segment.find_offset_by_timestamp(timestamp, log.log_start_offset, log.config.max_decompressed_bytes)
             if found is not None:
                 return found
     return None
@@ -28,5 +28,6 @@ def newest_record(log: "PartitionLog") -> TimestampAndOffset | None:
     newest = segment.max_timestamp_so_far
     for _, header in walk_headers(segment.log):
         if header.max_timestamp == newest.timestamp:
-            return segment.find_offset_by_timestamp(newest.timestamp, max(header.base_offset, log.log_start_offset))
+            start = max(header.base_offset, log.log_start_offset)
+            return segment.find_offset_by_timestamp(newest.timestamp, start, log.config.max_decompressed_bytes)
     return None

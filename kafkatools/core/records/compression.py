@@ -26,6 +26,7 @@ Buffer = bytes | bytearray | memoryview
 MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 
 GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+GZIP_FIRST_PIECE = 512
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK_SIZE = 32 * 1024
@@ -145,7 +146,9 @@ def _damaged(codec: str, why: object) -> CorruptRecord:
 
 
 def _too_large(limit: int) -> RecordTooLarge:
-    return RecordTooLarge(f"A batch holds more than {limit} bytes once decompressed.")
+    return RecordTooLarge(
+        f"A batch unpacks to more than {limit} bytes, the limit of max.decompressed.message.bytes or of this reader"
+    )
 
 
 # -- gzip --
@@ -160,25 +163,42 @@ def _compress_gzip(data: Buffer, level: int) -> bytes:
 
 
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:
+    view = memoryview(data)
     parts: list[bytes] = []
-    total = 0
-    rest: Buffer = data
+    left = limit
+    position = 0
     while True:
-        member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        position, left = _gzip_member(view, position, parts, left, limit)
+        # what follows a member and is no member is ignored, as java.util.zip.GZIPInputStream does
+        if view[position : position + 2] != GZIP_HEADER[:2]:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _gzip_member(view: memoryview, position: int, parts: list[bytes], left: int, limit: int) -> tuple[int, int]:
+    """Append what one member holds to `parts`; gives where it ends and how much of the limit is left.
+
+    zlib copies the input that it does not use. Pieces of the input that double in size keep that copy smaller than the
+    member, so a stream of many small members takes linear time.
+    """
+    member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    size = GZIP_FIRST_PIECE
+    while not member.eof:
+        if position >= len(view):
+            raise _damaged("gzip", "the stream ends early")
+        piece = view[position : position + size]
         try:
             # + 1: a byte too many shows that there is more
-            parts.append(member.decompress(rest, limit - total + 1))
+            part = member.decompress(piece, left + 1)
         except zlib.error as error:
             raise _damaged("gzip", error) from error
-        total += len(parts[-1])
-        if total > limit:
+        if len(part) > left:
             raise _too_large(limit)
-        if not member.eof:
-            raise _damaged("gzip", "the stream ends early")
-        rest = member.unused_data
-        # what follows a member and is no member is ignored, as java.util.zip.GZIPInputStream does
-        if rest[:2] != GZIP_HEADER[:2]:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+        if part:
+            parts.append(part)
+            left -= len(part)
+        position += len(piece) - len(member.unused_data)
+        size *= 2
+    return position, left
 
 
 # -- snappy --

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker, set_crc, split_batches
 
-from kafkatools.core.errors import CorruptRecord
-from kafkatools.core.log.cleaner import Cleaner, CleanerStats, group_by_size
+from kafkatools.core.errors import CorruptRecord, RecordTooLarge
+from kafkatools.core.log.cleaner import CleanedSegment, Cleaner, CleanerStats, group_by_size
 from kafkatools.core.log.cleaner_manager import LogCleanerManager
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.log_config import LogConfig
-from kafkatools.core.log.log_to_clean import CleaningAborted, SegmentToClean, measure
+from kafkatools.core.log.log_to_clean import CleaningAborted, LogToClean, SegmentToClean, measure
 from kafkatools.core.log.offset_map import OffsetMap
 from kafkatools.core.log.partition_log import PartitionLog
 from kafkatools.core.log.producer_append import AppendOrigin
@@ -480,3 +480,37 @@ def test_message_sets_of_old_versions(tmp_path: Path, magic: int, codec: int) ->
 def legacy_rows(log: PartitionLog) -> list[Row]:
     data = log.segments.first.log.read_at(0, log.segments.first.size_bytes)
     return [(r.offset, r.key, r.value) for b in read_batches(data) if b.magic < 2 for r in b.records()]
+
+
+@pytest.mark.parametrize("codec", [codec for codec in CompressionType if codec])
+def test_a_batch_that_unpacks_to_more_than_the_bound_puts_only_its_partition_aside(
+    tmp_path: Path, codec: CompressionType
+) -> None:
+    logs = [PartitionLog.open(str(tmp_path / name), CONFIG, RealFileSystem(), NOW_MS) for name in ("a-0", "b-0")]
+    builder = BatchBuilder(1 << 20, codec)
+    builder.append(NOW_MS, b"k", bytes(80_000))
+    logs[0].append_as_leader(memoryview(bytearray(builder.close())), leader_epoch=0, now_ms=NOW_MS)
+    for log in logs:
+        append(log, (b"k", b"w"))
+        append(log, (b"k", b"x"))
+        log.roll(NOW_MS)
+        log.update_config(replace(CONFIG, max_decompressed_message_bytes=64 << 10))
+    before = rows(logs[0])
+    manager = LogCleanerManager()
+    while (grabbed := manager.grab_filthiest_log(logs, NOW_MS)) is not None:
+        found, wanted = grabbed
+
+        def swap(plan: LogToClean, segment: CleanedSegment, found: PartitionLog = found) -> None:
+            swap_in(found, plan, segment, NOW_MS)
+
+        outcome: CleanerStats | Exception
+        try:
+            outcome = Cleaner(RealFileSystem(), dedupe_buffer_bytes=1 << 16).clean(wanted, NOW_MS, swap)
+        except RecordTooLarge as error:
+            outcome = error
+        manager.done_cleaning(found, wanted, outcome, NOW_MS)
+    assert "max.decompressed.message.bytes" in manager.uncleanable[logs[0].topic_partition]
+    assert len(manager.uncleanable) == 1
+    assert rows(logs[0]) == before
+    assert [value for _, _, value in rows(logs[1])] == [b"x"]
+    assert not list(tmp_path.rglob("*.cleaned"))

@@ -5,9 +5,14 @@ from __future__ import annotations
 import contextlib
 import gzip
 import random
+import time
+import tracemalloc
 import zlib
 
+import lz4.frame
 import pytest
+import snappy
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -192,3 +197,56 @@ def test_a_higher_level_packs_tighter(codec: CompressionType) -> None:
     text = b" ".join(words.choice((b"lorem", b"ipsum", b"dolor", b"sit", b"amet")) for _ in range(20_000))
     highest = 22 if codec is CompressionType.ZSTD else 9 if codec is CompressionType.GZIP else 17
     assert len(compress(codec, text, highest)) < len(compress(codec, text, 1))
+
+
+def test_many_gzip_members_take_linear_time() -> None:
+    member = gzip.compress(b"x")
+
+    def seconds(count: int) -> float:
+        data = member * count
+        begun = time.thread_time()
+        assert decompress(1, data) == b"x" * count
+        return time.thread_time() - begun
+
+    seconds(100)
+    assert seconds(60_000) < 60 * seconds(3_000)  # 20 times the members; quadratic: 400 times the time
+
+
+def test_a_gzip_member_larger_than_the_first_piece_is_read_between_small_ones() -> None:
+    noise = random.Random(1).randbytes(100_000)
+    parts = [b"a", noise, b"", b"b" * 70_000, noise[:700]]
+    assert decompress(1, b"".join(gzip.compress(part) for part in parts) + b"tail") == b"".join(parts)
+
+
+def _zstd_frames(size: int, count: int, *, declared: bool) -> bytes:
+    packer = zstandard.ZstdCompressor(write_content_size=declared)
+    return packer.compress(bytes(size // count)) * count
+
+
+BOMB_BYTES = 256 << 20
+BOMBS = {
+    "gzip": lambda: (1, gzip.compress(bytes(BOMB_BYTES), 9)),
+    "gzip members": lambda: (1, gzip.compress(bytes(1 << 20), 9) * 256),
+    "snappy chunks": lambda: (2, compress(2, bytes(64 << 20))),
+    "raw snappy": lambda: (2, snappy.compress(bytes(64 << 20))),
+    "lz4": lambda: (3, compress(3, bytes(BOMB_BYTES))),
+    "lz4 declared": lambda: (3, lz4.frame.compress(bytes(BOMB_BYTES), store_size=True)),
+    "zstd": lambda: (4, compress(4, bytes(BOMB_BYTES))),
+    "zstd declared": lambda: (4, _zstd_frames(BOMB_BYTES, 1, declared=True)),
+    "zstd frames": lambda: (4, _zstd_frames(BOMB_BYTES, 64, declared=False)),
+    "zstd frames declared": lambda: (4, _zstd_frames(BOMB_BYTES, 64, declared=True)),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_takes_no_more_memory_than_the_bound(name: str) -> None:
+    codec, packed = BOMBS[name]()
+    limit = 8 << 20
+    tracemalloc.start()
+    try:
+        with pytest.raises(RecordTooLarge):
+            decompress(codec, packed, max_output_bytes=limit)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * limit + len(packed) + (1 << 20)
