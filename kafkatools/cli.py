@@ -247,7 +247,9 @@ def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
         app.command(name, short_help=load(name).summary)(_nothing)
     group = typer.main.get_command(app)
     context = group.make_context("kt", [], resilient_parsing=True, terminal_width=console.width)
-    text = group.get_help(context) + "\n"
+    from kafkatools.options.environment import environment_help
+
+    text = f"{group.get_help(context)}\n\n{environment_help(console.width)}"
     if not arguments:
         console.error(text.rstrip("\n"))
         return ExitStatus.USAGE
@@ -275,9 +277,11 @@ def _global_options_help() -> Callable[..., None]:
     import typer
 
     def options(
-        profile: str = typer.Option("", metavar="NAME", help="The cluster of this profile.", show_default=False),
+        profile: str = typer.Option(
+            "", metavar="NAME", help="Use the cluster defined by this profile.", show_default=False
+        ),
         confirm: str = typer.Option(
-            "", metavar="CLUSTER", help="Answers the question of a protected profile.", show_default=False
+            "", metavar="CLUSTER", help="Confirm changes to a protected cluster without a prompt.", show_default=False
         ),
         version: bool = typer.Option(False, "--version", help="Show the version and exit."),
     ) -> None:

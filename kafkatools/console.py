@@ -47,6 +47,7 @@ class Console:
         self._clock = clock
         self._is_process = False
         self._progress: Progress | None = None
+        self._has_named_sandbox = False
 
     @classmethod
     def of_process(cls) -> Console:
@@ -222,7 +223,9 @@ class Console:
     def connect(self, args: Any) -> str:
         """The brokers to start from: --bootstrap-server, the profile's, or the sandbox, started when it does not run.
 
-        With KT_SANDBOX=off a missing --bootstrap-server is Kafka's usage error (`missing_bootstrap` of the command).
+        A command that falls back to the sandbox names it on stderr, so that a forgotten --bootstrap-server is seen;
+        not with --json or KT_SANDBOX=quiet. With KT_SANDBOX=off a missing --bootstrap-server is Kafka's usage error
+        (`missing_bootstrap` of the command).
         """
         given: str | None = args.bootstrap_server
         if given is not None:
@@ -232,11 +235,20 @@ class Console:
             if servers is None:
                 raise UsageError(f"{args.profile.path}: the profile '{args.profile.name}' has no bootstrap_servers")
             return servers
-        if self.environ.get("KT_SANDBOX", "").lower() in ("off", "0", "false", "no"):
+        choice = self.environ.get("KT_SANDBOX", "").lower()
+        if choice in ("off", "0", "false", "no"):
             raise UsageError(args.command.missing_bootstrap)
+        return self._connect_to_sandbox(is_quiet=choice == "quiet")
+
+    def _connect_to_sandbox(self, *, is_quiet: bool) -> str:
+        """The sandbox's brokers. One line on stderr for each run, however many clusters a command opens."""
         from kafkatools.core.broker.sandbox import ensure_started
 
-        return ensure_started(self.home, self.note).bootstrap
+        sandbox = ensure_started(self.home, None if is_quiet else self.note)
+        if not (sandbox.started or is_quiet or self.is_json or self._has_named_sandbox):
+            self.note(f"kt: no --bootstrap-server, using the sandbox on {sandbox.bootstrap}")
+        self._has_named_sandbox = True
+        return sandbox.bootstrap
 
 
 def _bytes_left(stream: BinaryIO) -> int | None:

@@ -24,7 +24,7 @@ def run(place: pages.Place, command: str) -> str:
     words = shlex.split(command.split(";")[0]) if ";" in words else shlex.split(command)
     told = words[words.index("2>") :] if "2>" in words else []
     words = words[1 : len(words) - len(told)]
-    ran = run_kt(*words, cwd=place.directory, environ={**place.environ, "KT_SANDBOX": "on"})
+    ran = run_kt(*words, cwd=place.directory, environ=place.environ)
     status = f"status {int(ran.status)}\n" if "echo" in command else ""
     return ran.out + ("" if told else ran.err) + status
 

@@ -81,11 +81,12 @@ def differences(
 
 
 def environment(directory: pathlib.Path) -> dict[str, str]:
-    """An environment with a home and a sandbox of its own, where `kt` is found."""
+    """An environment with a home and a sandbox of its own, where `kt` is found; KT_SANDBOX=quiet, as the pages say."""
     path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    removed = ("KT_SANDBOX", "KT_PROFILE", "KT_CONFIG", "XDG_CONFIG_HOME")
+    removed = ("KT_PROFILE", "KT_CONFIG", "XDG_CONFIG_HOME")
     environ = {name: value for name, value in os.environ.items() if name not in removed}
-    return environ | {"PATH": path, "KT_HOME": str(directory / "home"), "HOME": str(directory)}
+    own = {"PATH": path, "KT_HOME": str(directory / "home"), "HOME": str(directory), "KT_SANDBOX": "quiet"}
+    return environ | own
 
 
 def run_shell(command: str, directory: pathlib.Path, environ: Mapping[str, str]) -> str:

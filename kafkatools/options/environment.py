@@ -1,0 +1,38 @@
+"""The environment variables that kt reads, for the help of `kt`. A test compares them with the source."""
+
+from __future__ import annotations
+
+import textwrap
+
+ENVIRONMENT = {
+    "KT_SANDBOX": "off: require --bootstrap-server, as Kafka's scripts do. quiet: use the sandbox without naming it on "
+    "stderr.",
+    "KT_PROFILE": "Name of the profile to use without --profile.",
+    "KT_CONFIG": "The user's file of profiles. Default: kafkatools/config.toml in XDG_CONFIG_HOME.",
+    "KT_HOME": "Directory of the sandbox and the completion cache. Default: kafkatools in XDG_DATA_HOME.",
+    "KT_DEBUG": "1: print stack traces of errors and the log lines of the clients.",
+    "KT_PURE_PYTHON": "1: do not use the compiled kernels.",
+    "NO_COLOR": "Print no colours.",
+    "TERM": "dumb: draw no progress line and do not clear the screen.",
+    "COLUMNS": "Width of the output. Default: the terminal's.",
+    "LINES": "Height of the screen of kt monitor. Default: the terminal's.",
+    "XDG_CONFIG_HOME": "Directory of configuration files. Default: ~/.config.",
+    "XDG_DATA_HOME": "Directory of data files. Default: ~/.local/share.",
+    "HOME": "The home directory that ~ stands for.",
+    "JAVA_HOME": "Directory of the Java that kt pipeline starts Spark with. Default: java on the PATH.",
+    "PATH": "Where kt pipeline looks for java.",
+    "PYSPARK_PYTHON": "Python of the workers of kt pipeline. Default: the Python that runs kt.",
+}
+"""What each variable does, the variables of kt first."""
+
+
+def environment_help(width: int) -> str:
+    """The section of the help that lists the variables, wrapped to the width."""
+    indent = 4 + max(map(len, ENVIRONMENT))
+    lines = ["Environment variables:"]
+    for name, about in ENVIRONMENT.items():
+        start = f"  {name}".ljust(indent)
+        lines += textwrap.wrap(
+            about, max(width, 2 * indent), initial_indent=start, subsequent_indent=" " * indent, break_on_hyphens=False
+        )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,116 @@
+"""A command that falls back to the sandbox names it on stderr; `kt --help` lists the variables that change this."""
+
+from __future__ import annotations
+
+import io
+import pathlib
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.kt import Ran, run_kt
+
+from kafkatools.commands import load
+from kafkatools.console import Console
+from kafkatools.core.broker import sandbox
+from kafkatools.core.clock import SystemClock
+from kafkatools.options import parse
+from kafkatools.options.environment import ENVIRONMENT
+
+Kt = Callable[..., Ran]
+SOURCE = pathlib.Path(__file__).parents[2] / "kafkatools"
+FALLBACKS = (
+    ("topics", "--list"),
+    ("consumer-groups", "--list"),
+    ("groups", "--list"),
+    ("configs", "--describe", "--topic", "seen"),
+    ("get-offsets", "--topic", "seen"),
+    ("console-consumer", "--topic", "seen", "--from-beginning", "--exit-at-end"),
+    ("console-producer", "--topic", "seen"),
+    ("acls", "--list"),
+    ("cluster", "cluster-id"),
+    ("transactions", "list"),
+    ("log-dirs", "--describe"),
+    ("doctor",),
+    ("monitor", "--once"),
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    home = str(tmp_path_factory.mktemp("home"))
+    sandbox.ensure_started(home, None, sandbox.SandboxOptions(port=0))
+    environ = {"KT_HOME": home, "KT_SANDBOX": "quiet"}
+    assert run_kt("topics", "--create", "--topic", "seen", environ=environ).status == 0
+    yield home
+    clock = SystemClock()
+    sandbox.stop(home, clock.sleep_ms)
+
+
+def note(home: str) -> str:
+    running = sandbox.status(home)
+    assert running is not None
+    return f"kt: no --bootstrap-server, using the sandbox on {running.bootstrap}"
+
+
+@pytest.mark.parametrize("words", FALLBACKS, ids=lambda words: words[0])
+def test_each_command_names_the_sandbox_once(home: str, words: tuple[str, ...]) -> None:
+    for _ in range(2):
+        ran = run_kt(*words, environ={"KT_HOME": home, "KT_SANDBOX": "on"})
+        assert ran.err.splitlines().count(note(home)) == 1
+        assert note(home) not in ran.out
+
+
+def test_the_line_is_left_out_with_json_when_quiet_and_when_brokers_are_named(
+    home: str, tmp_path: pathlib.Path
+) -> None:
+    running = sandbox.status(home)
+    assert running is not None
+    profiles = tmp_path / "config.toml"
+    profiles.write_text(f'[profiles.local]\nbootstrap_servers = "{running.bootstrap}"\n')
+    environ = {"KT_HOME": home, "KT_SANDBOX": "on", "KT_CONFIG": str(profiles)}
+    runs = (
+        run_kt("topics", "--list", "--json", environ=environ),
+        run_kt("topics", "--list", environ={**environ, "KT_SANDBOX": "quiet"}),
+        run_kt("--profile", "local", "topics", "--list", environ=environ),
+        run_kt("topics", "--list", "--bootstrap-server", running.bootstrap, environ=environ),
+    )
+    assert [(ran.status, ran.err) for ran in runs] == [(0, "")] * 4
+    assert all("seen" in ran.out for ran in runs)
+
+
+def test_a_sandbox_started_by_the_command_is_named_by_the_line_that_says_so(
+    tmp_path: pathlib.Path,
+) -> None:
+    for choice, lines in (("on", 1), ("quiet", 0)):
+        environ = {"KT_HOME": str(tmp_path / choice), "KT_SANDBOX": choice}
+        try:
+            ran = run_kt("topics", "--list", environ=environ)
+        finally:
+            run_kt("sandbox", "stop", environ=environ)
+        assert (ran.status, ran.out) == (0, "")
+        assert [line.startswith("kt: started a sandbox broker on ") for line in ran.err.splitlines()] == [True] * lines
+
+
+def test_completion_of_names_says_nothing_of_the_sandbox(home: str) -> None:
+    ran = run_kt("completion", "--topics", environ={"KT_HOME": home, "KT_SANDBOX": "on"})
+    assert (ran.out, ran.err) == ("seen\n", "")
+
+
+def test_a_command_that_connects_twice_names_the_sandbox_once(home: str) -> None:
+    stderr = io.BytesIO()
+    console = Console(io.BytesIO(), io.BytesIO(), stderr, {"KT_HOME": home})
+    _, args = parse(load("topics"), ["--list"])
+    assert console.connect(args) == console.connect(args)
+    assert stderr.getvalue().decode().splitlines() == [note(home)]
+
+
+def test_the_help_of_kt_lists_every_variable_that_is_read() -> None:
+    read = set()
+    for path in SOURCE.rglob("*.py"):
+        read |= set(re.findall(r'environ(?:\.get\(|\.setdefault\(|\[)"([A-Z_]+)"', path.read_text(encoding="utf-8")))
+    assert read == set(ENVIRONMENT)
+    told = run_kt("--help", environ={"COLUMNS": "300"}).out.partition("Environment variables:\n")[2]
+    assert [line.split()[0] for line in told.splitlines()] == list(ENVIRONMENT)
+    for width in (1, 60):
+        assert "KT_SANDBOX" in run_kt("--help", environ={"COLUMNS": str(width)}).out
