@@ -213,7 +213,19 @@ class ConsumerPerformance:
                 self._show_interval()
                 last_report_ms = now_ms
         if self._records < self._wanted:
-            self._problem = consumer.connection_problem()
+            self._problem = consumer.connection_problem() or self._missing_topic(consumer)
+
+    def _missing_topic(self, consumer: Consumer) -> Exception | None:
+        """That the brokers know no topic of those to read; None when they know one, or have not answered."""
+        from kafkatools.core.errors import UnknownTopicOrPartition
+
+        known = consumer.known_partitions()
+        topics = self._topics
+        is_there = any(map(topics, known)) if callable(topics) else any(topic in known for topic in topics)
+        if is_there or not consumer.metadata_version:
+            return None
+        name = f"A topic that matches {self._args.include}" if callable(topics) else f"Topic {', '.join(topics)}"
+        return UnknownTopicOrPartition(f"{name} does not exist")
 
     def _take(self, consumer: Consumer, fetched: Sequence[FetchedColumns]) -> None:
         """Counts; what is beyond the count asked for is given back."""
@@ -239,9 +251,9 @@ class ConsumerPerformance:
             f"WARNING: Exiting before consuming the expected number of records: timeout ({timeout_ms} ms) exceeded. "
             "You can use the --timeout option to increase the timeout."
         )
-        for kind, text in (("TIMEOUT", message), ("CONNECTION_FAILED", self._problem)):
-            if text is not None:
-                self._console.error(str(text), kind)
+        self._console.error(message, "TIMEOUT")
+        if self._problem is not None:
+            self._console.error(str(self._problem), getattr(self._problem, "name", "CONNECTION_FAILED"))
 
     def _report(self, end: _Reading) -> None:
         if self._args.show_detailed_stats:

@@ -119,6 +119,7 @@ class VerifiableConsumer:
         self._is_verbose: bool = args.verbose
         self._consumed = 0
         self._failed_commits = 0
+        self._has_told_missing = False
 
     def run(self) -> ExitStatus:
         """Reads to the count, a signal or an error; the group is left in each case."""
@@ -178,6 +179,7 @@ class VerifiableConsumer:
                 return records
             if consumer.assignment():
                 return consumer.poll(_FOREVER_MS)
+            self._tell_missing_topic(consumer)
             problem = consumer.connection_problem()
             if problem is None:
                 failing_since = None
@@ -185,6 +187,13 @@ class VerifiableConsumer:
                 failing_since = clock.now_ms()
             elif clock.now_ms() - failing_since >= _UNREACHABLE_MS:
                 raise problem
+
+    def _tell_missing_topic(self, consumer: Consumer) -> None:
+        """Says once on stderr that the topic does not exist; the consumer waits for it."""
+        is_answered = consumer.metadata_version > 0
+        if is_answered and not self._has_told_missing and self._topic not in consumer.known_partitions():
+            self._has_told_missing = True
+            self._console.note(f"Topic {self._topic} does not exist yet: waiting for it")
 
     def _take(self, records: ConsumerRecords) -> dict[TopicPartition, int]:
         """Tells of records; the offsets behind them. What is beyond the limit is left out."""

@@ -129,8 +129,6 @@ def settings(console: Console, args: Args) -> dict[str, Any]:
     group = _group(args.group, found.get("group.id"))
     if group is not None:
         found["group.id"] = group
-    if args.exit_at_end:  # a topic that does not exist has no end to read to: it must not be made by asking
-        found.setdefault("allow.auto.create.topics", "false")
     reset = found.get("auto.offset.reset")
     if args.from_beginning and reset not in (None, "earliest"):
         raise UsageError(

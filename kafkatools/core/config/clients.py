@@ -228,8 +228,9 @@ CONSUMER_ONLY: tuple[Setting, ...] = (
     Setting(
         "allow.auto.create.topics",
         BOOLEAN,
-        True,
-        "Whether asking for an unknown topic may create it, where the broker allows that.",
+        False,
+        "Whether asking for an unknown topic may create it, where the broker allows that. Apache Kafka's default is "
+        "true.",
     ),
     Setting(
         "auto.commit.interval.ms",

@@ -8,6 +8,7 @@ hand commits and reads offsets, but is no member.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -41,6 +42,8 @@ from kafkatools.core.group.heartbeat_timers import Heartbeat
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from kafkatools.core.group.requests import GroupSettings
 from kafkatools.core.net.connection_states import ExponentialBackoff
+
+_log = logging.getLogger(__name__)
 
 NO_GROUP = (
     "To use the group management or offset commit APIs, you must provide a valid group.id in the consumer "
@@ -146,6 +149,7 @@ class GroupConsumer:
         self._fetching: frozenset[TopicPartition] = frozenset()
         self._retry_ms = 0
         self._seen_metadata = -1
+        self._missing: set[str] = set()  # subscribed topics that were reported as missing
         self._failure: KafkaError | None = None
 
     # --- subscriptions
@@ -240,6 +244,15 @@ class GroupConsumer:
             error = self._client.topic_error(topic)
             if error is not None:
                 raise error
+            self._warn_if_missing(topic)
+
+    def _warn_if_missing(self, topic: str) -> None:
+        """Log once that a subscribed topic does not exist; again when it was created and deleted in between."""
+        if not self._client.is_missing(topic):
+            self._missing.discard(topic)
+        elif topic not in self._missing:
+            self._missing.add(topic)
+            _log.warning("Topic %s does not exist; group %s waits for it", topic, self._settings.group_id)
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure or self.channel.take_failure(), None

@@ -33,6 +33,7 @@ from kafkatools.core.errors import (
     NotKafka,
     RequestTimedOut,
     TopicAuthorizationFailed,
+    UnknownTopicOrPartition,
 )
 from kafkatools.core.net.addresses import parse_bootstrap_servers
 from kafkatools.core.net.connection_states import ExponentialBackoff
@@ -210,6 +211,10 @@ class ConsumerNetworkClient:
     def is_being_created(self, topic: str) -> bool:
         """Whether the topic has no leaders yet."""
         return self._metadata.cluster.topic_errors.get(topic) is LeaderNotAvailable
+
+    def is_missing(self, topic: str) -> bool:
+        """Whether the cluster answered that it has no such topic."""
+        return self._metadata.cluster.topic_errors.get(topic) is UnknownTopicOrPartition
 
     def topics(self) -> dict[str, list[int]]:
         """Topics and their partitions as they are known now."""
