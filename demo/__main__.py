@@ -129,7 +129,9 @@ def pipeline(demo: Demo) -> None:
 def recorded(demo: Demo) -> None:
     """A partition that Apache Kafka 4.3.1 wrote, whole and damaged."""
     with tarfile.open(RECORDED) as archive:
-        archive.extractall(demo.home, filter="data")
+        if hasattr(tarfile, "data_filter"):  # Python 3.11.0 to 3.11.3 have no extraction filters
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(demo.home)
     segment = next((demo.home / "partition").glob("*.log"))
     say("\na partition directory that Apache Kafka 4.3.1 wrote")
     demo.kt("dump-log", "--print-data-log", "--files", str(segment))

@@ -12,10 +12,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from kafkatools.pipeline.errors import PipelineError
@@ -59,6 +61,12 @@ def find_java(environ: Mapping[str, str]) -> str:
     if int(found[1]) < JAVA_NEEDED:
         raise PipelineError(f"{path} is Java {found[1]}: {advice}")
     return path
+
+
+def is_running() -> bool:
+    """Whether this process has a Spark context already. Imports nothing."""
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
 def ensure_installed() -> None:
@@ -145,21 +153,57 @@ def _classic(app_name: str, master: str, settings: Mapping[str, str], is_verbose
             spark_conf.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING} {options}".strip())
     with tempfile.TemporaryFile() as said:
         try:
-            _launch(spark_conf, None if is_verbose else said)
-            return SparkSession.builder.config(conf=spark_conf).getOrCreate()
+            with _no_orphan():
+                _launch(spark_conf, None if is_verbose else said)
+                return SparkSession.builder.config(conf=spark_conf).getOrCreate()
         except Exception as error:
             reason = _last_words(said) or plain_error(error)
             raise PipelineError(f"Spark does not start (master {master}, {java}): {reason}") from error
 
 
 def _launch(conf: SparkConf, said: IO[bytes] | None) -> None:
-    """Starts Spark's JVM; its words go to a file, or to stderr, never to stdout."""
+    """Start Spark's JVM. Its output goes to a file, or to stderr, never to stdout."""
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is None:
         streams: dict[str, Any] = {"stdout": 2} if said is None else {"stdout": said, "stderr": said}
         SparkContext._ensure_initialized(gateway=launch_gateway(conf, streams), conf=conf)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _no_orphan() -> Iterator[None]:
+    """Kill the JVM that is started within the block when the block ends by an exception, Ctrl-C included.
+
+    PySpark removes the directory that the JVM reports its port to when it is interrupted while it waits for that
+    report. The JVM then fails to write there, its server thread keeps it alive, and nobody knows its process any more.
+    """
+    from pyspark import SparkContext, java_gateway
+
+    module: Any = java_gateway
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Popen(subprocess.Popen[bytes]):
+        """The process of spark-submit, in a process group of its own, which its JVM shares."""
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, process_group=0, **options)
+            started.append(self)
+
+    original = module.Popen
+    module.Popen = Popen
+    try:
+        yield
+    except BaseException:
+        for process in started:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if started:
+            SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        raise
+    finally:
+        module.Popen = original
 
 
 def _quiet_python() -> None:

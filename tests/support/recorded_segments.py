@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
-import tarfile
 import tempfile
 from typing import NamedTuple
+
+from support.archives import unpack
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "segments"
 
@@ -46,8 +47,7 @@ def _root() -> tempfile.TemporaryDirectory[str]:
 def unpacked(archive: str) -> pathlib.Path:
     """The directory an archive was unpacked into."""
     target = pathlib.Path(_root().name) / archive
-    with tarfile.open(GOLDEN / f"{archive}.tar.xz") as packed:
-        packed.extractall(target, filter="data")
+    unpack(GOLDEN / f"{archive}.tar.xz", target)
     return target
 
 

@@ -67,14 +67,12 @@ def session(console: Console, args: Args, values: Mapping[str, Any] | None = Non
     conf = (values or {}).get("conf", {}) | property_pairs(args.conf, "conf")
     master = args.master or (values or {}).get("master")
     with failures():
-        from kafkatools.pipeline.session import activate, ensure_installed, open_session
-
-        ensure_installed()
-        from pyspark import SparkContext
+        from kafkatools.pipeline.session import activate, is_running, open_session
 
         _quiet_root(console)
-        is_shared = SparkContext._active_spark_context is not None
-        spark = open_session("kt pipeline", master, conf, is_verbose=console.is_debug)
+        is_shared = is_running()
+        with starting(console, master or conf.get("spark.master")):
+            spark = open_session("kt pipeline", master, conf, is_verbose=console.is_debug)
         try:
             yield spark
         except (KeyboardInterrupt, BrokenPipeError):
@@ -85,6 +83,20 @@ def session(console: Console, args: Args, values: Mapping[str, Any] | None = Non
                 activate(spark.builder.getOrCreate())
             else:
                 spark.stop()
+
+
+@contextmanager
+def starting(console: Console, master: str | None) -> Iterator[None]:
+    """Announce the start of Spark on stderr, and draw the time it takes on a terminal. Nothing with --json, and nothing
+    when this process has a Spark context already."""
+    from kafkatools.pipeline.session import DEFAULT_MASTER, is_running
+
+    if console.is_json or is_running():
+        yield
+        return
+    console.note(f"Starting Spark ({master or DEFAULT_MASTER}) ...")
+    with console.progress("Starting Spark"):
+        yield
 
 
 def _quiet_root(console: Console) -> None:

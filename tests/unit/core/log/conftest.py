@@ -1,10 +1,10 @@
 """Fixtures of the log's tests: recorded directories of Apache Kafka 4.3.1, unpacked."""
 
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support import archives
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "log"
 
@@ -16,8 +16,7 @@ def golden(tmp_path: Path) -> Callable[[str], Path]:
     def unpack(name: str) -> Path:
         target = tmp_path / "golden" / name
         target.mkdir(parents=True)
-        with tarfile.open(GOLDEN / f"{name}.tar.gz") as archive:
-            archive.extractall(target, filter="data")
+        archives.unpack(GOLDEN / f"{name}.tar.gz", target)
         return target
 
     return unpack
