@@ -100,6 +100,7 @@ def _dump_options(args: Any) -> DumpOptions:
         and args.key_decoder_class == args.value_decoder_class == _STRING_DECODER,
         stop_at_damage=args.stop_at_damage,
         salvage=args.salvage,
+        judges_by_neighbours=True,
     )
 
 

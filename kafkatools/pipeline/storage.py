@@ -189,6 +189,10 @@ class _RemoteSegment(SegmentFile):
     def close(self) -> None:
         self._file.close()
 
+    def next_data(self, position: int) -> int:
+        """Holes are not known."""
+        return position
+
     def read_ahead_from(self, position: int) -> None:
         """The client of the remote system reads ahead as it likes."""
 

@@ -139,7 +139,7 @@ class _Watch:
 
     # -- what the walk sees --
 
-    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder) -> Callable[[int, array[int]], int]:
+    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder, limits: object) -> Callable[[int, array[int]], int]:
         return _WatchedStretch(file, end, self._deep, gaps, self).forward
 
     def sound(self, table: array[int], rows: int, window_position: int, window: memoryview) -> None:

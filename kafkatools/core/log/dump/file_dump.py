@@ -9,27 +9,31 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from kafkatools.core.log.batch_headers import HEADER_SIZE
 from kafkatools.core.log.dump import file_kinds
 from kafkatools.core.log.dump.batch_headers import Header
 from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.decoders import Decoder
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry, check_offset_index, check_time_index, slice_end
-from kafkatools.core.log.dump.index_files import OffsetIndexFile, TimeIndexFile
+from kafkatools.core.log.dump.index_files import SLACK_ENTRIES, OffsetIndexFile, TimeIndexFile
 from kafkatools.core.log.dump.log_walk import LogWalk
 from kafkatools.core.log.dump.options import ALL_BYTES, DumpOptions
-from kafkatools.core.log.dump.segment_file import SegmentFile, open_regular_file
+from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
+from kafkatools.core.log.dump.segment_limits import UNLIMITED, SegmentLimits, read_limits
+from kafkatools.core.log.dump.segment_neighbours import later_epoch_problem, wrongly_indexed_batch
 from kafkatools.core.log.dump.state_files import (
     AbortedTransaction,
     ProducerEntry,
-    read_aborted_transactions,
-    read_producer_snapshot,
+    aborted_transactions_in,
+    read_producer_snapshot_file,
 )
 from kafkatools.core.log.dump.summary import Summary
 
 ABORTED_TRANSACTION_VERSION = 0
+_Index = TypeVar("_Index", OffsetIndexFile, TimeIndexFile)
 _ABORTED_TRANSACTION_SIZE = 34
 
 
@@ -49,7 +53,9 @@ class Lines(Protocol):
     def snapshot(self, path: str, snapshot_id: tuple[int, int] | None) -> None:
         """A KRaft snapshot begins; None for the bootstrap one."""
 
-    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder) -> Callable[[int, array[int]], int] | None:
+    def stretch(
+        self, file: SegmentFile, end: int, gaps: GapFinder, limits: SegmentLimits
+    ) -> Callable[[int, array[int]], int] | None:
         """A quick way through sound batches (LogWalk.batches), if this form has one."""
 
     def batch(self, header: Header, decoder: Decoder | None, gaps: GapFinder) -> None:
@@ -130,18 +136,41 @@ class FileDump:
             self._lines.snapshot(path, file_kinds.snapshot_id_of(path))
         with SegmentFile(path) as file:
             self._file = file
-            end = slice_end(file, 0, self._options.max_bytes, path)
+            end = self._end(file, path)
+            limits = UNLIMITED
+            if base_offset >= 0 and self._options.judges_by_neighbours:
+                limits = read_limits(path, base_offset, self._report)
             walk = LogWalk(
                 file,
                 end,
                 path,
                 self._report,
                 base_offset=base_offset,
+                limits=limits,
                 stop_at_damage=self._options.stop_at_damage,
                 salvage=self._options.salvage,
             )
             gaps = GapFinder(self.summary.gaps.setdefault(os.path.abspath(path), {}))
-            self._dump_batches(walk, self._lines.stretch(file, end, gaps), gaps, path)
+            self._dump_batches(walk, self._lines.stretch(file, end, gaps, limits), gaps, path)
+            if limits is not UNLIMITED and end == file.size:
+                self._compare_end(path, file, walk, limits)
+
+    def _end(self, file: SegmentFile, path: str) -> int:
+        """Where the dump of a log ends. Kafka does not open a segment above LARGEST_FILE; here all of it is read."""
+        if file.size <= LARGEST_FILE:
+            return slice_end(file, 0, self._options.max_bytes, path)
+        problem = f"The size of segment {path} ({file.size}) is larger than the maximum allowed segment size of"
+        self._found(path, Damage(f"{problem} {LARGEST_FILE}"), "a broker does not open it")
+        return file.size if self._options.max_bytes == ALL_BYTES else self._options.max_bytes
+
+    def _compare_end(self, path: str, file: SegmentFile, walk: LogWalk, limits: SegmentLimits) -> None:
+        """Compare the last batches with the segment that follows and with the offset index."""
+        for damage in (
+            later_epoch_problem(limits.next_path, walk.leader_epoch),
+            wrongly_indexed_batch(file, path, file_kinds.base_offset_of(path)),
+        ):
+            if damage is not None:
+                self._found(path, damage, stops=False)
 
     def _dump_batches(
         self, walk: LogWalk, forward: Callable[[int, array[int]], int] | None, gaps: GapFinder, path: str
@@ -168,7 +197,9 @@ class FileDump:
         base_offset = file_kinds.base_offset_of(path)
         log_path = beside(path, file_kinds.LOG)
         with SegmentFile(log_path) as log:
-            index = OffsetIndexFile.parse(read_whole(path), base_offset)
+            index = self._index(OffsetIndexFile, path, base_offset, log)
+            if index is None:
+                return
             if not index.entries:
                 self._lines.empty_index(path)
             if index.entries and self._options.sanity_check_only:
@@ -182,6 +213,14 @@ class FileDump:
                     self.summary.mismatches.setdefault(os.path.abspath(path), []).append(entry)
                 if not self._options.verify_index_only:
                     self._lines.offset_entry(path, entry)
+
+    def _index(self, kind: type[_Index], path: str, base_offset: int, log: SegmentFile) -> _Index | None:
+        """An index, None when it is reported as one that cannot belong to its log."""
+        try:
+            return kind.read(path, base_offset, log.size)
+        except Damage as damage:
+            self._found(path, damage, "its entries are not shown")
+            return None
 
     def _check_size(self, path: str, index: OffsetIndexFile | TimeIndexFile) -> None:
         if index.odd_bytes:
@@ -203,8 +242,10 @@ class FileDump:
         base_offset = file_kinds.base_offset_of(path)
         log_path = beside(path, file_kinds.LOG)
         with SegmentFile(log_path) as log:
-            offsets = OffsetIndexFile.parse(read_whole(beside(path, file_kinds.OFFSET_INDEX)), base_offset)
-            times = TimeIndexFile.parse(read_whole(path), base_offset)
+            offsets = self._index(OffsetIndexFile, beside(path, file_kinds.OFFSET_INDEX), base_offset, log)
+            times = self._index(TimeIndexFile, path, base_offset, log)
+            if offsets is None or times is None:
+                return
             if self._options.sanity_check_only:
                 self._sanity_check(path, times)
                 return
@@ -232,7 +273,7 @@ class FileDump:
 
     def _dump_producer_snapshot(self, path: str) -> None:
         try:
-            entries = read_producer_snapshot(read_whole(path))
+            entries = read_producer_snapshot_file(path)
         except Damage as damage:
             self._found(path, damage, "nothing of it is shown", stops=False)
             return
@@ -240,29 +281,41 @@ class FileDump:
             self._lines.producer(path, entry)
 
     def _dump_transaction_index(self, path: str) -> None:
-        data = read_whole(path)
+        with SegmentFile(path) as file:
+            damage = self._misfit(file, beside(path, file_kinds.LOG))
+            if damage is not None:
+                self._found(path, damage, "its entries are not shown", stops=False)
+                return
+            self._dump_aborted_transactions(path, file)
+
+    def _misfit(self, file: SegmentFile, log_path: str) -> Damage | None:
+        """Damage of a transaction index with more entries than its log can have markers."""
+        log_bytes = os.path.getsize(log_path) if os.path.isfile(log_path) else LARGEST_FILE
+        limit = min(log_bytes, LARGEST_FILE) // HEADER_SIZE + SLACK_ENTRIES
+        count = file.size // _ABORTED_TRANSACTION_SIZE
+        if count <= limit:
+            return None
+        return Damage(f"{count} aborted transactions where a log of {log_bytes} bytes can have {limit} at most", 0)
+
+    def _dump_aborted_transactions(self, path: str, file: SegmentFile) -> None:
         last_offset = -1
-        for entry in read_aborted_transactions(data):
+        is_in_order = True
+        for entry in aborted_transactions_in(file):
             self._lines.aborted_transaction(path, entry)
             if entry.version != ABORTED_TRANSACTION_VERSION:
                 problem = f"version {entry.version} of an aborted transaction, not {ABORTED_TRANSACTION_VERSION}"
                 self._found(path, Damage(problem, entry.position), stops=False)
-            if entry.last_offset <= last_offset:
+            if entry.last_offset <= last_offset and is_in_order:
                 problem = f"last offset {entry.last_offset} is not above the {last_offset} before it"
                 self._found(path, Damage(problem, entry.position), stops=False)
+            is_in_order = entry.last_offset > last_offset
             last_offset = entry.last_offset
-        odd = len(data) % _ABORTED_TRANSACTION_SIZE
+        odd = file.size % _ABORTED_TRANSACTION_SIZE
         if odd:
-            self._found(path, Damage("half an entry at the end", len(data) - odd), f"{odd} bytes", stops=False)
+            self._found(path, Damage("half an entry at the end", file.size - odd), f"{odd} bytes", stops=False)
 
 
 def beside(path: str, suffix: str) -> str:
     """The file of the same segment with another suffix; absolute, as Kafka's messages show it."""
     absolute = os.path.abspath(path)
     return os.path.join(os.path.dirname(absolute), os.path.basename(path).split(".")[0] + suffix)
-
-
-def read_whole(path: str) -> bytes:
-    """A small file's bytes."""
-    with open(open_regular_file(path), "rb") as file:
-        return file.read()

@@ -1,25 +1,103 @@
 """Offset and time indexes as Kafka's OffsetIndex and TimeIndex read them: whole entries only, a partial one ignored.
 
 Nothing is created, truncated or written: a missing index is an error of the caller's, an odd size is only reported.
+Memory is bounded: the zeros that a broker preallocates are not kept, and an index that has more entries than its log
+can have batches is damage.
 """
 
 from __future__ import annotations
 
+import operator
 import struct
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from kafkatools.core.log.batch_headers import LOG_OVERHEAD, MIN_LEGACY_SIZE
 from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 _WARM_BYTES = 8192
 
 
-def _hiding_zero(relative_offsets: list[int]) -> int:
+_READ_BYTES = 1 << 20
+SLACK_ENTRIES = 1024
+"""What a broker may append to an index while its log is read."""
+
+
+def _hiding_zero(relative_offsets: Iterable[int]) -> int:
     """Number of the first zero entry after the first one, if others follow; readers stop at it. -1 for none."""
-    zeros = (number for number, offset in enumerate(relative_offsets) if number and not offset)
-    first = next(zeros, -1)
-    return first if first > 0 and any(relative_offsets[first:]) else -1
+    offsets = enumerate(relative_offsets)
+    first = next((number for number, offset in offsets if number and not offset), -1)
+    return first if first > 0 and any(offset for _, offset in offsets) else -1
+
+
+class IndexEntries(Sequence[tuple[int, int]]):
+    """The pairs of an index of `size` bytes, unpacked when asked for, zeros behind the end of `data`.
+
+    `offset_slot`: which number of a pair is an offset, relative to `base_offset`; it is given absolute.
+    """
+
+    def __init__(self, entry: struct.Struct, offset_slot: int, base_offset: int, data: bytes, size: int) -> None:
+        self._entry = entry
+        self._offset_slot = offset_slot
+        self._bases = (base_offset, 0) if offset_slot == 0 else (0, base_offset)
+        self._data = data
+        self._count = size // entry.size
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: int) -> tuple[int, int]:  # type: ignore[override]  # nobody slices an index
+        if number < 0:
+            number += self._count
+        if not 0 <= number < self._count:
+            raise IndexError(number)
+        position = number * self._entry.size
+        if position + self._entry.size > len(self._data):
+            return self._bases
+        first, second = self._entry.unpack_from(self._data, position)
+        return self._bases[0] + first, self._bases[1] + second
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(operator.eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def stored_count(self) -> int:
+        """How many pairs there are without the zeros at the end that were not kept."""
+        return min(self._count, len(self._data) // self._entry.size)
+
+    def relative_offsets(self) -> Iterator[int]:
+        """The offsets of the stored pairs, less the base offset."""
+        whole = memoryview(self._data)[: self.stored_count * self._entry.size]
+        return (pair[self._offset_slot] for pair in self._entry.iter_unpack(whole))
+
+
+def read_index(path: str, entry_bytes: int, log_bytes: int) -> tuple[bytes, int]:
+    """The bytes of an index without zero entries at its end, and its size. Holes are skipped, not read.
+
+    Raises Damage when no log of `log_bytes` can have so large an index.
+    """
+    limit = min(log_bytes, LARGEST_FILE) // (LOG_OVERHEAD + MIN_LEGACY_SIZE) + SLACK_ENTRIES
+    with SegmentFile(path, _READ_BYTES) as file:
+        if file.size > LARGEST_FILE:
+            raise Damage(f"Size exceeds Integer.MAX_VALUE: an index of {file.size} bytes", 0)
+        data = bytearray()
+        position = 0
+        while (position := file.next_data(position)) < file.size:
+            start = position - position % entry_bytes
+            chunk = bytes(file.view(start, _READ_BYTES - _READ_BYTES % entry_bytes)).rstrip(b"\0")
+            position = start + _READ_BYTES - _READ_BYTES % entry_bytes
+            if not chunk:
+                continue
+            if start + len(chunk) > limit * entry_bytes:
+                raise Damage(f"an index with more entries than a log of {log_bytes} bytes can have batches", start)
+            data += bytes(start - len(data)) + chunk
+        data += bytes(min(-len(data) % entry_bytes, file.size - len(data)))
+        return bytes(data), file.size
 
 
 @dataclass(frozen=True)
@@ -28,13 +106,19 @@ class OffsetIndexFile:
 
     base_offset: int
     size: int
-    entries: tuple[tuple[int, int], ...]
+    entries: IndexEntries
 
     @classmethod
-    def parse(cls, data: bytes, base_offset: int) -> OffsetIndexFile:
-        whole = len(data) - len(data) % _OFFSET_ENTRY.size
-        pairs = _OFFSET_ENTRY.iter_unpack(data[:whole])
-        return cls(base_offset, len(data), tuple((base_offset + offset, position) for offset, position in pairs))
+    def parse(cls, data: bytes, base_offset: int, size: int | None = None) -> OffsetIndexFile:
+        """`size`: of the file, when zeros at its end were left out of `data`."""
+        size = len(data) if size is None else size
+        return cls(base_offset, size, IndexEntries(_OFFSET_ENTRY, 0, base_offset, data, size))
+
+    @classmethod
+    def read(cls, path: str, base_offset: int, log_bytes: int) -> OffsetIndexFile:
+        """The index of a log of `log_bytes`; raises Damage for one that no such log can have, OSError."""
+        data, size = read_index(path, _OFFSET_ENTRY.size, log_bytes)
+        return cls.parse(data, base_offset, size)
 
     def sanity_check(self, path: str) -> None:
         """OffsetIndex.sanityCheck; raises Damage."""
@@ -57,8 +141,7 @@ class OffsetIndexFile:
     @property
     def unseen_from(self) -> int:
         """The byte of a zero entry that hides others behind it, negative when there is none."""
-        offsets = [offset - self.base_offset for offset, _ in self.entries]
-        return _hiding_zero(offsets) * _OFFSET_ENTRY.size
+        return _hiding_zero(self.entries.relative_offsets()) * _OFFSET_ENTRY.size
 
     def lookup(self, target: int) -> int:
         """Position of the last entry at or below `target`, 0 when there is none (AbstractIndex.indexSlotRangeFor)."""
@@ -91,13 +174,19 @@ class TimeIndexFile:
 
     base_offset: int
     size: int
-    entries: tuple[tuple[int, int], ...]
+    entries: IndexEntries
 
     @classmethod
-    def parse(cls, data: bytes, base_offset: int) -> TimeIndexFile:
-        whole = len(data) - len(data) % _TIME_ENTRY.size
-        pairs = _TIME_ENTRY.iter_unpack(data[:whole])
-        return cls(base_offset, len(data), tuple((timestamp, base_offset + offset) for timestamp, offset in pairs))
+    def parse(cls, data: bytes, base_offset: int, size: int | None = None) -> TimeIndexFile:
+        """`size`: of the file, when zeros at its end were left out of `data`."""
+        size = len(data) if size is None else size
+        return cls(base_offset, size, IndexEntries(_TIME_ENTRY, 1, base_offset, data, size))
+
+    @classmethod
+    def read(cls, path: str, base_offset: int, log_bytes: int) -> TimeIndexFile:
+        """The index of a log of `log_bytes`; raises Damage for one that no such log can have, OSError."""
+        data, size = read_index(path, _TIME_ENTRY.size, log_bytes)
+        return cls.parse(data, base_offset, size)
 
     @property
     def odd_bytes(self) -> int:
@@ -107,8 +196,7 @@ class TimeIndexFile:
     @property
     def unseen_from(self) -> int:
         """The byte of a zero entry that hides others behind it, negative when there is none."""
-        offsets = [offset - self.base_offset for _, offset in self.entries]
-        return _hiding_zero(offsets) * _TIME_ENTRY.size
+        return _hiding_zero(self.entries.relative_offsets()) * _TIME_ENTRY.size
 
     def sanity_check(self, path: str) -> None:
         """TimeIndex.sanityCheck; raises Damage."""

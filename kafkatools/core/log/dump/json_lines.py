@@ -21,6 +21,7 @@ from kafkatools.core.log.dump.json_records import record_lines
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.records import DumpedRecord, records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.log.dump.segment_limits import SegmentLimits
 from kafkatools.core.log.dump.state_files import AbortedTransaction, ProducerEntry
 
 Row = Mapping[str, Any]
@@ -61,7 +62,9 @@ class JsonLines:
         end_offset, epoch = snapshot_id if snapshot_id is not None else (None, None)
         self._write({"type": "snapshot", "file": path, "end_offset": end_offset, "epoch": epoch})
 
-    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder) -> Callable[[int, array[int]], int] | None:
+    def stretch(
+        self, file: SegmentFile, end: int, gaps: GapFinder, limits: SegmentLimits
+    ) -> Callable[[int, array[int]], int] | None:
         return None
 
     def batch(self, header: Header, decoder: Decoder | None, gaps: GapFinder) -> None:

@@ -13,6 +13,7 @@ from kafkatools.core.log.dump.batch_headers import BatchHeader, Header, next_bat
 from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.log.dump.segment_limits import UNLIMITED, SegmentLimits
 
 UNKNOWN = -1
 LARGEST_OFFSET = (1 << 63) - 1
@@ -32,6 +33,7 @@ class LogWalk:
         report: Callable[[Finding], None],
         *,
         base_offset: int = UNKNOWN,
+        limits: SegmentLimits = UNLIMITED,
         stop_at_damage: bool = False,
         salvage: bool = False,
     ) -> None:
@@ -40,7 +42,7 @@ class LogWalk:
         self._name = shown_name
         self._report = report
         self._position = 0
-        self._checks = HeaderChecks(shown_name, report, base_offset)
+        self._checks = HeaderChecks(shown_name, report, base_offset, limits)
         self._is_legacy = False
         self._stop_at_damage = stop_at_damage
         self._salvage = salvage
@@ -76,6 +78,11 @@ class LogWalk:
             self.trailing_bytes = self._end - self._position
         if self._end == self._file.size:
             self._report_tail()
+
+    @property
+    def leader_epoch(self) -> int:
+        """The leader epoch of the last batch, UNKNOWN before the first one and behind damage."""
+        return self._checks.state[1]
 
     def give_up(self, header: Header, damage: Damage) -> None:
         """The batch cannot be read any further; the walk goes on behind it, or at the next valid batch inside it."""
@@ -128,11 +135,20 @@ class LogWalk:
 
 
 class HeaderChecks:
-    """What a batch's checksum does not cover: magic, offsets that go up, leader epochs that do not go down."""
+    """What a batch's checksum does not cover: magic, offsets that go up, leader epochs that do not go down.
 
-    def __init__(self, shown_name: str, report: Callable[[Finding], None], base_offset: int) -> None:
+    One wrong batch is one finding, or two with the batch behind it: offsets and epochs are compared with the batch
+    before, whether that one was right or not.
+    """
+
+    def __init__(
+        self, shown_name: str, report: Callable[[Finding], None], base_offset: int, limits: SegmentLimits
+    ) -> None:
         self._name = shown_name
         self._report = report
+        self._limits = limits
+        self._is_beyond_limits = False
+        self._epoch_problem = ""
         self.state = array("q", (base_offset, UNKNOWN))
         """The next offset due and the leader epoch reached."""
 
@@ -150,20 +166,30 @@ class HeaderChecks:
         if header.magic != 2:
             self._found(header, f"magic byte {header.magic} instead of 2, which the checksum does not cover", "")
         if header.is_valid:
-            self._offsets(header, header.base_offset)
-            self._epochs(header)
+            is_in_bounds = self._offsets(header, header.base_offset)
+            self._epochs(header, is_compared=is_in_bounds)
 
-    def _offsets(self, header: Header, first: int) -> None:
+    def _offsets(self, header: Header, first: int) -> bool:
+        """Whether the offsets of a batch are in order and within bounds."""
         due = self.state[0]
+        problem = self._limits.offset_problem(due, first, header.last_offset)
         if first < due:
             self._found(header, f"offset {first} where {due} or more is due", "")
-        self.state[0] = max(min(header.last_offset + 1, LARGEST_OFFSET), due)
+        elif problem is not None and not self._is_beyond_limits:
+            self._found(header, problem, "")
+        self._is_beyond_limits = problem is not None
+        self.state[0] = min(header.last_offset + 1, LARGEST_OFFSET)
+        return first >= due and problem is None
 
-    def _epochs(self, header: BatchHeader) -> None:
+    def _epochs(self, header: BatchHeader, *, is_compared: bool) -> None:
         epoch = self.state[1]
         if header.partition_leader_epoch < epoch:
             self._found(header, f"leader epoch {header.partition_leader_epoch} after epoch {epoch}", "")
-        self.state[1] = max(header.partition_leader_epoch, epoch)
+        problem = self._limits.epoch_problem(header.base_offset, header.partition_leader_epoch) if is_compared else None
+        if problem and problem != self._epoch_problem:
+            self._found(header, problem, "")
+        self._epoch_problem = problem or ""
+        self.state[1] = header.partition_leader_epoch
 
     def _found(self, header: Header, problem: str, lost: str) -> None:
         self._report(Finding(self._name, header.position, problem, lost))

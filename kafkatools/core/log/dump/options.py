@@ -17,7 +17,8 @@ class DumpOptions:
 
     `decoder` makes the decoder of keys and values when the first log is dumped; it raises Damage when there is none of
     that name. `is_plain_text`: it shows both as text. `stop_at_damage` ends where Kafka's tool would; `salvage` also
-    shows batches behind what Kafka takes for the end of the log.
+    shows batches behind what Kafka takes for the end of the log. `judges_by_neighbours` also compares a segment with
+    the other files of its directory.
     """
 
     print_contents: bool = False
@@ -31,3 +32,4 @@ class DumpOptions:
     is_plain_text: bool = False
     stop_at_damage: bool = False
     salvage: bool = False
+    judges_by_neighbours: bool = False

@@ -10,7 +10,7 @@ import zlib
 
 from kafkatools.core.log.batch_headers import HEADER_SIZE, LOG_OVERHEAD
 from kafkatools.core.log.dump.batch_headers import LEGACY_HEADER_V0
-from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.log.dump.segment_file import SegmentFile, is_zero
 from kafkatools.core.records.crc import crc32c
 
 _LENGTH = struct.Struct(">i")
@@ -27,6 +27,7 @@ def next_valid_batch(
     """The position of the first valid batch at or after `position`, and before `before`; -1 when there is none."""
     stop = end - LEGACY_HEADER_V0 if before is None else min(before, end - LEGACY_HEADER_V0)
     while position < stop:
+        position = max(position, file.next_data(position) - HEADER_SIZE)
         found = _in_step(file, position, end, legacy)
         if found >= 0:
             return found if found < stop else -1
@@ -36,6 +37,8 @@ def next_valid_batch(
 
 def _in_step(file: SegmentFile, position: int, end: int, legacy: bool) -> int:
     chunk = bytes(file.view(position, min(_STEP + HEADER_SIZE, end - position)))
+    if legacy and is_zero(chunk):
+        return -1
     magics = (b"\x00", b"\x01") if legacy else (b"\x02",)
     limit = min(_STEP, len(chunk) - _MAGIC_POSITION)
     best = -1

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from types import TracebackType
 
 WINDOW_BYTES = 4 << 20
+LARGEST_FILE = (1 << 31) - 1
+"""No file of a segment is larger: Kafka counts its bytes in a Java int."""
 
 
 class SegmentFile:
@@ -79,6 +81,13 @@ class SegmentFile:
             position += len(data)
         return value
 
+    def next_data(self, position: int) -> int:
+        """The first position from `position` on that is not in a hole of a sparse file, where all is zeros."""
+        try:
+            return os.lseek(self._descriptor, position, os.SEEK_DATA)
+        except OSError as problem:
+            return self.size if problem.errno == errno.ENXIO else position
+
     def read_ahead_from(self, position: int) -> None:
         """Say where the next window will begin, so that it is read meanwhile."""
         if self._ahead is not None or position >= self.size:
@@ -123,6 +132,11 @@ class _ReadAhead(threading.Thread):
     @property
     def end(self) -> int:
         return self.position + self.filled
+
+
+def is_zero(data: bytes) -> bool:
+    """Whether there is nothing but zero bytes."""
+    return data.count(0) == len(data)
 
 
 def open_regular_file(path: str) -> int:

@@ -16,6 +16,7 @@ from kafkatools.core.log.dump.batch_headers import LARGEST_IN_MEMORY
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.segment_file import WINDOW_BYTES, SegmentFile
+from kafkatools.core.log.dump.segment_limits import UNLIMITED, SegmentLimits
 from kafkatools.core.records import dump_kernel, kernel
 from kafkatools.core.records.crc import crc32c
 
@@ -37,7 +38,9 @@ class SoundStretch:
         options: DumpOptions,
         gaps: GapFinder,
         write: Callable[[bytes | memoryview], object],
+        limits: SegmentLimits = UNLIMITED,
     ) -> None:
+        self._limits = limits
         self._file = file
         self._end = end
         self._write = write
@@ -58,7 +61,7 @@ class SoundStretch:
             if reached_edge and position + len(window) < self._end:
                 self._file.read_ahead_from(position + scanned)
             valid = self._checksums(window, rows)
-            stop = dump_kernel.first_irregular(self._table, 0, rows, valid, state)
+            stop = self._regular_rows(rows, valid, state)
             shown = self._show(window, position, stop, state)
             if shown < rows:
                 return position + self._table[shown * kernel.HEADER_WIDTH]
@@ -72,6 +75,21 @@ class SoundStretch:
             if len(window) < size <= min(LARGEST_IN_MEMORY, self._end - position):
                 window = self._file.window(position, max(size, WINDOW_BYTES))
         return window[: max(self._end - position, 0)]
+
+    def _regular_rows(self, rows: int, valid: bytearray, state: array[int]) -> int:
+        """How many rows need no more than their line; `state` is what the first other row is compared with."""
+        before = state[0]
+        stop = dump_kernel.first_irregular(self._table, 0, rows, valid, state)
+        within = self._limits.first_outside(self._table, stop, before)
+        if within < stop:
+            row = within * kernel.HEADER_WIDTH
+            previous = row - kernel.HEADER_WIDTH
+            if previous >= 0:
+                before = (
+                    self._table[previous + dump_kernel.BASE_OFFSET] + self._table[previous + dump_kernel.LAST_DELTA] + 1
+                )
+            state[0], state[1] = before, self._table[row + dump_kernel.LEADER_EPOCH]
+        return within
 
     def _checksums(self, window: memoryview, rows: int) -> bytearray:
         valid = bytearray(rows)

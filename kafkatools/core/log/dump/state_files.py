@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
 from kafkatools.core.log.producer_snapshot import ENTRY as SNAPSHOT_ENTRY
 from kafkatools.core.log.producer_snapshot import SNAPSHOT_VERSION
 from kafkatools.core.log.transaction_index import ENTRY as ABORTED_TRANSACTION
@@ -18,6 +19,7 @@ from kafkatools.core.records.crc import crc32c
 _SNAPSHOT_HEAD = struct.Struct(">hII")
 _CRC_FROM = 6
 NO_SEQUENCE = -1
+_ENTRIES_AT_ONCE = 30000
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,10 @@ class ProducerEntry:
         return self.last_sequence - self.offset_delta
 
 
+def _wrong_checksum(stored: int, computed: int) -> str:
+    return f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: {computed}"
+
+
 def read_producer_snapshot(data: bytes) -> list[ProducerEntry]:
     """The producers of a `.snapshot` file; raises Damage with Kafka's wording."""
     version = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else 0
@@ -57,9 +63,26 @@ def read_producer_snapshot(data: bytes) -> list[ProducerEntry]:
         raise Damage("Snapshot failed schema validation: null", len(data))
     computed = crc32c(data[_CRC_FROM:])
     if crc != computed:
-        raise Damage(f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {crc}. Computed crc: {computed}", 2)
+        raise Damage(_wrong_checksum(crc, computed), 2)
     positions = (_SNAPSHOT_HEAD.size + number * SNAPSHOT_ENTRY.size for number in range(count))
     return [ProducerEntry(*SNAPSHOT_ENTRY.unpack_from(data, position)) for position in positions]
+
+
+def read_producer_snapshot_file(path: str) -> list[ProducerEntry]:
+    """The producers of the snapshot at `path`; raises OSError, and Damage without reading a file of impossible size."""
+    with SegmentFile(path) as file:
+        if file.size > LARGEST_FILE:
+            raise Damage(f"Required array size too large: a snapshot of {file.size} bytes", 0)
+        head = bytes(file.view(0, _SNAPSHOT_HEAD.size))
+        if len(head) < _SNAPSHOT_HEAD.size:
+            return read_producer_snapshot(head)
+        version, crc, count = _SNAPSHOT_HEAD.unpack(head)
+        expected = _SNAPSHOT_HEAD.size + count * SNAPSHOT_ENTRY.size
+        if version == SNAPSHOT_VERSION and file.size > expected:
+            computed = file.checksum(_CRC_FROM, file.size - _CRC_FROM, crc32c)
+            if crc != computed:
+                raise Damage(_wrong_checksum(crc, computed), 2)
+        return read_producer_snapshot(bytes(file.view(0, file.size)) if version == SNAPSHOT_VERSION else head)
 
 
 @dataclass(frozen=True)
@@ -79,3 +102,11 @@ def read_aborted_transactions(data: bytes) -> Iterator[AbortedTransaction]:
     size = ABORTED_TRANSACTION.size
     for position in range(0, len(data) - size + 1, size):
         yield AbortedTransaction(position, *ABORTED_TRANSACTION.unpack_from(data, position))
+
+
+def aborted_transactions_in(file: SegmentFile) -> Iterator[AbortedTransaction]:
+    """The whole entries of a `.txnindex` file, read piece by piece."""
+    step = _ENTRIES_AT_ONCE * ABORTED_TRANSACTION.size
+    for start in range(0, file.size, step):
+        for entry in read_aborted_transactions(bytes(file.view(start, step))):
+            yield replace(entry, position=start + entry.position)

@@ -18,6 +18,7 @@ from kafkatools.core.log.dump.java_text import optional_long
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.records import DumpedRecord, records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.log.dump.segment_limits import SegmentLimits
 from kafkatools.core.log.dump.sound_stretch import SoundStretch
 from kafkatools.core.log.dump.state_files import AbortedTransaction, ProducerEntry
 
@@ -44,10 +45,12 @@ class TextLines:
         else:
             self._write(f"Snapshot end offset: {snapshot_id[0]}, epoch: {snapshot_id[1]}\n")
 
-    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder) -> Callable[[int, array[int]], int] | None:
+    def stretch(
+        self, file: SegmentFile, end: int, gaps: GapFinder, limits: SegmentLimits
+    ) -> Callable[[int, array[int]], int] | None:
         if self._options.print_contents and not self._options.is_plain_text:
             return None
-        return SoundStretch(file, end, self._options, gaps, self._write_bytes).forward
+        return SoundStretch(file, end, self._options, gaps, self._write_bytes, limits).forward
 
     def batch(self, header: Header, decoder: Decoder | None, gaps: GapFinder) -> None:
         line = _Line(self._write)

@@ -40,7 +40,7 @@ _BATCHES = st.lists(
 
 
 class _SlowLines(TextLines):
-    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder) -> None:
+    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder, limits: object) -> None:
         return None
 
 

@@ -1,0 +1,137 @@
+"""What the files beside a segment say about its batches: bounds for the header fields that no checksum covers.
+
+A batch's checksum begins behind its base offset and its leader epoch. Both can be judged by other files of the same
+directory: the name of the next segment, `leader-epoch-checkpoint`, the offset at which a producer snapshot was taken
+when the log was closed, and the offset index. A file that is not there gives no bound. The directory is read after the
+segment was opened: a broker that appends meanwhile writes these files first, or says something about later batches.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafkatools.core.errors import KafkaStorageError
+from kafkatools.core.log.checkpoints import read_checkpoint
+from kafkatools.core.log.dump import file_kinds
+from kafkatools.core.log.dump.damage import Finding
+from kafkatools.core.log.filenames import LEADER_EPOCH_CHECKPOINT
+from kafkatools.core.log.files import RealFileSystem
+from kafkatools.core.records import dump_kernel, kernel
+
+NO_EPOCH = -1
+LARGEST_RELATIVE_OFFSET = (1 << 31) - 1
+_WIDTH = kernel.HEADER_WIDTH
+
+
+@dataclass(frozen=True)
+class SegmentLimits:
+    """Bounds on the batches of one segment; without arguments there are none.
+
+    `epochs`: (start offset, leader epoch), rising in both. `log_ends`: offsets at which the log once ended, inside the
+    last segment. `next_path`: the segment that follows.
+    """
+
+    largest_offset: int | None = None
+    epochs: tuple[tuple[int, int], ...] = ()
+    log_ends: tuple[int, ...] = ()
+    next_path: str | None = None
+
+    def first_outside(self, table: array[int], rows: int, previous_end: int) -> int:
+        """The first of the rows of scan_batches' table that does not keep to the bounds, `rows` when all do.
+
+        Offsets and epochs of the rows rise, so that the first and the last row speak for those between them unless an
+        epoch begins or the log once ended there.
+        """
+        if rows <= 0:
+            return rows
+        last = (rows - 1) * _WIDTH
+        first_offset, last_offset = table[dump_kernel.BASE_OFFSET], table[last + dump_kernel.BASE_OFFSET]
+        end = last_offset + table[last + dump_kernel.LAST_DELTA] + 1
+        first_epoch, last_epoch = table[dump_kernel.LEADER_EPOCH], table[last + dump_kernel.LEADER_EPOCH]
+        is_simple = (
+            first_epoch == last_epoch
+            and self._entry(first_offset) == self._entry(last_offset)
+            and self.epoch_problem(first_offset, first_epoch) is None
+            and (self.largest_offset is None or end - 1 <= self.largest_offset)
+            and not any(previous_end < log_end < end for log_end in self.log_ends)
+        )
+        return rows if is_simple else self._first_wrong(table, rows, previous_end)
+
+    def _first_wrong(self, table: array[int], rows: int, previous_end: int) -> int:
+        for row in range(rows):
+            slot = row * _WIDTH
+            offset, epoch = table[slot + dump_kernel.BASE_OFFSET], table[slot + dump_kernel.LEADER_EPOCH]
+            last_offset = offset + table[slot + dump_kernel.LAST_DELTA]
+            if self.epoch_problem(offset, epoch) or self.offset_problem(previous_end, offset, last_offset):
+                return row
+            previous_end = last_offset + 1
+        return rows
+
+    def _entry(self, offset: int) -> int:
+        return bisect_right(self.epochs, (offset, LARGEST_RELATIVE_OFFSET + 1)) - 1
+
+    def epoch_problem(self, offset: int, epoch: int) -> str | None:
+        """What is wrong with the leader epoch of a batch that begins at `offset`."""
+        if not self.epochs or epoch == NO_EPOCH:
+            return None
+        entry = self._entry(offset)
+        if entry < 0:
+            first = self.epochs[0][1]
+            is_wrong, due = epoch > first, f"{first} or less"
+        else:
+            is_wrong, due = epoch != self.epochs[entry][1], str(self.epochs[entry][1])
+        return f"leader epoch {epoch} where {LEADER_EPOCH_CHECKPOINT} has {due}" if is_wrong else None
+
+    def offset_problem(self, previous_end: int, offset: int, last_offset: int) -> str | None:
+        """What is wrong with the offsets of a batch that follows one that ended before `previous_end`."""
+        if self.largest_offset is not None and last_offset > self.largest_offset:
+            what = "the next segment begins behind" if self.next_path is not None else "a segment can hold up to"
+            return f"last offset {last_offset}, but {what} offset {self.largest_offset}"
+        for log_end in self.log_ends:
+            if previous_end < log_end <= last_offset:
+                return f"offsets {offset} to {last_offset}, but a snapshot was taken when the log ended at {log_end}"
+        return None
+
+
+UNLIMITED = SegmentLimits()
+
+
+def read_limits(path: str, base_offset: int, report: Callable[[Finding], None]) -> SegmentLimits:
+    """The bounds that the directory of a segment gives. A checkpoint that cannot be read is reported."""
+    directory = os.path.dirname(os.path.abspath(path))
+    own_name = os.path.basename(path)
+    segments: dict[int, str] = {}
+    snapshots = []
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            stem, _, suffix = entry.name.partition(".")
+            if len(stem) == 20 and stem.isascii() and stem.isdigit():
+                if "." + suffix == file_kinds.LOG and entry.name != own_name:
+                    segments[int(stem)] = entry.path
+                elif "." + suffix == file_kinds.PRODUCER_SNAPSHOT:
+                    snapshots.append(int(stem))
+    following = min((offset for offset in segments if offset > base_offset), default=None)
+    largest = base_offset + LARGEST_RELATIVE_OFFSET
+    return SegmentLimits(
+        largest_offset=largest if following is None else min(largest, following - 1),
+        epochs=_read_epochs(os.path.join(directory, LEADER_EPOCH_CHECKPOINT), report),
+        log_ends=tuple(sorted(end for end in snapshots if end > base_offset)) if following is None else (),
+        next_path=None if following is None else segments[following],
+    )
+
+
+def _read_epochs(path: str, report: Callable[[Finding], None]) -> tuple[tuple[int, int], ...]:
+    try:
+        if not os.path.getsize(path):  # Kafka makes the file before the first epoch is known
+            return ()
+        rows = read_checkpoint(RealFileSystem(), path, columns=2)
+    except FileNotFoundError:
+        return ()
+    except (KafkaStorageError, OSError, UnicodeDecodeError) as problem:
+        report(Finding(path, -1, f"cannot be read: {problem}", "leader epochs are not compared with it"))
+        return ()
+    return tuple(sorted((int(offset), int(epoch)) for epoch, offset in rows))
