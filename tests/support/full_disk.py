@@ -6,7 +6,7 @@ import errno
 import os
 import pathlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from support.broker_client import BrokerClient
@@ -50,10 +50,10 @@ class FullDisk(RealFileSystem):
 class FullBroker:
     """A node on such a disk, with its thread and a client."""
 
-    def __init__(self, directory: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, directory: pathlib.Path, monkeypatch: pytest.MonkeyPatch, *more: pathlib.Path) -> None:
         self.disk = FullDisk()
         self.reports: list[str] = []
-        config = single_node_config(str(directory), "127.0.0.1", 0, SETTINGS)
+        config = single_node_config(",".join(map(str, (directory, *more))), "127.0.0.1", 0, SETTINGS)
         self.node = Node(config, SystemClock(), self.disk, self.reports.append)
         self.node.start(format_if_needed=True)
         self._write = os.pwrite
@@ -68,6 +68,15 @@ class FullBroker:
         if self.disk.is_full(os.readlink(f"/proc/self/fd/{descriptor}")):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return self._write(descriptor, data, position)
+
+    def produce_at_once(self, topic: str, batches: Sequence[bytes]) -> list[int]:
+        """Send a Produce request for each batch before any is answered; gives the error codes."""
+        data = [[{"name": topic, "partition_data": [{"index": 0, "records": each}]}] for each in batches]
+        fields = {"transactional_id": None, "acks": -1, "timeout": 5000}
+        frames = [self.client.frame(0, 9, {**fields, "topic_data": each}) for each in data]
+        self.client.socket.sendall(b"".join(frames))
+        answers = [self.client.receive(0, 9) for _ in frames]
+        return [int(each.responses[0].partition_responses[0].error_code) for each in answers]
 
     def find(self, key: str, kind: int) -> int:
         """FindCoordinator's error code."""

@@ -278,6 +278,11 @@ class LogDirectory:
         if self.is_clean_start and not was_opened:
             checkpoints.write_clean_shutdown(self.files, self.path_of(filenames.CLEAN_SHUTDOWN), self.last_broker_epoch)
 
+    def refuse(self, error: Exception) -> None:
+        """Refuse appends and reads; the disk failed, and the directory is about to go offline."""
+        for log in list(self.logs.values()):
+            log.refuse(error)
+
     def go_offline(self, error: Exception) -> None:
         """The disk failed: nothing here is read or written any more."""
         self.failure = KafkaStorageError(f"Log directory {self.path} is offline: {error}")

@@ -84,9 +84,11 @@ class LogManager:
         return lambda error: self.note_failure(directory, error)
 
     def note_failure(self, directory: LogDirectory, error: Exception) -> None:
-        """A directory's disk failed; the owner hears of it through `failing`."""
+        """A directory's disk failed; the owner hears of it through `failing`. Until the owner takes the directory
+        offline its logs refuse everything: what a producer has in flight must not be judged by its sequences."""
         if directory.failure is None:
             self.failing.setdefault(directory, error)
+            directory.refuse(error)
 
     def take_offline(self, directory: LogDirectory) -> list[TopicPartition]:
         """Give up a directory (handleLogDirFailure); the partitions that are not here any more."""

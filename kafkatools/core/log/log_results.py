@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from kafkatools.core.log.batch_headers import BatchHeader
 from kafkatools.core.log.files import LogFile
+from kafkatools.core.log.producer_append import BatchMetadata
 from kafkatools.core.log.segment import LogSegment
 
 
@@ -31,6 +32,11 @@ class LogAppendInfo(NamedTuple):
     log_start_offset: int
     batch_max_timestamp: int
     is_duplicate: bool
+
+    @classmethod
+    def of_duplicate(cls, batch: BatchMetadata, log_start_offset: int) -> "LogAppendInfo":
+        """The answer to a batch that was appended before."""
+        return cls(batch.first_offset, batch.last_offset, batch.timestamp, log_start_offset, batch.timestamp, True)
 
 
 class LogSlice(NamedTuple):

@@ -22,6 +22,7 @@ from kafkatools.core.log.batch_headers import (
 )
 from kafkatools.core.log.checkpoints import read_partition_metadata, write_partition_metadata
 from kafkatools.core.log.delayed_tasks import DelayedTasks
+from kafkatools.core.log.failed_appends import FailedAppends
 from kafkatools.core.log.filenames import (
     DELETED_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
@@ -33,7 +34,7 @@ from kafkatools.core.log.leader_epochs import LeaderEpochCache
 from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.log.log_results import CheckedBatch, LogAppendInfo, LogSlice
 from kafkatools.core.log.log_to_clean import LogToClean
-from kafkatools.core.log.producer_append import AppendOrigin, BatchMetadata, CompletedTransaction, ProducerAppendInfo
+from kafkatools.core.log.producer_append import AppendOrigin, CompletedTransaction, ProducerAppendInfo
 from kafkatools.core.log.producer_state import ProducerStateManager
 from kafkatools.core.log.producer_updates import append_batch
 from kafkatools.core.log.replicated_append import append_replicated
@@ -67,6 +68,7 @@ class PartitionLog:
         self.producer_state.set_tail(lambda: tail_headers(self.segments, self.log_end_offset))
         self.rules = AppendRules(config, self.topic_partition)
         self.attempts = Attempts()
+        self.failed_appends = FailedAppends()
         self.topic_id: str | None = None
         self.log_start_offset = 0
         self.log_end_offset = 0
@@ -259,7 +261,9 @@ class PartitionLog:
         header = batch.header
         duplicate = self.producer_state.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
         if duplicate is not None:
-            return self._duplicate(duplicate)
+            return LogAppendInfo.of_duplicate(duplicate, self.log_start_offset)
+        if self.failed_appends and origin is AppendOrigin.CLIENT:
+            self.failed_appends.check(header, self.producer_state.producers.get(header.producer_id))
         if not is_verified:
             ensure_verified(self, header, origin)
         if self.attempts and origin is AppendOrigin.CLIENT:
@@ -298,11 +302,6 @@ class PartitionLog:
         for transaction in completed:
             self._complete(segment, transaction)
 
-    def _duplicate(self, batch: BatchMetadata) -> LogAppendInfo:
-        return LogAppendInfo(
-            batch.first_offset, batch.last_offset, batch.timestamp, self.log_start_offset, batch.timestamp, True
-        )
-
     def _write(self, batch: CheckedBatch) -> LogSegment:
         """Give one batch its offsets and put it on the disk, in a new segment when the active one is done."""
         records, header, leader_epoch, now_ms, append_time = batch
@@ -323,6 +322,7 @@ class PartitionLog:
                 segment = self.roll(now_ms)
             segment.append(records, last_offset, max_timestamp, base_offset)
         except OSError as error:
+            self.failed_appends.note(header.producer_id, header.producer_epoch, header.base_sequence)
             when = f"while appending records to {self.topic_partition} in dir {self.directory}"
             raise self.storage_error(when, error) from error
         self.log_end_offset = last_offset + 1
@@ -444,16 +444,22 @@ class PartitionLog:
             self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
             self.last_flush_ms = now_ms
 
-    def go_offline(self, error: Exception) -> KafkaStorageError:
-        """Memory and disk may disagree: nothing is written or read any more, and the next start recovers. Gives the
-        error that everybody gets from now on."""
-        self.abort_cleaning()
+    def refuse(self, error: Exception) -> KafkaStorageError:
+        """Refuse every append and read from now on: the directory's disk failed. Gives the error that everybody gets."""
         if self.failure is None:
-            offline = f"The log of {self.topic_partition} in {self.directory} is offline: {error}"
-            self.storage_error("of the disk", error)
-            self.failure = KafkaStorageError(offline)
-            self.release()
+            self.failure = KafkaStorageError(
+                f"The log of {self.topic_partition} in {self.directory} is offline: {error}"
+            )
         return self.failure
+
+    def go_offline(self, error: Exception) -> KafkaStorageError:
+        """Refuse everything and let the files go: memory and disk may disagree, and the next start recovers."""
+        if self.failure is None:
+            self.storage_error("of the disk", error)
+        failure = self.refuse(error)
+        if not self.is_closed:
+            self.release()
+        return failure
 
     def close(self) -> None:
         """Write the producer snapshot and the ends of the indexes, let all files go."""

@@ -6,6 +6,7 @@ Nothing is changed before all of that is known; anything else is left to `Partit
 same and says what is wrong.
 """
 
+from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log.batch_headers import CRC_START, HEADER_SIZE, LOG_OVERHEAD, NO_PRODUCER_ID, V2_HEADER
 from kafkatools.core.log.log_results import LogAppendInfo
 from kafkatools.core.log.partition_log import PartitionLog
@@ -35,7 +36,12 @@ def append_plain(log: PartitionLog, records: memoryview, leader_epoch: int, now_
         return None
     base_offset = log.log_end_offset
     last_offset = base_offset + delta
-    if not _write(log, records, (base_offset, length, leader_epoch), last_offset, newest, now_ms):
+    try:
+        is_written = _write(log, records, (base_offset, length, leader_epoch), last_offset, newest, now_ms)
+    except KafkaStorageError:
+        log.failed_appends.note(producer_id, producer_epoch, first_sequence)
+        raise
+    if not is_written:
         return None
     log.log_end_offset = last_offset + 1
     if entry is not None:

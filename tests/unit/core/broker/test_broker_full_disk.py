@@ -16,6 +16,7 @@ from kafkatools.core.broker.failure_reports import FailureReports
 from kafkatools.core.broker.internal_topic import partition_for
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.log.files import RealFileSystem
+from kafkatools.core.records.batch import read_batches
 
 NOT_AVAILABLE, NOT_COORDINATOR, STORAGE_ERROR = 15, 16, 56
 GROUP, TRANSACTION = 0, 1
@@ -142,6 +143,66 @@ def test_a_group_whose_records_have_no_room_has_no_coordinator(broker: FullBroke
         codes = {synced.error_code}
     assert codes == {NOT_COORDINATOR}
     assert any(FULL in line and kept in line for line in broker.reports)
+
+
+def in_flight(values: list[bytes], producer_epoch: int = 0) -> list[bytes]:
+    """One batch for each value, in the sequence of a producer."""
+    header = {"producer_id": 7, "producer_epoch": producer_epoch}
+    return [batch([value], base_sequence=number, **header) for number, value in enumerate(values)]
+
+
+def refuse_once(broker: FullBroker, name: str) -> None:
+    """The disk has no room for the next write below a partition's directory, and has for all after it."""
+    left = [1]
+
+    def is_full(path: str) -> bool:
+        return name in path and path.endswith(".log") and bool(left) and left.pop() == 1
+
+    broker.disk.is_full = is_full
+
+
+def values_of(broker: FullBroker, topic: str) -> list[bytes | None]:
+    log = broker.node.replicas.get(topic, 0).log
+    data = log.read(0, 1 << 20).read()
+    return [record.value for each in read_batches(data) for record in each.records()]
+
+
+@pytest.mark.parametrize("written", [0, 2])
+def test_batches_in_flight_behind_a_refused_one_get_the_same_error(broker: FullBroker, written: int) -> None:
+    """Room that comes back between two of them changes nothing: the producer sends them again, in order."""
+    assert create(broker.client, "t", 1) == 0
+    values = [b"%d" % number for number in range(5)]
+    batches = in_flight(values)
+    assert broker.produce_at_once("t", batches[:written]) == [0] * written
+    refuse_once(broker, "/t-0/")
+    behind = len(values) - written
+    assert broker.produce_at_once("t", batches[written:]) == [STORAGE_ERROR] * behind
+    assert broker.produce_at_once("t", batches[written:]) == [0] * behind
+    assert values_of(broker, "t") == values
+
+
+def test_a_new_epoch_begins_behind_a_refused_batch(broker: FullBroker) -> None:
+    assert create(broker.client, "t", 1) == 0
+    refuse_once(broker, "/t-0/")
+    assert broker.produce_at_once("t", in_flight([b"a", b"b"])) == [STORAGE_ERROR] * 2
+    assert broker.produce_at_once("t", in_flight([b"c", b"d"], producer_epoch=1)) == [0, 0]
+    assert values_of(broker, "t") == [b"c", b"d"]
+
+
+def test_all_batches_in_flight_to_a_directory_that_fails_get_the_same_error(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = FullBroker(tmp_path / "a", monkeypatch, tmp_path / "b")
+    try:
+        assert create(broker.client, "u", 1) == 0  # the directories take turns: a has this one
+        assert create(broker.client, "t", 1) == 0
+        batches = in_flight([b"%d" % number for number in range(7)])
+        assert broker.produce_at_once("t", batches[:2]) == [0, 0]
+        refuse_once(broker, "/b/t-0/")
+        assert broker.produce_at_once("t", batches[2:]) == [STORAGE_ERROR] * 5
+        assert broker.produce_at_once("u", in_flight([b"x"])) == [0]
+    finally:
+        broker.close()
 
 
 def test_a_failure_that_repeats_is_told_once_a_minute_with_a_count() -> None:
