@@ -90,11 +90,12 @@ class _StopSignals:
 
 
 def _serve(console: Console, node: Node) -> None:
+    import contextlib
     import gc
     import os
 
     from kafkatools.core.broker.run_files import RunFile
-    from kafkatools.core.errors import ConfigError
+    from kafkatools.core.errors import ConfigError, KafkaStorageError
 
     stop = _StopSignals(node)
     try:
@@ -115,10 +116,12 @@ def _serve(console: Console, node: Node) -> None:
             console.note(f"INFO node {node.node_id} of cluster {node.cluster_id} is ready on {node.bootstrap}")
             gc.freeze()  # what is loaded by now stays: the collector need not look at it again
         node.run()
-    except ConfigError as error:  # the others do not take it
+        node.close()
+    except (ConfigError, KafkaStorageError) as error:  # the others do not take it, or its disk failed
         raise CommandError(str(error)) from None
     finally:
-        node.close()
+        with contextlib.suppress(KafkaStorageError):  # the first error is told
+            node.close()
         run_file.remove()
     console.note(f"INFO node {node.node_id} has stopped")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -97,6 +98,31 @@ def test_ctrl_c_is_a_clean_stop(server: Server) -> None:
     server.process.send_signal(signal.SIGINT)
     assert server.end() == 0
     assert (server.home / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_stop_on_a_disk_without_room_is_one_line_and_no_success(server: Server) -> None:
+    """No file can grow any more (RLIMIT_FSIZE of the process), so neither checkpoints nor the marker are written."""
+    format_directory(server)
+    lines = server.start()
+    host, _, port = lines[-1].rpartition(" ")[2].partition(":")
+    with BrokerClient(host, int(port)) as client:
+        topics: list[dict[str, Any]] = [{"name": "t", "num_partitions": 1, "replication_factor": 1}]
+        assert client.call(19, 7, topics=topics).topics[0].error_code == 0
+        assert client.produce("t", batch([b"v"])).error_code == 0
+    assert server.process is not None and server.process.stderr is not None
+    _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, hard))
+    server.process.send_signal(signal.SIGTERM)
+    said = server.process.stderr.read().decode().splitlines()
+    assert server.end() == 1
+    assert len(said) == 1, said
+    assert "The stop of node 7 is not clean, its next start recovers the logs: " in said[0]
+    assert "File too large" in said[0] and str(server.home / "data") in said[0]
+    assert not (server.home / "data" / ".kafka_cleanshutdown").exists()
+    lines = server.start()
+    host, _, port = lines[-1].rpartition(" ")[2].partition(":")
+    with BrokerClient(host, int(port)) as client:
+        assert client.produce("t", batch([b"w"])).base_offset == 1
 
 
 def test_with_durability_fsync_an_answer_outlives_the_recovery_that_trusts_nothing(server: Server) -> None:

@@ -3,6 +3,7 @@ on when none of them has anything to do, so that time-outs cost no time."""
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import select
 import socket
@@ -20,7 +21,8 @@ from kafkatools.core.broker.feature_levels import LATEST_RELEASE, METADATA_LEVEL
 from kafkatools.core.broker.formatter import FormatRequest, PlannedDirectory, random_uuid, write_directory
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import Config
-from kafkatools.core.log.files import RealFileSystem
+from kafkatools.core.errors import KafkaStorageError
+from kafkatools.core.log.files import FileSystem, RealFileSystem
 
 STEP_MS = 5
 IDLE_TURNS = 3
@@ -55,6 +57,7 @@ class ClusterNodes:
         self.ports = {node_id: (free_port(), free_port()) for node_id in self.ids}
         self.voters: tuple[int, ...] = ()
         self.paused: set[int] = set()
+        self.disks: dict[int, FileSystem] = {}
         self._seed = seed
         self._clients: dict[int, tuple[ClusterNode, BrokerClient]] = {}
 
@@ -72,7 +75,11 @@ class ClusterNodes:
         if not (directory / "meta.properties").exists():
             self.format(node_id, self.cluster_id)
         node = ClusterNode(
-            self.config(node_id, overrides), self.clock, report=self.lines.append, random=Random(self._seed + node_id)
+            self.config(node_id, overrides),
+            self.clock,
+            self.disks.get(node_id),
+            report=self.lines.append,
+            random=Random(self._seed + node_id),
         )
         node.start()
         self.nodes[node_id] = node
@@ -128,6 +135,17 @@ class ClusterNodes:
         self.run_until(lambda: node.has_left)
         del self.nodes[node_id]
         node.close()
+
+    def end_failed(self, node_id: int) -> str:
+        """Let a node that cannot go on end; gives why it could not."""
+        node = self.nodes[node_id]
+        self.run_until(lambda: node.is_stopping)
+        node.begin_leaving()
+        self.run_until(lambda: node.has_left)
+        del self.nodes[node_id]
+        with contextlib.suppress(KafkaStorageError):
+            node.close()
+        return str(node.failure)
 
     @property
     def bootstrap(self) -> str:

@@ -47,6 +47,18 @@ class FullDisk(RealFileSystem):
         super().write_bytes(path, data, sync=sync)
 
 
+def watch_writes(disk: FullDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let writes to open files ask the disk too. As the system's, the error names no file."""
+    write = os.pwrite
+
+    def pwrite(descriptor: int, data: Buffer, position: int) -> int:
+        if disk.is_full(os.readlink(f"/proc/self/fd/{descriptor}")):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data, position)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+
+
 class FullBroker:
     """A node on such a disk, with its thread and a client."""
 
@@ -56,18 +68,11 @@ class FullBroker:
         config = single_node_config(",".join(map(str, (directory, *more))), "127.0.0.1", 0, SETTINGS)
         self.node = Node(config, SystemClock(), self.disk, self.reports.append)
         self.node.start(format_if_needed=True)
-        self._write = os.pwrite
-        monkeypatch.setattr(os, "pwrite", self._pwrite)
+        watch_writes(self.disk, monkeypatch)
         self.thread = threading.Thread(target=self.node.run)
         self.thread.start()
         self.client = BrokerClient("127.0.0.1", self.node.listener.port)
         self.bootstrap = self.node.bootstrap
-
-    def _pwrite(self, descriptor: int, data: Buffer, position: int) -> int:
-        """As the system's: its error names no file."""
-        if self.disk.is_full(os.readlink(f"/proc/self/fd/{descriptor}")):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return self._write(descriptor, data, position)
 
     def produce_at_once(self, topic: str, batches: Sequence[bytes]) -> list[int]:
         """Send a Produce request for each batch before any is answered; gives the error codes."""

@@ -481,7 +481,8 @@ class Node:
         return f"{host}:{self.advertised_port}"
 
     def close(self) -> None:
-        """The clean stop."""
+        """The clean stop. Raises KafkaStorageError when the disk refuses a part of it: everything is closed, and the
+        next start recovers the logs."""
         if self._lock is None:
             return
         self.listener.close()
@@ -489,12 +490,20 @@ class Node:
             self.replicas.commits.close()
         if self.cleaner is not None:
             self.cleaner.close()
+        failures: list[Exception] = []
         try:
-            self._close_logs()
-            self._close_metadata()
+            for part in (self._close_logs, self._close_metadata):
+                try:
+                    part()
+                except (OSError, KafkaStorageError) as error:
+                    failures.append(error)
         finally:
             self._lock.release()
             self._lock = None
+        if failures:
+            raise KafkaStorageError(
+                f"The stop of node {self.node_id} is not clean, its next start recovers the logs: {failures[0]}"
+            )
 
     def _close_logs(self) -> None:
         self.logs.close(self.broker_epoch)

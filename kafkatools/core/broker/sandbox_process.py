@@ -32,23 +32,25 @@ if TYPE_CHECKING:
     from kafkatools.core.clock import Clock
 
 STDOUT, STDERR = 1, 2
+STOPPED, FAILED = 0, 1
 IDLE_CHECK_MS = 1000
 _LOCK_TRIES, _LOCK_PAUSE_MS = 25, 20
 
 
-def main(request: Mapping[str, Any], clock: Clock) -> None:
-    """Run what the request describes until it is to stop."""
+def main(request: Mapping[str, Any], clock: Clock) -> int:
+    """Run what the request describes until it is to stop; gives the exit status, 1 when it could not start, go on or
+    stop cleanly."""
     os.umask(0o077)
     run_file = _run_file(request["run_file"], clock)
     if run_file is None:
         _answer({"error": "another one is running"})
-        return
+        return FAILED
     try:
         node = _start(request, clock)
     except Exception as error:  # noqa: BLE001 - boundary of the process: whatever it is, the starter gets it as one line
         _answer({"error": str(error)})
         run_file.remove()
-        return
+        return FAILED
     info = {
         "bootstrap": node.bootstrap,
         "pid": os.getpid(),
@@ -68,9 +70,24 @@ def main(request: Mapping[str, Any], clock: Clock) -> None:
         watch.take_others_along()
     elif wait_for is not None:
         leave(node, watch)
-    node.close()
+    status = _close(node)
     run_file.remove()
     watch.remove_what_is_left()
+    return status
+
+
+def _close(node: Node) -> int:
+    """Stop; what the disk refuses is told in one line, unless the disk is why the node ends."""
+    from kafkatools.core.errors import KafkaStorageError
+
+    failure = getattr(node, "failure", None)
+    try:
+        node.close()
+    except KafkaStorageError as error:
+        if failure is None:
+            log_line(node.clock, f"ERROR {error}")
+        return FAILED
+    return STOPPED if failure is None else FAILED
 
 
 def _run_file(path: str, clock: Clock) -> RunFile | None:
@@ -194,7 +211,7 @@ def _member(node: Node) -> ClusterNode | None:
 def leave(node: Node, watch: Watch) -> None:
     """Hand over what the node leads: partitions, then the quorum."""
     member = _member(node)
-    if member is None or member.failure is not None:
+    if member is None:
         return
     member.begin_leaving()
     while not (watch.is_hurried or member.has_left):
@@ -263,9 +280,11 @@ def _start_one(request: Mapping[str, Any], clock: Clock) -> Node:
 
 
 def log_line(clock: Clock, line: str) -> None:
-    """A line of node.log, with its time: what happened when is compared between nodes."""
+    """A line of node.log, with its time: what happened when is compared between nodes. A disk without room for it
+    is no reason to fail."""
     seconds, milliseconds = divmod(clock.wall_ms(), 1000)
-    os.write(STDERR, f"[{datetime.fromtimestamp(seconds)},{milliseconds:03d}] {line}\n".encode())
+    with contextlib.suppress(OSError):
+        os.write(STDERR, f"[{datetime.fromtimestamp(seconds)},{milliseconds:03d}] {line}\n".encode())
 
 
 def _answer(content: Mapping[str, Any], *, is_last: bool = True) -> None:
@@ -285,4 +304,4 @@ if __name__ == "__main__":
 
     from kafkatools.core.clock import SystemClock
 
-    main(json.loads(sys.argv[1]), SystemClock())
+    raise SystemExit(main(json.loads(sys.argv[1]), SystemClock()))

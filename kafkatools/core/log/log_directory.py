@@ -11,6 +11,7 @@ keeps by directory.
 import os
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log import checkpoints, filenames
@@ -255,16 +256,22 @@ class LogDirectory:
     # end
 
     def close(self, broker_epoch: int) -> None:
-        """Flush and close every log, write the checkpoints, then the marker of a clean stop. When a disk error stops
-        it, or a log is offline, there is no marker, and the next start recovers."""
-        for log in self.logs.values():
-            log.flush()
-            log.close()
-        self.checkpoint_recovery_points()
-        self.checkpoint_high_watermarks()
-        self.checkpoint_start_offsets()
+        """Flush and close every log, write the checkpoints, then the marker of a clean stop. A disk error in one of
+        these steps keeps none of the others from its try; with an error, or a log that is offline, there is no marker,
+        and the next start recovers. Raises the first OSError or KafkaStorageError."""
+        steps: list[Callable[[], object]] = [partial(_close_log, log) for log in self.logs.values()]
+        steps += [self.checkpoint_recovery_points, self.checkpoint_high_watermarks, self.checkpoint_start_offsets]
         if self.first_dirty_offsets():
-            self.checkpoint(filenames.CLEANER_OFFSET_CHECKPOINT, lambda log: log.first_dirty_offset)
+            name = filenames.CLEANER_OFFSET_CHECKPOINT
+            steps.append(partial(self.checkpoint, name, lambda log: log.first_dirty_offset))
+        failures: list[Exception] = []
+        for step in steps:
+            try:
+                step()
+            except (OSError, KafkaStorageError) as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
         if any(log.failure is not None for log in self.logs.values()):
             return
         checkpoints.write_clean_shutdown(self.files, self.path_of(filenames.CLEAN_SHUTDOWN), broker_epoch)
@@ -288,6 +295,15 @@ class LogDirectory:
         self.failure = KafkaStorageError(f"Log directory {self.path} is offline: {error}")
         for log in self.logs.values():
             log.go_offline(error)
+
+
+def _close_log(log: PartitionLog) -> None:
+    try:
+        log.flush()
+        log.close()
+    except KafkaStorageError:
+        log.release()
+        raise
 
 
 class _DirectoryTasks(DelayedTasks):

@@ -350,8 +350,16 @@ class LogManager:
         self._each(lambda directory: directory.abandon())
 
     def close(self, broker_epoch: int) -> None:
-        """The clean stop, directory by directory; one that fails gets no marker."""
-        self._each(lambda directory: directory.close(broker_epoch))
+        """The clean stop, directory by directory; one that fails gets no marker. Raises the first OSError or
+        KafkaStorageError when all were tried."""
+        failures: list[Exception] = []
+        for directory in self.live:
+            try:
+                directory.close(broker_epoch)
+            except (OSError, KafkaStorageError) as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
 
 def _shown(names: list[TopicPartition]) -> str:

@@ -18,6 +18,7 @@ from kafkatools.core.broker.cluster.cluster_settings import EndPoint, cluster_se
 from kafkatools.core.broker.cluster.controller_apis import ControllerDispatcher
 from kafkatools.core.broker.cluster.controller_link import ControllerLink
 from kafkatools.core.broker.cluster.controller_registration import ControllerRegistration
+from kafkatools.core.broker.cluster.farewell import Farewell
 from kafkatools.core.broker.cluster.forwarding import FORWARDED, PendingAnswers, forward
 from kafkatools.core.broker.cluster.lifecycle import BrokerLifecycle, Identity, State
 from kafkatools.core.broker.cluster.metadata_follower import MetadataFollower
@@ -92,6 +93,7 @@ class ClusterNode(Node):
         self._channels: list[Peers] = []
         self._strangers: set[int] = set()
         self._leaves_until_ms: int | None = None
+        self._farewell: Farewell | None = None
         self._has_logs = False
 
     # -- start -----------------------------------------------------------------------------------------------------
@@ -245,7 +247,7 @@ class ClusterNode(Node):
         )
         lifecycle.on_caught_up = self._caught_up
         lifecycle.on_failure = self.fail
-        lifecycle.is_hopeless = self._has_no_majority
+        lifecycle.is_hopeless = self.has_no_majority
         lifecycle.report = self.report
         return lifecycle
 
@@ -317,7 +319,7 @@ class ClusterNode(Node):
         others = [voter for voter in sorted(self.cluster.voters) if voter != self.node_id]
         return [voter for voter in others if self._quorum_channel.connection_error(voter, LOST_MS)]
 
-    def _has_no_majority(self) -> bool:
+    def has_no_majority(self) -> bool:
         """Whether so many voters are gone that nothing can be decided."""
         count = len(self.cluster.voters)
         return 2 * (count - len(self._lost_voters())) <= count
@@ -327,7 +329,7 @@ class ClusterNode(Node):
         lost = self._lost_voters()
         count, leader = len(self.cluster.voters), self.raft.leader_id
         without = f"there is no connection to {', '.join(map(str, lost))} of it"
-        if self._has_no_majority():
+        if self.has_no_majority():
             return f"the quorum of {count} controllers has no majority, {without}"
         if leader is not None:
             return f"the active controller, node {leader}, did not commit it in time"
@@ -410,20 +412,22 @@ class ClusterNode(Node):
         """Serve until `request_stop`, then leave the cluster. Raises what ended the node."""
         while not self.is_stopping:
             self.run_once()
-        if self.failure is not None:
-            raise self.failure
         self.begin_leaving()
         while not self.has_left:
             self.run_once()
+        if self.failure is not None:
+            raise self.failure
 
     def begin_leaving(self) -> None:
-        """Controlled shutdown: hand over the leaderships, then that of the quorum."""
-        if self.lifecycle is not None and self.config.controlled_shutdown_enable:
+        """Controlled shutdown: hand over the leaderships, then that of the quorum. A node whose disk failed cannot."""
+        if self.failure is None and self.lifecycle is not None and self.config.controlled_shutdown_enable:
             self.lifecycle.begin_controlled_shutdown(CONTROLLED_SHUTDOWN_MS)
 
     @property
     def has_left(self) -> bool:
         """Whether there is nothing left to hand over; to be asked between turns."""
+        if self.failure is not None:
+            return self._has_said_farewell()
         is_broker_gone = self.lifecycle is None or self.lifecycle.is_gone or not self.config.controlled_shutdown_enable
         if not is_broker_gone:
             return False
@@ -431,11 +435,18 @@ class ClusterNode(Node):
         if self._leaves_until_ms is None:
             self._leaves_until_ms = now_ms + RESIGN_MS
             self.raft.shut_down(now_ms)
-        return self.raft.is_shut_down or now_ms >= self._leaves_until_ms or self._has_no_majority()
+        return self.raft.is_shut_down or now_ms >= self._leaves_until_ms or self.has_no_majority()
+
+    def _has_said_farewell(self) -> bool:
+        if not isinstance(self.failure, KafkaStorageError):
+            return True  # it was not let into the cluster
+        if self._farewell is None:
+            self._farewell = Farewell(self)
+        return self._farewell.is_over
 
     def run_once(self, max_wait_ms: int = 1000) -> int:
         """One turn."""
-        if self._leaves_until_ms is not None:
+        if self._leaves_until_ms is not None or self._farewell is not None:
             max_wait_ms = min(max_wait_ms, 20)
         return super().run_once(max_wait_ms)
 

@@ -269,6 +269,12 @@ class BrokerLifecycle:
         self._next_ms = self._last_answer_ms = now_ms
         self._shutdown_ends_ms = now_ms + timeout_ms
 
+    def begin_farewell(self, timeout_ms: int) -> None:
+        """Ask the controller to fence this broker now instead of at the end of its session: it serves nobody any
+        more."""
+        self._wants_clients = False
+        self.begin_controlled_shutdown(timeout_ms)
+
     @property
     def is_gone(self) -> bool:
         """Whether the broker may stop now."""

@@ -9,13 +9,14 @@ there yet are answered as those of another leader.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.metadata_image import MetadataDelta, MetadataImage
 from kafkatools.core.broker.controller.metadata_snapshot import Snapshot
-from kafkatools.core.errors import InconsistentClusterId, KafkaError
+from kafkatools.core.errors import InconsistentClusterId, KafkaError, NotController
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.cluster.cluster_node import ClusterNode
@@ -53,14 +54,14 @@ class MetadataFollower:
         node = self._node
         now_ms = node.clock.now_ms()
         if leader_id == node.node_id and node.raft.is_leader:
-            is_amid_transaction = node.raft.log.has_open_transaction
-            node.controller.activate(
-                node.image,
-                RaftWriter(node),
-                now_ms,
-                is_amid_transaction=is_amid_transaction,
-                last_heard=node.raft.last_heard,
-            )
+            with contextlib.suppress(NotController):  # its first records did not reach the disk: it resigned
+                node.controller.activate(
+                    node.image,
+                    RaftWriter(node),
+                    now_ms,
+                    is_amid_transaction=node.raft.log.has_open_transaction,
+                    last_heard=node.raft.last_heard,
+                )
         else:
             if node.controller.is_active:
                 node.controller.deactivate()

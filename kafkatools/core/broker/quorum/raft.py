@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from kafkatools.core.broker.cluster.channels import PeerChannel
-from kafkatools.core.broker.quorum import raft_answers, raft_requests
+from kafkatools.core.broker.quorum import failed_member, raft_answers, raft_requests
 from kafkatools.core.broker.quorum import raft_messages as wire
 from kafkatools.core.broker.quorum.election_store import ElectionState, ElectionStore
 from kafkatools.core.broker.quorum.leadership import initial_state
@@ -47,6 +47,7 @@ CHECK_QUORUM_FACTOR = 1.5
 RETRY_BACKOFF_BASE_MS = 100
 TRIES_TO_REACH_LEADER = 3
 MAX_STATES_A_TICK = 10
+_Result = TypeVar("_Result")
 
 
 class Raft:
@@ -128,7 +129,7 @@ class Raft:
     def next_deadline_ms(self) -> int:
         """When `tick` is wanted next; in the past when at once."""
         if self.failure is not None:
-            return NEVER
+            return 0 if self._must_tick or self._requests.has_answers else self._wake_ms
         return 0 if self._must_tick or self._requests.has_answers or self._has_unflushed else self._wake_ms
 
     # -- the owner's calls -----------------------------------------------------------------------------------------
@@ -153,6 +154,13 @@ class Raft:
             return
         self.now_ms = max(self.now_ms, now_ms)
         self._must_tick = False
+        if self.failure is not None:
+            self._wake_ms = NEVER
+            failed_member.take_answers(self, self._requests)
+            if isinstance(self.state, Resigned):
+                self._poll_resigned(self.state)
+            self._tell()
+            return
         try:
             self._take_answers()
             self._settle_leader()
@@ -170,12 +178,17 @@ class Raft:
         self._tell()
 
     def append(self, records: list[Any], wall_ms: int) -> int:
-        """Write records as one batch, committed later; gives the offset of the first. Raises NotController,
-        KafkaStorageError."""
+        """Write records as one batch, committed later; gives the offset of the first. Raises NotController, also when
+        the disk fails: the node leads no longer, and nothing was written."""
         if not isinstance(self.state, Leader) or self.failure is not None:
             raise NotController()
+        try:
+            first = self.log.append(records, self.epoch, wall_ms)
+        except (KafkaStorageError, OSError) as error:
+            self._fail(error)
+            raise NotController(str(error)) from error
         self._has_unflushed = True
-        return self.log.append(records, self.epoch, wall_ms)
+        return first
 
     def resign(self, now_ms: int) -> None:
         """Lead no longer; another voter is asked to take over."""
@@ -206,6 +219,9 @@ class Raft:
 
     def handle_begin_quorum_epoch(self, entity: Any, now_ms: int) -> wire.Fields:
         """BeginQuorumEpoch: the response's fields."""
+        if self.failure is not None and (following := failed_member.elected(self, entity)) is not None:
+            self._enter(following)
+            self._tell()
         return self._handle(raft_requests.begin_quorum_epoch, entity, now_ms)
 
     def handle_end_quorum_epoch(self, entity: Any, now_ms: int) -> wire.Fields:
@@ -218,23 +234,20 @@ class Raft:
 
     def handle_fetch(self, entity: Any, now_ms: int, answer: Callable[[wire.Fields], None]) -> None:
         """Fetch: `answer` gets the response's fields, now or when there is something to tell."""
-        self._ensure_sound()
-        self.now_ms = max(self.now_ms, now_ms)
-        raft_requests.fetch(self, entity, answer)
-        self._must_tick = True
-        self._tell()
+        self._handle(lambda raft, asked: raft_requests.fetch(raft, asked, answer), entity, now_ms)
 
-    def _ensure_sound(self) -> None:
+    def _handle(self, handler: Callable[[Raft, Any], _Result], entity: Any, now_ms: int) -> _Result:
+        """Do what others ask for; a disk that fails meanwhile is the end of this member."""
         if self.failure is not None:
             raise self.failure
-
-    def _handle(self, handler: Callable[[Raft, Any], wire.Fields], entity: Any, now_ms: int) -> wire.Fields:
-        self._ensure_sound()
         self.now_ms = max(self.now_ms, now_ms)
-        fields = handler(self, entity)
+        try:
+            result = handler(self, entity)
+        except (KafkaStorageError, OSError) as error:
+            raise self._fail(error) from error
         self._must_tick = True
         self._tell()
-        return fields
+        return result
 
     # -- transitions -----------------------------------------------------------------------------------------------
     def random_election_timeout(self) -> int:
@@ -529,13 +542,19 @@ class Raft:
         """Report what cannot be."""
         self.listener.on_fault(error)
 
-    def _fail(self, error: Exception) -> None:
-        """The disk failed: what is on it is not known any more, so nothing is done."""
+    def _fail(self, error: Exception) -> Exception:
+        """The disk failed: what is on it is not known any more, so nothing is decided or written. Gives `failure`."""
+        if self.failure is not None:
+            return self.failure
         self.failure = error if isinstance(error, KafkaError) else KafkaStorageError(str(error))
+        resigned = failed_member.resign(self)
+        if resigned is not None:
+            self._enter(resigned)
         parked, self.parked = self.parked, []
         for each in parked:
             each.answer(wire.fetch_response(self.position, self.voters, {"error_code": KafkaStorageError.code}))
         self.listener.on_fault(self.failure)
+        return self.failure
 
     def _tell(self) -> None:
         """Leader changes of others at once; commits; of itself as the leader last."""
@@ -553,6 +572,8 @@ class Raft:
             if current != self._announced and not isinstance(self.state, Leader):
                 self._announced = current
                 self.listener.on_leader_change(*current)
+            elif self.failure is not None:
+                return
             elif self._applied < self.log.start_offset:
                 self._load_snapshot()
             elif self._applied < self.high_watermark:

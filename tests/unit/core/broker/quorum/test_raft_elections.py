@@ -384,14 +384,46 @@ def test_who_cannot_read_what_it_voted_does_not_start(content: bytes) -> None:
         Member(files=files)
 
 
-def test_a_write_that_fails_is_refused_and_leaves_nothing() -> None:
+def test_a_leader_whose_disk_fails_resigns_and_learns_who_is_elected() -> None:
     member = Member()
     member.be_elected()
+    member.fetch(3, (1, 1))
+    member.sent.clear()
+    waiting = member.fetch(2, (1, 1), max_wait_ms=500, high_watermark=1)
+    assert waiting == []
+    member.files.fail_after(0, Fault(is_permanent=True))
+    with pytest.raises(NotController):
+        member.append("a")
+    member.tick()
+    assert isinstance(member.raft.state, Resigned)
+    assert member.leaders[-1] == (None, 1)
+    assert member.faults == [member.raft.failure]
+    assert [each.error_code for each in waiting] == [KafkaStorageError.code]
+    ended = member.take(wire.END_QUORUM_EPOCH)
+    assert [each.node_id for each in ended] == [2, 3]
+    member.answer(ended[0], wire.election_response(wire.Position(1, 1), VOTERS, 0))
+    member.answer(ended[1], None)
+    member.tick(1000)
+    assert [each.node_id for each in member.take(wire.END_QUORUM_EPOCH)] == [3]  # the other one knows
+    fields = wire.begin_request(CLUSTER, 1, 3, 2, wire.endpoint("CONTROLLER", ("h", 1)))
+    with pytest.raises(KafkaStorageError):
+        member.begin(fields)
+    member.tick(1000)
+    assert member.leaders[-1] == (3, 2)
+    assert member.raft.leader_id == 3
+    assert member.sent == []  # it follows nobody: its log is not known
+    member.files.heal()
+    member.restart()
+    assert isinstance(member.raft.state, Resigned)  # on the disk nothing has changed
+    assert member.raft.epoch == 1
+
+
+def test_a_vote_that_cannot_be_kept_is_the_end_of_a_member() -> None:
+    member = Member()
     member.files.fail_after(0, Fault(is_permanent=True))
     with pytest.raises(KafkaStorageError):
-        member.append("a")
-    member.files.heal()
-    assert member.append("b") == 1  # nothing was written: no harm
+        member.vote(2, 9)
+    assert member.faults == [member.raft.failure]
 
 
 def test_what_cannot_be_forced_to_the_disk_never_counts() -> None:
