@@ -13,7 +13,7 @@ JAVA = JAVA_HOME="$$(sh .ci/find-java)"
 # What reaches a kernel of core/records: core itself, the dumps, the two consoles.
 KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test_console_*.py tests/cli/test_cli_console_*.py)
 
-.PHONY: demo test test-pure lint format docs bench soak clean tools setup install-check
+.PHONY: demo test test-pure test-pythons test-units lint format docs bench soak clean tools setup install-check
 
 setup: $(STAMP)
 
@@ -42,6 +42,14 @@ test: setup tools
 test-pure: $(STAMP)
 	KT_PURE_PYTHON=1 $(BIN)/python -m pytest -n $(WORKERS) $(KERNELS) -m "not real_kafka and not clients" $(PYTEST_ARGS)
 
+# The oldest Python of this machine runs the tests of the kernels uncompiled, the newest all unit tests, each in a virtual environment of its own.
+test-pythons:
+	$(MAKE) test-pure PYTHON="$$(sh .ci/find-pythons oldest)" VENV=.venv-oldest
+	$(MAKE) test-units PYTHON="$$(sh .ci/find-pythons newest)" VENV=.venv-newest
+
+test-units: $(STAMP)
+	$(BIN)/python -m pytest -n $(WORKERS) tests/unit $(PYTEST_ARGS)
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -66,5 +74,5 @@ bench: $(STAMP) tools
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-newest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f kafkatools/core/records/_*.c kafkatools/core/records/_*.so
