@@ -253,7 +253,7 @@ def test_metrics_and_page_are_served(bootstrap: str, tmp_path: pathlib.Path) -> 
         assert get(shared, host="example.org")[0] == 403, "a name of the Web that points here"
         connection = http.client.HTTPConnection(shared.split("/")[2], timeout=_ENDS_S)
         connection.request("POST", "/view.json")
-        assert connection.getresponse().status == 501
+        assert connection.getresponse().status == 405
         connection.close()
         with socket.create_connection((connection.host, connection.port), 5) as rude:
             rude.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")  # and gone without reading

@@ -14,11 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from kafkatools.commands.monitor import OPTIONS, figures
 from kafkatools.commands.monitor.board import Board
 from kafkatools.commands.monitor.conditions import MEASURES, parse_condition, what_is_wrong
+from kafkatools.commands.monitor.http_requests import is_this_machine
 from kafkatools.commands.monitor.lines import line
 from kafkatools.commands.monitor.page_data import page_data
 from kafkatools.commands.monitor.prometheus import METRICS, metrics
 from kafkatools.commands.monitor.screen import column_widths, fitting
-from kafkatools.commands.monitor.server import is_this_machine
 from kafkatools.commands.monitor.tables import Row, Table, catches_up_s, partition_notes, tables
 from kafkatools.commands.monitor.wanted import Wanted, read_wanted
 from kafkatools.core.admin.cluster_changes import KINDS

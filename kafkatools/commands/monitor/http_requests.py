@@ -1,0 +1,190 @@
+"""Requests and answers of the monitor's HTTP server, without a connection: bytes in, bytes out.
+
+The standard library's parser reads the request line and the headers. What it lets pass and a read-only server of a few
+pages need not take is refused here: bodies, other methods than GET and HEAD, targets that are no plain path, several
+Host headers, and a Host by which this server was not meant to be reached.
+"""
+
+from __future__ import annotations
+
+import io
+import ipaddress
+import re
+from collections.abc import Mapping
+from email.utils import formatdate
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from kafkatools.commands.monitor.wanted import is_loopback
+
+HEAD_BYTES = 8192
+TARGET_BYTES = 2048
+METHODS = ("GET", "HEAD")
+_QUERY_FIELDS = 20
+_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)?(?::[0-9]{1,5})?")
+_TARGET = re.compile(r"/[!-~]*")
+_ANY_ADDRESS = ("0.0.0.0", "::", "")
+
+TEXT = "text/plain; charset=utf-8"
+_HEADERS = {
+    "Server": "kt-monitor",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+}
+
+
+class Content(NamedTuple):
+    """The answer of a path."""
+
+    type: str
+    body: bytes
+
+
+class Request(NamedTuple):
+    """A request that can be answered. `keeps_open`: the client may send another one on this connection."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    keeps_open: bool
+
+
+class Refused(Exception):
+    """A request that gets an error; its connection is closed."""
+
+    def __init__(self, status: HTTPStatus, reason: str, *, is_head: bool = False) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.is_head = is_head
+
+
+class _Parser(BaseHTTPRequestHandler):
+    """The standard library's parser over bytes instead of a connection."""
+
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, head: bytes) -> None:
+        self.rfile = io.BufferedReader(io.BytesIO(head))
+        self.raw_requestline = self.rfile.readline()
+        self.error: tuple[int, str] | None = None
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        self.error = code, message or HTTPStatus(code).phrase
+
+    def handle_expect_100(self) -> bool:
+        return True
+
+
+def parse_request(head: bytes, address_host: str) -> Request:
+    """The request of a request line and headers, up to the empty line; raises Refused.
+
+    `address_host` is the host that the server was told to listen at.
+    """
+    parser = _Parser(head)
+    target = _target(parser.raw_requestline)
+    if not parser.parse_request():
+        status, reason = parser.error or (HTTPStatus.BAD_REQUEST, "Bad request")
+        raise Refused(HTTPStatus(status), reason)
+    if parser.request_version == "HTTP/0.9":
+        raise Refused(HTTPStatus.BAD_REQUEST, "The request line has no HTTP version")
+    if parser.command not in METHODS:
+        raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"Only {' and '.join(METHODS)} are answered")
+    is_head = parser.command == "HEAD"
+    _check_headers(parser, address_host, is_head)
+    url = urlsplit("//-" + target)  # else "//host/path" would name a host
+    try:
+        query = parse_qs(url.query, max_num_fields=_QUERY_FIELDS)
+    except ValueError:
+        raise Refused(HTTPStatus.BAD_REQUEST, "Too many query fields", is_head=is_head) from None
+    return Request(
+        parser.command, url.path, {name: values[-1] for name, values in query.items()}, not parser.close_connection
+    )
+
+
+def _target(request_line: bytes) -> str:
+    words = request_line.decode("latin-1").split()
+    target = words[1] if len(words) > 1 else "/"
+    if len(target) > TARGET_BYTES:
+        raise Refused(HTTPStatus.REQUEST_URI_TOO_LONG, f"The target has more than {TARGET_BYTES} bytes")
+    if not _TARGET.fullmatch(target):
+        raise Refused(HTTPStatus.BAD_REQUEST, "The target has to be a path of ASCII characters that begins with '/'")
+    return target
+
+
+def _check_headers(parser: _Parser, address_host: str, is_head: bool) -> None:
+    headers = parser.headers
+    if headers.defects:
+        raise Refused(HTTPStatus.BAD_REQUEST, "Malformed headers", is_head=is_head)
+    if headers.get("Transfer-Encoding") is not None or headers.get("Content-Length", "0").strip() != "0":
+        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "A request with a body is not answered", is_head=is_head)
+    hosts = headers.get_all("Host", [])
+    is_missing = not hosts and parser.request_version != "HTTP/1.0"
+    if len(hosts) > 1 or is_missing or not all(_HOST.fullmatch(host) for host in hosts):
+        raise Refused(HTTPStatus.BAD_REQUEST, "One Host header is needed", is_head=is_head)
+    if hosts and not is_expected_host(hosts[0], address_host):
+        raise Refused(HTTPStatus.FORBIDDEN, "This server does not answer to this Host", is_head=is_head)
+
+
+def is_expected_host(host: str, address_host: str) -> bool:
+    """Whether a Host header names this server: this machine, or the host it was told to listen at.
+
+    A page of the Web can let a name of its own point here, and would read along by it. A server for every address, or
+    for an address of the network, also answers to addresses; one for every address answers to any name.
+    """
+    if is_this_machine(host):
+        return True
+    name = _name(host)
+    if address_host in _ANY_ADDRESS:
+        return True
+    return name == address_host.lower() or (not is_loopback(address_host) and _is_address(name))
+
+
+def is_this_machine(host: str) -> bool:
+    """Does the Host of a request name loopback, or nothing?"""
+    name = _name(host)
+    return not name or is_loopback(name)
+
+
+def _name(host: str) -> str:
+    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+    return name.strip("[]").lower().removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def answer(
+    status: HTTPStatus, content: Content, *, is_head: bool, keeps_open: bool, extra: Mapping[str, str] = {}
+) -> bytes:
+    """The bytes of an answer."""
+    headers = {
+        "Date": formatdate(usegmt=True),
+        **_HEADERS,
+        "Content-Type": content.type,
+        "Content-Length": str(len(content.body)),
+        "Connection": "keep-alive" if keeps_open else "close",
+        **extra,
+    }
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{name}: {value}" for name, value in headers.items())]
+    head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+    return head if is_head else head + content.body
+
+
+def refusal(problem: Refused) -> bytes:
+    """The bytes of the answer to a request that is refused."""
+    extra = {"Allow": ", ".join(METHODS)} if problem.status is HTTPStatus.METHOD_NOT_ALLOWED else {}
+    content = Content(TEXT, f"{problem.reason}.\n".encode())
+    return answer(problem.status, content, is_head=problem.is_head, keeps_open=False, extra=extra)
