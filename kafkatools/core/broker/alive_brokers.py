@@ -36,6 +36,12 @@ class AliveBrokers:
         told = self.addresses if with_fenced else self._ids
         return [self._image.brokers[broker_id] for broker_id in sorted(told)]
 
+    def named_by(self, node_id: int) -> list[BrokerState]:
+        """The brokers that Metadata of a node names: those that are not fenced, or the node itself when all are fenced.
+        A list without brokers would make librdkafka forget every address, and stay silent after the brokers are back
+        (rd_kafka_metadata_decommission_unavailable_brokers)."""
+        return self.nodes() or [self._image.brokers[each] for each in self.addresses if each == node_id]
+
     def offline_replicas(self, partition: PartitionState) -> tuple[int, ...]:
         """Replicas that cannot be used."""
         replicas, directories = partition.replicas, partition.directories

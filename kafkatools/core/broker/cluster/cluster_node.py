@@ -2,8 +2,10 @@
 
 Rules: the metadata goes one way: raft commits records, they are replayed into `image`, the delta is applied by whoever
 holds partitions, groups or transactions. Before the metadata has reached this broker's registration nothing of it is
-applied, and clients are refused. The controller of this node decides against an image of its own while its node leads
-the quorum. What ends a node is kept in `failure` and raised by `run`.
+applied. Clients are refused until this broker has applied the record that unfences it: an answer to Metadata that it
+gave earlier would not name it, and would name nobody while all brokers are fenced. librdkafka then forgets every
+address, those it was configured with too. The controller of this node decides against an image of its own while its
+node leads the quorum. What ends a node is kept in `failure` and raised by `run`.
 """
 
 from __future__ import annotations
@@ -95,6 +97,7 @@ class ClusterNode(Node):
         self._leaves_until_ms: int | None = None
         self._farewell: Farewell | None = None
         self._has_logs = False
+        self._serves_clients = False
 
     # -- start -----------------------------------------------------------------------------------------------------
     def _open_listener(self) -> Listener:
@@ -246,19 +249,20 @@ class ClusterNode(Node):
             registration_timeout_ms=self.config.initial_broker_registration_timeout_ms,
         )
         lifecycle.on_caught_up = self._caught_up
+        lifecycle.on_running = self.maybe_serve_clients
         lifecycle.on_failure = self.fail
         lifecycle.is_hopeless = self.has_no_majority
         lifecycle.report = self.report
         return lifecycle
 
     def _caught_up(self) -> None:
-        """The metadata is as new as this broker's registration: take up the partitions and let clients in."""
+        """The metadata is as new as this broker's registration: take up the partitions."""
         try:
             self._put_strays_aside()
         except (OSError, KafkaStorageError) as error:
             self.fail(KafkaStorageError(f"Partitions that are no replicas of this broker cannot be put aside: {error}"))
             return
-        self.follower.publish_first(self._let_in)
+        self.follower.publish_first(self._ask_to_be_unfenced)
         if isinstance(self.producer_ids, RemoteProducerIds):
             self.producer_ids.prefetch()
 
@@ -274,12 +278,22 @@ class ClusterNode(Node):
                     directory.residents.discard(name)
                     self.report(f"WARN {path} is no replica of this broker any more: kept as a stray")
 
-    def _let_in(self) -> None:
+    def _ask_to_be_unfenced(self) -> None:
         self._has_logs = True
         super()._keep_logs()
-        self.listener.open_acceptors()
         if self.lifecycle is not None:
             self.lifecycle.may_be_unfenced()
+
+    def maybe_serve_clients(self) -> None:
+        """Let clients in once this broker is unfenced and has applied the record that says so. The controller's answer
+        to the heartbeat may come before that record, so both are waited for."""
+        if self._serves_clients or self.lifecycle is None or self.lifecycle.state is not State.RUNNING:
+            return
+        broker = self.image.brokers.get(self.node_id)
+        if broker is None or broker.is_fenced or broker.epoch != self.broker_epoch or not self.follower.has_applied_all:
+            return
+        self._serves_clients = True
+        self.listener.open_acceptors()
 
     # -- what it knows ---------------------------------------------------------------------------------------------
     @property
@@ -292,7 +306,7 @@ class ClusterNode(Node):
         """Whether this broker is in the cluster and serves clients; a controller, whether the quorum has a leader."""
         if self.lifecycle is None:
             return self.raft.leader_id is not None
-        return self.lifecycle.state is State.RUNNING
+        return self._serves_clients and self.lifecycle.state is State.RUNNING
 
     @property
     def controller_id(self) -> int:

@@ -97,9 +97,14 @@ class MetadataFollower:
         self._published = done
 
     @property
+    def has_applied_all(self) -> bool:
+        """Whether the broker acts on every record that was replayed."""
+        return self._is_publishing and not self._has_news and self._slices is None
+
+    @property
     def next_deadline_ms(self) -> int | None:
         """At once while something is to be applied."""
-        return 0 if self._is_publishing and (self._has_news or self._slices is not None) else None
+        return 0 if self._is_publishing and not self.has_applied_all else None
 
     def tick(self, now_ms: int) -> None:
         """Apply what changed, for a while."""
@@ -119,6 +124,7 @@ class MetadataFollower:
             if self._published is not None and not self._has_news:
                 published, self._published = self._published, None
                 published()
+        node.maybe_serve_clients()
 
 
 def slices(delta: MetadataDelta) -> Iterator[MetadataDelta]:

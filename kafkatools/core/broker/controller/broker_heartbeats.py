@@ -6,6 +6,11 @@ log. A controller that becomes active gives every unfenced broker a full session
 (of our own): that one's runs since it was last heard of. A broker is unfenced when it has read its own registration; it
 may stop when it leads nothing and every other active broker has read the metadata log up to where its last leadership
 was moved away.
+
+Of the sessions that are over, those of brokers that are absent end before those of brokers whose next process asks to
+register. After all brokers were killed, all sessions end at once, and the broker that is fenced last is the only
+eligible leader replica and the last known leader of its partitions: they stay without a leader until it is back. Apache
+Kafka takes them in the order of a ConcurrentHashMap, where it may be a broker that does not come back.
 """
 
 from __future__ import annotations
@@ -67,6 +72,7 @@ class BrokerHeartbeats:
         self.session_timeout_ms = session_timeout_ms
         self._brokers: dict[int, BrokerHeartbeatState] = {}
         self._contacts: OrderedDict[tuple[int, int], int] = OrderedDict()
+        self._restarted: set[tuple[int, int]] = set()
 
     # -- sessions --------------------------------------------------------------------------------------------------
     def begin_sessions(self, epochs: Mapping[int, int], now_ms: int, last_heard: tuple[int, int] | None) -> None:
@@ -90,15 +96,27 @@ class BrokerHeartbeats:
         last = self._contacts.get((broker_id, epoch))
         return last is not None and now_ms - last < self.session_timeout_ms
 
+    def note_restart(self, broker_id: int, epoch: int) -> None:
+        """Another process of a broker asks to register, so the one of this epoch has ended or will not be needed."""
+        if (broker_id, epoch) in self._contacts:
+            self._restarted.add((broker_id, epoch))
+
     def expired(self, now_ms: int) -> tuple[int, int] | None:
-        """Id and epoch of a broker whose session is over, None when there is none; it is so until `end_session`."""
+        """Id and epoch of the broker to fence next because its session is over: an absent broker before one that has
+        restarted. None when no session is over. The answer stays the same until `end_session`."""
+        restarted = None
         for session, last in self._contacts.items():
-            return None if now_ms - last < self.session_timeout_ms else session
-        return None
+            if now_ms - last < self.session_timeout_ms:
+                break
+            if session not in self._restarted:
+                return session
+            restarted = restarted or session
+        return restarted
 
     def end_session(self, broker_id: int, epoch: int) -> None:
         """The broker was fenced, or there is nothing to fence."""
         self._contacts.pop((broker_id, epoch), None)
+        self._restarted.discard((broker_id, epoch))
 
     @property
     def next_deadline_ms(self) -> int:

@@ -239,9 +239,13 @@ class QuorumController(Controller):
     def register_broker(self, entity: Any, now_ms: int) -> int:
         """A broker starts; gives its epoch. Another incarnation than the one that is registered under its id takes
         over from it when that one's session is over, or when it knows that one's epoch: it was left at a clean stop.
-        Raises a KafkaError."""
+        Brokers whose sessions are over are fenced first: else a partition could be handed to a replica that is gone as
+        well. Raises a KafkaError."""
         writer = self.ensure_active()
         known = self._image.brokers.get(entity.broker_id)
+        if known is not None and known.incarnation_id != entity.incarnation_id:
+            self.heartbeats.note_restart(known.broker_id, known.epoch)
+            self._fence_stale_brokers(now_ms)
         is_clean = known is not None and getattr(entity, "previous_broker_epoch", -1) == known.epoch
         has_session = known is not None and self.heartbeats.has_valid_session(known.broker_id, known.epoch, now_ms)
         registrations.check_registration(self._image, self.cluster_id, entity, has_session=has_session and not is_clean)

@@ -61,7 +61,7 @@ def handle(node: Node, request: Request) -> Response:
             if topic["error_code"] != TopicAuthorizationFailed.code:
                 topic["topic_authorized_operations"] = node.authorized_operations(request, TOPIC, topic["name"] or "")
     fields: dict[str, Any] = {
-        "brokers": [_broker(alive, broker) for broker in alive.nodes()],
+        "brokers": [_broker(alive, broker) for broker in alive.named_by(node.node_id)],
         "topics": _with_names(found, version),
         "controller_id": node.node_id,
         "cluster_id": node.cluster_id,

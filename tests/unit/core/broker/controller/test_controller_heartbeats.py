@@ -53,3 +53,25 @@ def test_a_session_lasts_from_the_last_time_a_broker_was_heard_of() -> None:
     beats.end_session(2, 11)
     assert (beats.expired(13_999), beats.expired(14_000)) == (None, (1, 10))
     assert not beats.has_valid_session(1, 12, 6000)  # another process
+
+
+def test_of_sessions_that_are_over_a_restarted_brokers_ends_last() -> None:
+    beats = BrokerHeartbeats(9000)
+    for broker_id in (1, 2, 3):
+        beats.note_contact(broker_id, 10 + broker_id, 0)
+    beats.note_restart(1, 11)
+    beats.note_restart(3, 12)  # of no session
+    ended = []
+    while (session := beats.expired(9000)) is not None:
+        assert beats.expired(9000) == session
+        ended.append(session)
+        beats.end_session(*session)
+    assert ended == [(2, 12), (3, 13), (1, 11)]
+
+
+def test_a_restarted_brokers_session_that_is_over_does_not_wait_for_one_that_is_not() -> None:
+    beats = BrokerHeartbeats(9000)
+    beats.note_contact(1, 11, 0)
+    beats.note_contact(2, 12, 100)
+    beats.note_restart(1, 11)
+    assert beats.expired(9000) == (1, 11)

@@ -229,6 +229,7 @@ def test_a_restart_that_is_faster_than_the_session_takes_the_broker_out_of_the_i
     cluster = Cluster([1, 2], elr=False)
     cluster.create("a", [1, 2])
     cluster.clock.advance_ms(SESSION_MS)
+    cluster.heartbeat(2)
     cluster.register(1, 1)
     state = cluster.partition("a")
     assert (state.leader, state.isr, state.leader_epoch) == (2, (2,), 1)
