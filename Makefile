@@ -1,4 +1,4 @@
-# make demo | make test | make lint | make format | make docs | make bench | make soak
+# make demo | make test | make lint | make format | make docs | make bench | make soak | make history
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -8,12 +8,12 @@ WORKERS ?= 4
 # session stay together; times and kills want the machine for themselves.
 WAITERS ?= 4
 SMALL := tests/unit tests/faults tests/cli
-ALONE := tests/soak tests/scenarios/test_broker_scale.py
+ALONE := tests/soak tests/history tests/scenarios/test_broker_scale.py
 JAVA = JAVA_HOME="$$(sh .ci/find-java)"
 # What reaches a kernel of core/records: core itself, the dumps, the two consoles.
 KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test_console_*.py tests/cli/test_cli_console_*.py)
 
-.PHONY: demo test test-pure test-pythons test-units lint format docs bench soak clean tools setup install-check
+.PHONY: demo test test-pure test-pythons test-units lint format docs bench soak history clean tools setup install-check
 
 setup: $(STAMP)
 
@@ -66,6 +66,9 @@ docs: $(STAMP)
 
 soak: setup tools
 	KT_SOAK_KILLS=$${KT_SOAK_KILLS:-200} KT_SOAK_SECONDS=$${KT_SOAK_SECONDS:-600} $(BIN)/python -m pytest tests/soak -s $(PYTEST_ARGS)
+
+history: setup tools
+	KT_HISTORY_SECONDS=$${KT_HISTORY_SECONDS:-600} $(BIN)/python -m pytest tests/history/test_history_run.py -s $(PYTEST_ARGS)
 
 install-check:
 	sh .ci/install-check $(PYTHON)

@@ -29,6 +29,10 @@ class CuttingProxy:
         self._end_all()
         self._is_losing = False
 
+    def lose_answers(self) -> None:
+        """From now on requests go on and answers do not, until `mend`."""
+        self._is_losing = True
+
     def sever(self) -> None:
         """From now on nobody gets through, until `mend`."""
         self._is_severed = True
@@ -36,7 +40,7 @@ class CuttingProxy:
 
     def mend(self) -> None:
         """Everybody gets through again."""
-        self._is_severed = False
+        self._is_severed = self._is_losing = False
 
     def close(self) -> None:
         """No connection any more, and no new ones."""

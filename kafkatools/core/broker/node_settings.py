@@ -213,7 +213,7 @@ def reachable_host(host: str) -> str:
 
 def _listener(config: Config) -> tuple[str, str, int]:
     """The first listener that is no controller's."""
-    protocols = dict(pair.split(":", 1) for pair in config.listener_security_protocol_map or () if ":" in pair)
+    protocols = security_protocols(config)
     controllers = set(config.controller_listener_names) if config.is_given("controller.listener.names") else set()
     if config.is_given("process.roles") and "broker" not in config.process_roles:
         protocols = {name: "PLAINTEXT" for name in controllers} | protocols
@@ -228,6 +228,12 @@ def _listener(config: Config) -> tuple[str, str, int]:
     raise ConfigError(
         "No security protocol defined for a listener of the broker: listeners names those of the controller only"
     )
+
+
+def security_protocols(config: Config) -> dict[str, str]:
+    """The security protocol of each listener that listener.security.protocol.map names, in upper case."""
+    pairs = (pair.split(":", 1) for pair in (config.listener_security_protocol_map or "").split(",") if ":" in pair)
+    return {name.strip().upper(): protocol.strip().upper() for name, protocol in pairs}
 
 
 def parse_listener(text: str) -> tuple[str, str, int]:

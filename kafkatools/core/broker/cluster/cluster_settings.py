@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkatools.core.broker.node_settings import parse_listener, reachable_host
+from kafkatools.core.broker.node_settings import parse_listener, reachable_host, security_protocols
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError
 
@@ -158,7 +158,7 @@ def _inter_broker_listener(config: Config, roles: set[str], names: list[str], br
 
 
 def _end_points(config: Config) -> tuple[EndPoint, ...]:
-    protocols = dict(pair.split(":", 1) for pair in config.listener_security_protocol_map or () if ":" in pair)
+    protocols = security_protocols(config)
     advertised = {name: (host, port) for name, host, port in map(parse_listener, config.advertised_listeners or ())}
     found: dict[str, EndPoint] = {}
     ports: set[int] = set()

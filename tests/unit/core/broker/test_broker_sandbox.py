@@ -145,10 +145,20 @@ def test_who_can_reach_a_listener(listeners: str, is_loopback: bool) -> None:
     assert node_settings(Config(tables.BROKER, {**BASE, "listeners": listeners})).is_loopback is is_loopback
 
 
+def test_a_listener_has_the_protocol_that_the_map_gives_its_name() -> None:
+    values = {"listeners": "client://127.0.0.1:9092", "listener.security.protocol.map": "OTHER:SSL, CLIENT:plaintext"}
+    settings = node_settings(Config(tables.BROKER, {**BASE, **values}))
+    assert (settings.listener_name, settings.port) == ("CLIENT", 9092)
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"listeners": "SSL://127.0.0.1:9092"}, "kt serves PLAINTEXT listeners only"),
+        (
+            {"listeners": "CLIENT://127.0.0.1:9092", "listener.security.protocol.map": "CLIENT:SSL"},
+            "kt serves PLAINTEXT listeners only",
+        ),
         ({"listeners": "PLAINTEXT:9092"}, "Unable to parse PLAINTEXT:9092 to a broker endpoint"),
         ({"listeners": "CONTROLLER://127.0.0.1:9093"}, "No security protocol defined"),
     ],

@@ -45,6 +45,14 @@ def test_a_node_of_several() -> None:
     assert (settings.is_broker, settings.is_controller) == (True, True)
 
 
+def test_a_listener_of_another_protocol_is_refused() -> None:
+    named = config(
+        listeners="INSIDE://127.0.0.1:1,CONTROLLER://127.0.0.1:2", listener_security_protocol_map="INSIDE:SSL"
+    )
+    with pytest.raises(ConfigError, match="kt serves PLAINTEXT listeners only: INSIDE"):
+        cluster_settings(named, 1)
+
+
 @pytest.mark.parametrize(
     ("voters", "roles", "several"),
     [

@@ -1,0 +1,1 @@
+"""Recorded histories of clients on three nodes under faults, and the checks of those histories."""

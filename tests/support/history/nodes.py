@@ -1,0 +1,160 @@
+"""Three nodes as processes, kt's or Apache Kafka's, each behind proxies for the other nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from support.apache_kafka import ApacheKafka
+from support.chaos import die_with_parent
+from support.embedded_three_nodes import EmbeddedNodes
+from support.history.links import LinkProxy, LinkTable
+from support.ports import free_port
+
+NODES = (1, 2, 3)
+KEPT = ("log-", "transactions-")
+"""The directories of topics that nobody deletes."""
+FAULTY_NODE = pathlib.Path(__file__).with_name("faulty_node.py")
+SETTINGS = {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "3000",
+    "min.insync.replicas": "2",
+    "default.replication.factor": "3",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "metadata.log.max.record.bytes.between.snapshots": "20000",
+    "group.min.session.timeout.ms": "500",
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "auto.create.topics.enable": "false",
+    "log.segment.bytes": "1048576",
+}
+
+
+class HistoryNodes(ApacheKafka):
+    """Nodes that reach each other through `links`. Apache Kafka's as they stand: their clock and disk stay sound."""
+
+    has_faulty_machine = False
+
+    def __init__(self, home: pathlib.Path, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(home, 3, {**SETTINGS, **(settings or {})})
+        self.links = LinkTable()
+        self.links.nodes = NODES
+        self.links.pid_of = self.pid
+        self._internal_ports = {node: free_port() for node in NODES}
+        self.broker_links = {node: LinkProxy(node, self.links) for node in NODES}
+        self.controller_links = {node: LinkProxy(node, self.links) for node in NODES}
+        for node in NODES:
+            self.broker_links[node].target = self._internal_ports[node]
+            self.controller_links[node].target = self.controller_ports[node - 1]
+
+    def pid(self, node: int) -> int | None:
+        """The process of a node that runs."""
+        process = self.processes.get(node)
+        return None if process is None or process.poll() is not None else process.pid
+
+    def _properties(self, node: int) -> pathlib.Path:
+        """Clients and nodes have a listener each; the one of the nodes is advertised by the address of its proxy."""
+        path = super()._properties(node)
+        lines = dict(line.split("=", 1) for line in path.read_text().splitlines())
+        client = f"CLIENT://127.0.0.1:{self.ports[node - 1]}"
+        controller = f"CONTROLLER://127.0.0.1:{self.controller_ports[node - 1]}"
+        lines |= {
+            "listeners": f"{client},INTERNAL://127.0.0.1:{self._internal_ports[node]},{controller}",
+            "advertised.listeners": f"{client},INTERNAL://127.0.0.1:{self.broker_links[node].port},"
+            f"CONTROLLER://127.0.0.1:{self.controller_links[node].port}",
+            "listener.security.protocol.map": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "INTERNAL",
+            "controller.quorum.voters": ",".join(f"{n}@127.0.0.1:{p.port}" for n, p in self.controller_links.items()),
+        }
+        path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        return path
+
+    def is_running(self, node: int) -> bool:
+        """Whether its process lives."""
+        return self.pid(node) is not None
+
+    def signal(self, node: int, number: int) -> None:
+        """Send a signal to a node that runs."""
+        if self.is_running(node):
+            self.processes[node].send_signal(number)
+
+    def forget(self, node: int) -> None:
+        """Reap a node that has ended by itself."""
+        self.processes.pop(node).wait()
+
+    def wipe(self, node: int) -> None:
+        """Remove all that a stopped node has stored and format its directory again."""
+        shutil.rmtree(self.log_dir(node))
+        self.format(node)
+
+    def sizes(self, node: int) -> dict[str, int]:
+        """The bytes in the segments of each partition that is not compacted, by the name of its directory."""
+        directories = [path for path in self.log_dir(node).iterdir() if path.is_dir()]
+        return {
+            directory.name: sum(path.stat().st_size for path in directory.glob("*.log"))
+            for directory in directories
+            if directory.name.startswith(KEPT)
+        }
+
+    def has_refilled(self, node: int, sizes: Mapping[str, int]) -> bool:
+        """Whether a node has at least these bytes again."""
+        if not self.log_dir(node).exists():
+            return False
+        found = self.sizes(node)
+        return all(found.get(name, 0) >= size for name, size in sizes.items())
+
+    def set_faults(self, node: int, **faults: int | bool) -> None:
+        """What is wrong with a node's clock and disk (kt's only)."""
+        path = self.faults_file(node)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".draft")
+        draft.write_text(json.dumps(faults))
+        draft.replace(path)
+
+    def faults_file(self, node: int) -> pathlib.Path:
+        """What a node of kt looks at."""
+        return self.home / f"node{node}" / "faults.json"
+
+    def server_log(self, node: int) -> str:
+        """What a node has printed."""
+        path = self.home / f"node{node}" / "server.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        for node in list(self.processes):
+            with contextlib.suppress(ProcessLookupError):
+                self.processes[node].send_signal(signal.SIGKILL)
+            self.forget(node)
+        for proxy in self.links.proxies:
+            proxy.close()
+
+
+class EmbeddedHistoryNodes(EmbeddedNodes, HistoryNodes):
+    """Nodes of kt, whose wall clock and disk can be faulty."""
+
+    has_faulty_machine = True
+
+    def start_node(self, node: int = 1, *, wait: bool = True) -> None:
+        properties = self._properties(node)
+        environment = {**os.environ, "KT_HOME": str(self.home), "KT_SANDBOX": "off"}
+        command = [sys.executable, str(FAULTY_NODE), str(self.faults_file(node)), "server-start", str(properties)]
+        with (self.home / f"node{node}" / "server.log").open("ab") as log:
+            self.processes[node] = subprocess.Popen(
+                command, stdout=log, stderr=log, env=environment, preexec_fn=die_with_parent
+            )
+        if wait:
+            self.wait_for_node(node)
