@@ -27,9 +27,11 @@ class PeerChannel(Protocol):
         on_answer: OnAnswer,
         *,
         timeout_ms: int | None = None,
+        may_send: Callable[[], bool] | None = None,
     ) -> None:
         """Send a request when the connection stands. `fields` are those of the newest version, as for
-        `messages.build`; durations in ms. Without `timeout_ms` request.timeout.ms holds."""
+        `messages.build`; durations in ms. Without `timeout_ms` request.timeout.ms holds. `may_send` is asked right
+        before the connection takes the request; after False the request is not sent, and answered with None."""
         ...
 
     def send_raw(

@@ -349,6 +349,12 @@ class ClusterNode(Node):
             return f"the active controller, node {leader}, did not commit it in time"
         return f"the quorum of {count} controllers has no leader" + (f", {without}" if lost else "")
 
+    def why_no_answer(self) -> str:
+        """Why a controller that took a change did not say what became of it."""
+        lost = self._lost_voters()
+        gone = f", there is no connection to {', '.join(map(str, lost))} of the quorum" if lost else ""
+        return f"the controller that was asked did not answer{gone}"
+
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
         """Make a topic that this broker itself needs; None while the controller is asked."""
         return self.topic_creation.create(topic)

@@ -97,7 +97,7 @@ def _when_committed(
         else:
             responses.append(refused(NotController()))
 
-    run_on_controller(node, request.api_key, work, answer, give_up)
+    run_on_controller(node, request.api_key, work, answer, give_up, give_up)
     if responses:
         return responses[0]
     is_delayed = True

@@ -3,22 +3,49 @@
 Rules: a request goes to the node that leads the quorum; when that is not known, does not answer, or says
 NOT_CONTROLLER, it is tried again, until its time is over. When another leader is known it goes there at once: the old
 one may be paused and never answer, and what it still says does not count any more.
+
+That may do a change twice, the second time after a later change. So a change that a client asked for goes out by
+`send_once`: at most once, unless a controller said that it did nothing. When the connection is lost behind it, the
+time is over, or another leader does not hear what became of it, its fate is unknown, and the client has to decide.
+Until it is sent it may be tried again, as long as the client is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import partial
 from typing import Any
 
 from kafkatools.core.broker.cluster.channels import OnAnswer, PeerChannel
 from kafkatools.core.clock import Clock
-from kafkatools.core.errors import NotController
+from kafkatools.core.errors import NotController, RequestTimedOut
 
 RETRY_MS = 50
+LAST_WORD_MS = 1000
+
+
+class Fate(Enum):
+    """What became of a request that has no answer."""
+
+    NOT_SENT = "no controller took it"
+    UNKNOWN = "it was sent, and whether it was done is not known"
+    ABANDONED = "its client was gone before it was sent"
 
 
 class _Call:
-    __slots__ = ("api_key", "attempt", "deadline_ms", "fields", "on_answer", "retry_ms")
+    __slots__ = (
+        "api_key",
+        "attempt",
+        "deadline_ms",
+        "fields",
+        "is_once",
+        "is_sent",
+        "is_wanted",
+        "last_word_ms",
+        "on_answer",
+        "retry_ms",
+    )
 
     def __init__(self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, deadline_ms: int) -> None:
         self.api_key = api_key
@@ -27,6 +54,15 @@ class _Call:
         self.deadline_ms = deadline_ms
         self.attempt = 0
         self.retry_ms: int | None = None  # None while it is on its way
+        self.is_once = False
+        self.is_sent = False
+        self.last_word_ms: int | None = None  # until when one that is no leader any more may say what it did
+        self.is_wanted: Callable[[], bool] = lambda: True
+
+    @property
+    def ends_ms(self) -> int:
+        """Until when it is waited for."""
+        return self.deadline_ms if self.last_word_ms is None else min(self.deadline_ms, self.last_word_ms)
 
 
 class ControllerLink:
@@ -46,16 +82,35 @@ class ControllerLink:
         self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, *, timeout_ms: int | None = None
     ) -> None:
         """Send a request; `on_answer` runs once, later, with the answer, or None when the time is over."""
-        now_ms = self._clock.now_ms()
+        self._begin(self._call(api_key, fields, on_answer, timeout_ms))
+
+    def send_once(
+        self,
+        api_key: int,
+        fields: Mapping[str, Any],
+        on_end: Callable[[Any], None],
+        *,
+        is_wanted: Callable[[], bool],
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Send a request that must not be done twice; `on_end` runs once, later, with the answer or its `Fate`.
+        `is_wanted` says whether the client is still there."""
+        call = self._call(api_key, fields, on_end, timeout_ms)
+        call.is_once, call.is_wanted = True, is_wanted
+        self._begin(call)
+
+    def _call(self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, timeout_ms: int | None) -> _Call:
         timeout = self._request_timeout_ms if timeout_ms is None else timeout_ms
-        call = _Call(api_key, fields, on_answer, now_ms + timeout)
+        return _Call(api_key, fields, on_answer, self._clock.now_ms() + timeout)
+
+    def _begin(self, call: _Call) -> None:
         self._calls[call] = None
-        self._try(call, now_ms)
+        self._try(call, self._clock.now_ms())
 
     @property
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
-        waits = [call.deadline_ms for call in self._calls]
+        waits = [call.ends_ms for call in self._calls]
         waits += [call.retry_ms for call in self._calls if call.retry_ms is not None]
         return min(waits, default=None)
 
@@ -63,18 +118,29 @@ class ControllerLink:
         """Try again what is due, and give up what took too long."""
         self.note_leader(now_ms)
         for call in list(self._calls):
-            if call.deadline_ms <= now_ms:
-                self._finish(call, None)
+            if call.ends_ms <= now_ms:
+                self._finish(call, _fate(call))
             elif call.retry_ms is not None and call.retry_ms <= now_ms:
-                self._try(call, now_ms)
+                if call.is_wanted():
+                    self._try(call, now_ms)
+                else:
+                    self._finish(call, Fate.ABANDONED)
 
     def note_leader(self, now_ms: int) -> None:
-        """Send everything to the leader, when it is not the one that was asked."""
+        """Send everything to the leader, when it is not the one that was asked. What must not be done twice waits a
+        little for the old one's word."""
         leader = self._leader()
         if leader is None or leader == self._asked:
             return
+        self._asked = leader
         for call in list(self._calls):
-            self._try(call, now_ms)
+            if call.is_sent:
+                call.last_word_ms = now_ms + LAST_WORD_MS
+            elif call.is_once:
+                call.attempt += 1  # the way to the old leader is void
+                call.retry_ms = now_ms
+            else:
+                self._try(call, now_ms)
 
     def _try(self, call: _Call, now_ms: int) -> None:
         leader = self._leader()
@@ -90,10 +156,26 @@ class ControllerLink:
             if call in self._calls and call.attempt == attempt:
                 self._take(call, answer)
 
-        self._channel.send(leader, call.api_key, call.fields, answered, timeout_ms=max(1, call.deadline_ms - now_ms))
+        timeout_ms = max(1, call.deadline_ms - now_ms)
+        if call.is_once:
+            may_send = partial(self._may_send, call, attempt)
+            self._channel.send(leader, call.api_key, call.fields, answered, timeout_ms=timeout_ms, may_send=may_send)
+        else:
+            self._channel.send(leader, call.api_key, call.fields, answered, timeout_ms=timeout_ms)
+
+    def _may_send(self, call: _Call, attempt: int) -> bool:
+        """Asked when the connection takes the request: from here on its fate is the controller's."""
+        if call not in self._calls or call.attempt != attempt or not call.is_wanted():
+            return False
+        call.is_sent = True
+        return True
 
     def _take(self, call: _Call, answer: Any | None) -> None:
-        if answer is None or getattr(answer, "error_code", 0) == NotController.code:
+        error_code = getattr(answer, "error_code", 0)
+        if call.is_sent and (answer is None or error_code == RequestTimedOut.code):
+            self._finish(call, Fate.UNKNOWN)
+        elif answer is None or error_code == NotController.code:
+            call.is_sent, call.last_word_ms = False, None
             call.retry_ms = self._clock.now_ms() + RETRY_MS
         else:
             self._finish(call, answer)
@@ -101,3 +183,10 @@ class ControllerLink:
     def _finish(self, call: _Call, answer: Any | None) -> None:
         del self._calls[call]
         call.on_answer(answer)
+
+
+def _fate(call: _Call) -> Fate | None:
+    """Of a call whose time is over."""
+    if not call.is_once:
+        return None
+    return Fate.UNKNOWN if call.is_sent else Fate.NOT_SENT

@@ -1,9 +1,12 @@
 """APIs that belong to the controller: they are answered by the node whose controller is active, wherever they were
 asked (Kafka's ForwardingManager, EnvelopeUtils and the controller's purgatory).
 
-Rules: an answer goes out when all that the controller had written by then is committed, of what only tells at once;
-when it ceases to be active before that, nobody knows, and the request goes to the next controller. A request that no
-controller takes in its time is answered with REQUEST_TIMED_OUT and the reason, in the form of its own API.
+Rules: an answer goes out when all that the controller had written by then is committed, of what only tells at once.
+A change is asked for at most once in an epoch of the controller: one that a controller has refused (NOT_CONTROLLER)
+goes to the next, one that was begun or lost on its way does not, because nobody knows whether it was made. Then, and
+when no controller takes it in its time, the client gets REQUEST_TIMED_OUT with the reason, in the form of the API:
+AdminClient and librdkafka hand it to their user, where they would repeat NOT_CONTROLLER themselves. Nothing is done for
+a client that is gone.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.client_presence import is_present
+from kafkatools.core.broker.cluster.controller_link import Fate
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME
 from kafkatools.core.broker.dispatch import APIS, Handler, handler_in
 from kafkatools.core.broker.later_response import LaterResponse
@@ -66,17 +71,20 @@ def run_on_controller(
     api_key: int,
     work: Callable[[], Any],
     answer: Callable[[Any], None],
+    refuse: Callable[[], None],
     give_up: Callable[[], None],
 ) -> None:
     """Do something with the active controller and answer what it gives when that is committed, and all that it was
-    decided by: what others wrote before. `give_up` when this node's controller is not active, at once or later."""
+    decided by: what others wrote before. `refuse`, at once, when this node's controller is not active: nothing was
+    done. `give_up` when it ceases to be active before the commit: nobody knows."""
     if not node.controller.is_active:
-        give_up()
+        refuse()
         return
+    begun = node.raft.end_offset
     try:
         result = work()
     except NotController:
-        give_up()
+        (refuse if node.raft.end_offset == begun else give_up)()
         return
     if api_key == DESCRIBE_QUORUM or node.raft.end_offset <= node.metadata_offset:
         answer(result)
@@ -85,7 +93,10 @@ def run_on_controller(
 
 
 def forward(node: ClusterNode, request: Request) -> Response:
-    """Answer a client's request to the controller, here or there."""
+    """Answer a client's request to the controller, here or there; one that waited behind others while its client went
+    away is not answered."""
+    if not is_present(request.connection):
+        raise CloseConnection("the client is gone")
     return Forwarded(node, request).begin()
 
 
@@ -96,7 +107,7 @@ class Forwarded:
         self._node = node
         self._request = request
         self._frame = bytes(request.frame)
-        self._deadline_ms = node.clock.now_ms() + node.config.request_timeout_ms
+        self._begun_ms = node.clock.now_ms()
         self._handler: Handler = handler_in(APIS[request.api_key].name)
         self._later = LaterResponse(request)
 
@@ -112,7 +123,17 @@ class Forwarded:
     def _run(self) -> None:
         node = self._node
         request = self._request
-        run_on_controller(node, request.api_key, lambda: self._handler(node, request), self._later.give, self._send)
+        give_up = self._send if request.api_key in READ_ONLY else self._note_unknown
+        run_on_controller(
+            node, request.api_key, lambda: self._handler(node, request), self._later.give, self._send, give_up
+        )
+
+    def _wait_ms(self) -> int:
+        """How long a controller may take: the request's own time-out, where it has one, at most ours."""
+        limit_ms: int = self._node.config.request_timeout_ms
+        own = getattr(self._request.decode(), "timeout", None)
+        own_ms = 0 if own is None else int(own.total_seconds() * 1000)
+        return min(limit_ms, own_ms) if own_ms > 0 else limit_ms
 
     def _send(self) -> None:
         node = self._node
@@ -121,14 +142,28 @@ class Forwarded:
             "request_principal": ANONYMOUS_PRINCIPAL,
             "client_host_address": _address_bytes(self._request.connection.client_host),
         }
-        left_ms = max(1, self._deadline_ms - node.clock.now_ms())
-        node.link.send(ENVELOPE_KEY, fields, self._answered, timeout_ms=left_ms)
+        left_ms = max(1, self._begun_ms + self._wait_ms() - node.clock.now_ms())
+        if self._request.api_key in READ_ONLY:
+            node.link.send(ENVELOPE_KEY, fields, self._ended, timeout_ms=left_ms)
+            return
+        connection = self._request.connection
+        node.link.send_once(
+            ENVELOPE_KEY, fields, self._ended, is_wanted=lambda: is_present(connection), timeout_ms=left_ms
+        )
 
-    def _answered(self, answer: Any | None) -> None:
-        if answer is None:
+    def _note_unknown(self) -> None:
+        words = "Whether the change was made is not known: the controller did not commit it before another was elected"
+        self._later.give(self._refusal(RequestTimedOut(words)))
+
+    def _ended(self, answer: Any | None) -> None:
+        """An Envelope response, or a `Fate`."""
+        if answer is None or answer is Fate.NOT_SENT:
             error = RequestTimedOut(f"The request timed out: {self._node.why_no_controller()}")
             self._later.give(self._refusal(error))
-        elif int(answer.error_code) or answer.response_data is None:
+        elif answer is Fate.UNKNOWN:
+            words = f"Whether the change was made is not known: {self._node.why_no_answer()}"
+            self._later.give(self._refusal(RequestTimedOut(words)))
+        elif answer is Fate.ABANDONED or int(answer.error_code) or answer.response_data is None:
             self._request.connection.close()
         else:
             data = bytes(answer.response_data)
@@ -232,7 +267,8 @@ class _Envelope:
         handler = handler_in(APIS[inner.api_key].name)
         node = self._node
         try:
-            run_on_controller(node, inner.api_key, lambda: handler(node, inner), self._finish, self._give_up)
+            give_up = self._refuse if inner.api_key in READ_ONLY else self._give_up
+            run_on_controller(node, inner.api_key, lambda: handler(node, inner), self._finish, self._refuse, give_up)
         except CloseConnection:
             return self._request.respond({"response_data": None, "error_code": InvalidRequest.code})
         return self._later.returned()
@@ -258,5 +294,10 @@ class _Envelope:
         data = b"".join(bytes(part) for part in response if not hasattr(part, "position"))
         self._later.respond({"response_data": data[4:], "error_code": 0})
 
-    def _give_up(self) -> None:
+    def _refuse(self) -> None:
+        """Nothing was done: another controller may."""
         self._later.respond({"response_data": None, "error_code": NotController.code})
+
+    def _give_up(self) -> None:
+        """Nobody knows whether it was done."""
+        self._later.respond({"response_data": None, "error_code": RequestTimedOut.code})

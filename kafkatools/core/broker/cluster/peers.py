@@ -41,11 +41,12 @@ class _NoMetadata(Metadata):
 
 
 class _Waiting:
-    __slots__ = ("deadline_ms", "request")
+    __slots__ = ("deadline_ms", "may_send", "request")
 
-    def __init__(self, request: ClientRequest, deadline_ms: int) -> None:
+    def __init__(self, request: ClientRequest, deadline_ms: int, may_send: Callable[[], bool] | None) -> None:
         self.request = request
         self.deadline_ms = deadline_ms
+        self.may_send = may_send
 
 
 class Peers:
@@ -89,8 +90,10 @@ class Peers:
         on_answer: OnAnswer,
         *,
         timeout_ms: int | None = None,
+        may_send: Callable[[], bool] | None = None,
     ) -> None:
-        """Send a request when the connection stands; `on_answer` runs once, later, with the answer or None."""
+        """Send a request when the connection stands; `on_answer` runs once, later, with the answer or None.
+        `may_send` is asked right before."""
 
         def build(version: int) -> Any:
             from kafkatools.core.protocol import messages
@@ -103,7 +106,8 @@ class Peers:
                 self.watch_answers(node_id, answer)
             on_answer(answer)
 
-        self._send(ClientRequest(_lane(node_id, api_key), api_key, build, answered, timeout_ms, decode=False))
+        request = ClientRequest(_lane(node_id, api_key), api_key, build, answered, timeout_ms, decode=False)
+        self._send(request, may_send)
 
     def send_raw(
         self,
@@ -129,15 +133,15 @@ class Peers:
             )
         )
 
-    def _send(self, request: ClientRequest) -> None:
+    def _send(self, request: ClientRequest, may_send: Callable[[], bool] | None = None) -> None:
         timeout_ms = self._request_timeout_ms if request.timeout_ms is None else request.timeout_ms
         lane, now_ms = request.node, self._clock.now_ms()
         request = request._replace(callback=partial(self._answer, request.callback))
-        if lane not in self._waiting and self._client.can_send(lane, now_ms):
+        if lane not in self._waiting and self._client.can_send(lane, now_ms) and (may_send is None or may_send()):
             self._client.send(request, now_ms)
             self._note_deadline(now_ms)
             return
-        self._waiting.setdefault(lane, deque()).append(_Waiting(request, now_ms + timeout_ms))
+        self._waiting.setdefault(lane, deque()).append(_Waiting(request, now_ms + timeout_ms, may_send))
         self._next_ms = now_ms
 
     def _answer(self, callback: Callable[[ClientResponse], None] | None, response: ClientResponse) -> None:
@@ -200,6 +204,9 @@ class Peers:
         if self._client.can_send(lane, now_ms):
             while waiting and self._client.can_send(lane, now_ms):
                 each = waiting.popleft()
+                if each.may_send is not None and not each.may_send():
+                    self._fail(each)
+                    continue
                 self._client.send(each.request._replace(timeout_ms=max(1, each.deadline_ms - now_ms)), now_ms)
         else:
             is_lost = has_failed or self._address_of(lane // 2) is None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.cluster.controller_link import Fate
 from kafkatools.core.broker.cluster.forwarding import ANONYMOUS_PRINCIPAL, ENVELOPE_KEY
 from kafkatools.core.broker.controller.metadata_image import TopicState
 from kafkatools.core.broker.controller.topics import NewTopic
@@ -62,14 +63,16 @@ class TopicCreation:
             "client_host_address": LOOPBACK,
         }
         self._asked.add(topic.name)
-        node.link.send(ENVELOPE_KEY, envelope, lambda answer: self._answered(topic.name, answer))
+        node.link.send_once(
+            ENVELOPE_KEY, envelope, lambda answer: self._answered(topic.name, answer), is_wanted=lambda: True
+        )
 
-    def _answered(self, name: str, answer: Any | None) -> None:
+    def _answered(self, name: str, answer: Any) -> None:
         from kafkatools.core.protocol import messages
 
         self._asked.discard(name)
-        if answer is None or int(answer.error_code) or answer.response_data is None:
-            return
+        if isinstance(answer, Fate) or int(answer.error_code) or answer.response_data is None:
+            return  # who needs the topic asks again
         api = APIS[CREATE_TOPICS]
         data = memoryview(bytes(answer.response_data))
         _, offset = decode_response_header(api.key, api.highest, data)

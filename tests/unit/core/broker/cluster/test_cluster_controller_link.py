@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kafkatools.core.broker.cluster.channels import OnAnswer, OnRawAnswer
-from kafkatools.core.broker.cluster.controller_link import RETRY_MS, ControllerLink
+from kafkatools.core.broker.cluster.controller_link import LAST_WORD_MS, RETRY_MS, ControllerLink, Fate
 from kafkatools.core.clock import ManualClock
 
-HEARTBEAT, NOT_CONTROLLER = 63, 41
+HEARTBEAT, ENVELOPE, NOT_CONTROLLER, REQUEST_TIMED_OUT = 63, 58, 41, 7
 
 
 class Recorded:
@@ -20,6 +20,7 @@ class Recorded:
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, Any, OnAnswer, int | None]] = []
+        self.may_send: list[Callable[[], bool] | None] = []
 
     def send(
         self,
@@ -29,8 +30,10 @@ class Recorded:
         on_answer: OnAnswer,
         *,
         timeout_ms: int | None = None,
+        may_send: Callable[[], bool] | None = None,
     ) -> None:
         self.sent.append((node_id, fields, on_answer, timeout_ms))
+        self.may_send.append(may_send)
 
     def send_raw(
         self,
@@ -52,6 +55,16 @@ class Story:
         self.leader: int | None = 1
         self.link = ControllerLink(self.channel, self.clock, lambda: self.leader, 1000)
         self.answers: list[Any] = []
+        self.is_wanted = True
+
+    def send_once(self) -> None:
+        self.link.send_once(ENVELOPE, {}, self.answers.append, is_wanted=lambda: self.is_wanted)
+
+    def connect(self, index: int) -> bool:
+        """The connection stands; whether the request goes out."""
+        may_send = self.channel.may_send[index]
+        assert may_send is not None
+        return may_send()
 
     def send(self, **fields: Any) -> None:
         self.link.send(HEARTBEAT, fields, self.answers.append)
@@ -118,3 +131,101 @@ def test_a_leader_appears(story: Story) -> None:
     story.leader = 3
     story.pass_ms(RETRY_MS)
     assert [node_id for node_id, *_ in story.channel.sent] == [3]
+
+
+# -- changes: at most once -----------------------------------------------------------------------------------------
+def test_a_change_that_was_not_sent_is_tried_until_it_is(story: Story) -> None:
+    story.send_once()
+    story.answer(0, None)  # the connection was refused
+    story.pass_ms(RETRY_MS)
+    assert story.connect(1)
+    story.answer(1, 0)
+    assert [answer.error_code for answer in story.answers] == [0]
+
+
+def test_a_change_whose_connection_is_lost_behind_it_is_not_sent_again(story: Story) -> None:
+    story.send_once()
+    assert story.connect(0)
+    story.answer(0, None)
+    assert story.answers == [Fate.UNKNOWN]
+    story.leader = 2
+    story.pass_ms(RETRY_MS)
+    assert len(story.channel.sent) == 1
+
+
+def test_a_change_that_was_begun_and_given_up_is_not_sent_again(story: Story) -> None:
+    story.send_once()
+    assert story.connect(0)
+    story.answer(0, REQUEST_TIMED_OUT)
+    assert story.answers == [Fate.UNKNOWN]
+
+
+def test_a_change_that_a_node_refused_goes_to_the_next_controller(story: Story) -> None:
+    story.send_once()
+    assert story.connect(0)
+    story.leader = 2
+    story.link.note_leader(story.clock.now_ms())
+    story.pass_ms(100)
+    assert len(story.channel.sent) == 1  # the old one may have done it
+    story.answer(0, NOT_CONTROLLER)
+    story.leader = 3
+    story.pass_ms(RETRY_MS)
+    assert story.answers == []
+    assert [node_id for node_id, *_ in story.channel.sent] == [1, 3]
+    assert story.connect(1)
+    story.answer(1, 0)
+    assert len(story.answers) == 1
+
+
+def test_the_old_controllers_word_on_a_change_is_waited_for_a_little(story: Story) -> None:
+    story.link.send_once(ENVELOPE, {}, story.answers.append, is_wanted=lambda: True, timeout_ms=30_000)
+    assert story.connect(0)
+    story.leader = 2
+    story.pass_ms(1)
+    story.pass_ms(LAST_WORD_MS - 1)
+    assert story.answers == []
+    story.pass_ms(1)
+    assert story.answers == [Fate.UNKNOWN]
+    story.answer(0, 0)
+    assert len(story.answers) == 1
+    assert len(story.channel.sent) == 1
+
+
+def test_a_change_that_waits_for_a_connection_goes_to_the_new_leader_only(story: Story) -> None:
+    story.send_once()
+    story.leader = 2
+    story.pass_ms(1)
+    assert [node_id for node_id, *_ in story.channel.sent] == [1, 2]
+    assert story.connect(1)
+    assert not story.connect(0)  # the old leader's connection stands at last
+    story.answer(0, None)
+    story.answer(1, 0)
+    assert [answer.error_code for answer in story.answers] == [0]
+
+
+def test_nothing_is_sent_for_a_client_that_is_gone(story: Story) -> None:
+    story.leader = None
+    story.send_once()
+    story.is_wanted = False
+    story.leader = 2
+    story.pass_ms(RETRY_MS)
+    assert story.answers == [Fate.ABANDONED]
+    assert story.channel.sent == []
+
+
+def test_a_client_that_goes_while_the_connection_is_made_gets_nothing_done(story: Story) -> None:
+    story.send_once()
+    story.is_wanted = False
+    assert not story.connect(0)
+    story.answer(0, None)
+    story.pass_ms(RETRY_MS)
+    assert story.answers == [Fate.ABANDONED]
+
+
+@pytest.mark.parametrize(("is_sent", "fate"), [(True, Fate.UNKNOWN), (False, Fate.NOT_SENT)])
+def test_a_change_whose_time_is_over(story: Story, is_sent: bool, fate: Fate) -> None:
+    story.send_once()
+    if is_sent:
+        assert story.connect(0)
+    story.pass_ms(1000)
+    assert story.answers == [fate]

@@ -1,0 +1,21 @@
+"""Whether the client behind a connection is still there, while the connection is not read: it is muted until the
+request at hand is answered, so the end of its stream is not seen by the listener."""
+
+from __future__ import annotations
+
+import select
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.listener import Connection
+
+_GONE: Final[int] = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
+
+
+def is_present(connection: Connection) -> bool:
+    """Whether the client has not closed its side. Where the system cannot tell (no POLLRDHUP), only a reset counts."""
+    if connection.is_closed:
+        return False
+    poller = select.poll()
+    poller.register(connection.socket, _GONE)
+    return not poller.poll(0)
