@@ -13,7 +13,14 @@ from functools import cache
 from typing import Any
 
 from kafkatools.core.errors import DecodeError
-from kafkatools.core.protocol.plans import MILLISECOND_LAYOUTS, NUMBER_LAYOUTS, EntityPlan, FieldPlan, plan_of
+from kafkatools.core.protocol.plans import (
+    MAX_STRING_BYTES,
+    MILLISECOND_LAYOUTS,
+    NUMBER_LAYOUTS,
+    EntityPlan,
+    FieldPlan,
+    plan_of,
+)
 from kafkatools.core.protocol.varints import read_unsigned_varint
 
 Skip = Callable[
@@ -47,6 +54,8 @@ def _sized(compact: bool, is_text: bool, nullable: bool) -> Skip:
         length, position = read_unsigned_varint(buffer, position)
         if length <= lowest:
             raise DecodeError(f"a null at byte {position}")
+        if is_text and length > MAX_STRING_BYTES + 1:
+            raise DecodeError(f"a string of {length - 1} bytes at byte {position}")
         return position + max(length - 1, 0)
 
     def skip(buffer: memoryview, position: int) -> int:

@@ -14,7 +14,14 @@ from functools import cache
 from typing import Any
 
 from kafkatools.core.errors import DecodeError
-from kafkatools.core.protocol.plans import MILLISECOND_LAYOUTS, NUMBER_LAYOUTS, FieldPlan, plan_of, to_kio
+from kafkatools.core.protocol.plans import (
+    MAX_STRING_BYTES,
+    MILLISECOND_LAYOUTS,
+    NUMBER_LAYOUTS,
+    FieldPlan,
+    plan_of,
+    to_kio,
+)
 from kafkatools.core.protocol.varints import read_unsigned_varint
 
 Reader = Callable[[memoryview, int], tuple[Any, int]]  # (buffer, position) -> (value, position after it)
@@ -82,6 +89,8 @@ def _sized(compact: bool, type_name: str, nullable: bool) -> Reader:
         length, position = read_length(buffer, position)
         if length is None:
             return None, position
+        if is_text and length > MAX_STRING_BYTES:
+            raise DecodeError(f"a string of {length} bytes at byte {position}")
         end = position + length
         data = bytes(buffer[position:end])
         return (data.decode() if is_text else data), end

@@ -15,6 +15,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from kafkatools.core.protocol.plans import (
+    MAX_STRING_BYTES,
     MILLISECOND_LAYOUTS,
     NUMBER_LAYOUTS,
     UUID_ZERO,
@@ -76,6 +77,17 @@ def _sized(compact: bool, layout: str, nullable: bool, is_text: bool) -> Writer:
         else:
             out += pack(len(data))
         out += data
+
+    return write
+
+
+def _shortened(write_text: Writer) -> Writer:
+    """Cut an error message to what a string field can hold: it may repeat a name of the request that is as long."""
+
+    def write(out: bytearray, value: Any) -> None:
+        if value is not None and len(value) > MAX_STRING_BYTES // 4:
+            value = value.encode()[:MAX_STRING_BYTES].decode(errors="ignore")
+        write_text(out, value)
 
     return write
 
@@ -155,6 +167,8 @@ def _field_writer(field: FieldPlan, compact: bool, nested: Callable[[Any], Write
             item = _nullable_entity(item)
     else:
         item = _scalar(field.type, compact, nullable and not field.is_array)
+        if field.name == "error_message":
+            item = _shortened(item)
     if not field.is_array:
         return item
     layout = NUMBER_LAYOUTS.get(field.type or "")

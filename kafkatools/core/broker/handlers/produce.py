@@ -34,6 +34,7 @@ from kafkatools.core.errors import (
     UnknownTopicId,
     UnsupportedCompressionType,
 )
+from kafkatools.core.protocol.plans import MAX_STRING_BYTES
 from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
 
 if TYPE_CHECKING:
@@ -301,7 +302,7 @@ def parse(frame: memoryview, position: int, version: int) -> ProduceData:
     topics = []
     for _ in range(_count(topic_count, frame, position)):
         start = position
-        name, position = _string(frame, position)
+        name, position = _name(_string(frame, position))
         wire_name = bytes(frame[start:position])
         (count,) = _INT32.unpack_from(frame, position)
         position += 4
@@ -326,7 +327,7 @@ def _parse_flexible(frame: memoryview, position: int, *, by_id: bool) -> Produce
             position += 16
             topic_id = _topic_id(bytes(frame[start:position]))
         else:
-            name, position = _compact_string(frame, position)
+            name, position = _name(_compact_string(frame, position))
         wire_name = bytes(frame[start:position])
         count, position = read_unsigned_varint(frame, position)
         partitions: list[tuple[int, memoryview | None]] = []
@@ -368,8 +369,18 @@ def _string(frame: memoryview, position: int) -> tuple[str | None, int]:
     return None if text is None else str(text, "utf-8"), position
 
 
+def _name(read: tuple[str | None, int]) -> tuple[str, int]:
+    """A string that may not be null: the answer repeats its bytes."""
+    name, position = read
+    if name is None:
+        raise DecodeError("a topic without a name")
+    return name, position
+
+
 def _compact_string(frame: memoryview, position: int) -> tuple[str | None, int]:
     size, position = read_unsigned_varint(frame, position)
+    if size > MAX_STRING_BYTES + 1:
+        raise DecodeError(f"a string of {size - 1} bytes")
     text, position = _slice(frame, position, size - 1)
     return None if text is None else str(text, "utf-8"), position
 

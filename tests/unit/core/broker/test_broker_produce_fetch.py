@@ -1,5 +1,6 @@
 """Produce and Fetch over a real socket, every version; sessions, waiting, limits and errors."""
 
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -363,3 +364,22 @@ def test_retention_deletes_what_is_too_old_and_readers_learn_it(run_node: Callab
         earliest = answer.topics[0].partitions[0].offset
     assert fetch(client, 12, wanted(12, "t", None, 0)).responses[0].partitions[0].error_code == 1
     assert client.produce("t", batch([b"new"])).base_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "body"),
+    [
+        (3, b"\xff\xff" + b"\0\1" + bytes(4) + b"\0\0\0\1" + b"\xff\xff" + bytes(4)),
+        (3, b"\xff\xff" + b"\0\1" + bytes(4) + b"\0\0\0\1" + b"\x80\0" + bytes(4)),
+        (9, b"\0" + b"\0\1" + bytes(4) + b"\2" + b"\0" + b"\1\0\0"),
+        (9, b"\0" + b"\0\1" + bytes(4) + b"\2" + b"\x81\x80\x02" + b"a" * 32_768 + b"\1\0\0"),
+    ],
+    ids=["null", "negative length", "compact null", "too long"],
+)
+def test_a_topic_name_that_no_answer_can_repeat_closes_the_connection(
+    client: BrokerClient, version: int, body: bytes
+) -> None:
+    frame = struct.pack(">hhih", 0, version, 1, -1) + (b"\0" if version >= 9 else b"") + body
+    client.socket.sendall(struct.pack(">i", len(frame)) + frame)
+    with pytest.raises(EOFError):
+        client.read(1)

@@ -142,3 +142,26 @@ def test_bytes_left_over_are_an_error_of_decode_all() -> None:
     assert messages.decode_all(entity_type, b"\xff\xff\xff\xff").topics is None
     with pytest.raises(DecodeError, match="1 bytes are left"):
         messages.decode_all(entity_type, b"\xff\xff\xff\xff\x00")
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_an_error_message_is_cut_to_what_a_string_can_hold(version: int) -> None:
+    name = "é" * 16_380
+    topic = {"name": name, "error_code": 17, "error_message": f"Topic name is invalid: {name}"}
+    entity_type = messages.response_type(ApiKey.CREATE_TOPICS, version)
+    decoded = messages.decode_all(entity_type, messages.encode_fields(entity_type, {"topics": [topic]}))
+    assert decoded.topics[0].name == name
+    told = decoded.topics[0].error_message
+    assert topic["error_message"].startswith(told)
+    assert 32_760 < len(told.encode()) <= 32_767
+
+
+def test_a_string_is_refused_when_it_is_longer_than_kafka_reads() -> None:
+    entity_type = messages.request_type(ApiKey.FIND_COORDINATOR, 3)
+    fits, too_long = (b"\x80\x80\x02", b"a" * 32_767), (b"\x81\x80\x02", b"a" * 32_768)
+    for turn in range(messages.NATIVE_AFTER * 2):  # both readers
+        length, text = fits
+        assert messages.decode_all(entity_type, length + text + b"\0\0").key == text.decode(), turn
+        length, text = too_long
+        with pytest.raises(DecodeError, match="a string of 32768 bytes"):
+            messages.decode_all(entity_type, length + text + b"\0\0")
