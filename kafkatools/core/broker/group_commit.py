@@ -14,7 +14,6 @@ Rules:
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import threading
 from collections import deque
@@ -24,16 +23,17 @@ from typing import NamedTuple
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import KafkaStorageError
+from kafkatools.core.log.files import Sync
 
 MAX_THREADS = 4
 
 
 class _Sync(NamedTuple):
-    """One file to sync: what is durable afterwards, and a descriptor of our own."""
+    """One file to sync, and what is durable afterwards."""
 
     partition: Partition
     offset: int
-    descriptor: int
+    file: Sync
 
 
 class _Outcome(NamedTuple):
@@ -52,7 +52,9 @@ class GroupCommit:
         committed: Callable[[Partition], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """`wakeup` is called on another thread when a sync is done; the others on the caller's."""
+        """`wakeup` is called on another thread when a sync is done; the others on the caller's. With `max_threads` 0
+        nothing is synced but by `run_pending`."""
+        self.max_threads = MAX_THREADS
         self._clock = clock
         self._wakeup = wakeup
         self._committed = committed
@@ -91,12 +93,12 @@ class GroupCommit:
                 log.flush(self._clock.wall_ms())
                 self._settle(_Outcome(partition, log.log_end_offset, None))
                 return
-            sync = _Sync(partition, log.log_end_offset, os.dup(log.active_segment.log.fileno()))
+            sync = _Sync(partition, log.log_end_offset, log.active_segment.log.begin_sync())
         except (KafkaStorageError, OSError) as error:
             self._fail(partition, error)
             return
         self._in_flight.add(partition.key)
-        if len(self._threads) < min(MAX_THREADS, len(self._in_flight)):
+        if len(self._threads) < min(self.max_threads, len(self._in_flight)):
             self._threads.append(threading.Thread(target=self._run, name="group-commit", daemon=True))
             self._threads[-1].start()
         self._work.put(sync)
@@ -106,15 +108,19 @@ class GroupCommit:
             self._done.append(self._sync(sync))
             self._wakeup()
 
+    def run_pending(self) -> None:
+        """Run the syncs that no thread has taken yet, on the caller's."""
+        with contextlib.suppress(queue.Empty):
+            while (sync := self._work.get_nowait()) is not None:
+                self._done.append(self._sync(sync))
+
     @staticmethod
     def _sync(sync: _Sync) -> _Outcome:
         error = None
         try:
-            os.fdatasync(sync.descriptor)
+            sync.file.run()
         except OSError as caught:
             error = caught
-        with contextlib.suppress(OSError):
-            os.close(sync.descriptor)
         return _Outcome(sync.partition, sync.offset, error)
 
     def _settle(self, outcome: _Outcome) -> None:

@@ -7,6 +7,7 @@ thousand partitions do not need a thousand descriptors; whoever passes `fileno()
 keeps no copy. One thread at a time per file. The fake that forgets unsynced data is in `faulty_files.py`.
 """
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -14,6 +15,14 @@ from typing import NamedTuple, Protocol
 Buffer = bytes | bytearray | memoryview
 
 MAX_OPEN_FILES = 512
+
+
+class Sync(Protocol):
+    """A sync of one file that another thread may run while the file goes on being written."""
+
+    def run(self) -> None:
+        """Make what was written until now survive a loss of power. Once; raises OSError."""
+        ...
 
 
 class DirectoryEntry(NamedTuple):
@@ -56,6 +65,10 @@ class LogFile(Protocol):
 
     def flush(self) -> None:
         """Make what was written survive a loss of power (fsync)."""
+        ...
+
+    def begin_sync(self) -> Sync:
+        """A sync of its own, that stays valid when the file is closed, renamed or removed meanwhile."""
         ...
 
     def fileno(self) -> int:
@@ -133,6 +146,23 @@ def write_atomically(files: FileSystem, path: str, data: Buffer) -> None:
     files.write_bytes(temporary, data, sync=True)
     files.rename(temporary, path)
     files.fsync_directory(os.path.dirname(path))
+
+
+class DescriptorSync:
+    """A `Sync` over a descriptor of its own."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def run(self) -> None:
+        """fdatasync, and close the descriptor."""
+        try:
+            os.fdatasync(self._descriptor)
+        finally:
+            with contextlib.suppress(OSError):
+                os.close(self._descriptor)
 
 
 class RealLogFile:
@@ -225,6 +255,10 @@ class RealLogFile:
             os.fsync(self.fileno())
         except OSError as error:
             raise named(error, self.path) from None
+
+    def begin_sync(self) -> DescriptorSync:
+        """A sync of its own, that stays valid when the file is closed, renamed or removed meanwhile."""
+        return DescriptorSync(os.dup(self.fileno()))
 
     def close(self) -> None:
         """Let the descriptor go; a later call opens it again."""

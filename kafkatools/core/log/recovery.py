@@ -237,7 +237,8 @@ class _Loader:
 
     def _recover_from(self, offset: int) -> None:
         """Recover segment by segment; damage ends the log there. So does a hole: the end of a segment that never
-        reached the disk while the next one did (a cleaned log may have holes; Kafka never looks for them)."""
+        reached the disk while the next one did (a cleaned log may have holes; Kafka never looks for them). A hole above
+        segments that were deleted is none: their names may come back when those of later ones do not."""
         unflushed = self._segments.range(offset, END_OF_TIME)
         for number, segment in enumerate(unflushed):
             truncated = self._recover_segment(segment)
@@ -247,9 +248,17 @@ class _Loader:
                 and not self._log.may_have_holes
                 and segment.read_next_offset() < following[0].base_offset
             )
-            if truncated > 0 or is_hole:
+            if is_hole and not truncated and self._begins_above(following[0]):
+                doomed = [each for each in self._segments if each.base_offset <= segment.base_offset]
+                self._log.delete_segments(doomed, self._now_ms)
+            elif truncated > 0 or is_hole:
                 self._log.delete_segments(following, self._now_ms)
                 return
+
+    def _begins_above(self, segment: LogSegment) -> bool:
+        """Whether the log begins in a segment or above it: the epochs are cut, durably, before segments are deleted."""
+        entries = self._log.epochs.entries
+        return bool(entries) and entries[0].start_offset >= segment.base_offset
 
     def _next_offset(self) -> int | None:
         """The end of the log. A last segment that cannot be read to its end in spite of a clean stop is recovered."""

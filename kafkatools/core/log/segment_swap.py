@@ -39,6 +39,7 @@ def replace_segments(log: "PartitionLog", new: Sequence[LogSegment], old: Sequen
     try:
         for segment in reversed(new):
             segment.change_suffix(SWAP_SUFFIX)
+        log.files.fsync_directory(log.directory)
         for segment in old:
             log.segments.remove(segment.base_offset)
         for segment in new:
@@ -50,6 +51,7 @@ def replace_segments(log: "PartitionLog", new: Sequence[LogSegment], old: Sequen
             if segment.base_offset not in kept:
                 snapshot = log.producer_state.mark_snapshot_for_deletion(segment.base_offset)
             log.remove_later(segment, snapshot, now_ms)
+        log.files.fsync_directory(log.directory)
         for segment in new:
             segment.change_suffix("")
     except OSError as error:

@@ -326,3 +326,22 @@ def test_the_recovery_point_passes_no_epoch_that_is_not_durable() -> None:
     log.flush()
     files.crash()
     assert open_log(files, recovery_point=log.recovery_point).epochs.entries == [(0, 0), (3, 1)]
+
+
+def test_a_deleted_segment_that_comes_back_alone_takes_no_records_along() -> None:
+    files = FaultyFileSystem()
+    log = open_log(files, clean=True)
+    for number in range(14):
+        append(log, number)
+    log.flush()
+    first, second, third = log.segments.base_offsets[:3]
+    names = [entry.name for entry in files.list_directory(DIRECTORY) if entry.name.startswith(f"{first:020d}")]
+    kept = {name: files.read_bytes(f"{DIRECTORY}/{name}") for name in names}
+    log.update_high_watermark(log.log_end_offset)
+    assert log.increment_log_start_offset(third)
+    assert log.delete_retention_segments(NOW_MS) == 2
+    for name, data in kept.items():  # the power failed: this deletion did not reach the disk, the next one did
+        files.write_bytes(f"{DIRECTORY}/{name}", data, sync=True)
+    recovered = open_log(files)
+    assert (recovered.log_start_offset, recovered.log_end_offset) == (third, 14)
+    assert [value(number) in data for number, data in zip(range(third, 14), records(recovered), strict=True)]
