@@ -1,4 +1,4 @@
-# make demo | make test | make lint | make format | make docs | make bench | make soak | make history
+# make demo | make test | make lint | make format | make docs | make bench | make soak | make history | make fuzz | make crash
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -7,13 +7,13 @@ WORKERS ?= 4
 # Tests wait for servers half of the time, so there are more workers than cores. Those that share little are spread one by one; those that share a cluster or a Spark
 # session stay together; times and kills want the machine for themselves.
 WAITERS ?= 4
-SMALL := tests/unit tests/faults tests/cli
+SMALL := tests/unit tests/faults tests/cli tests/fuzz tests/crash
 ALONE := tests/soak tests/history tests/scenarios/test_broker_scale.py
 JAVA = JAVA_HOME="$$(sh .ci/find-java)"
 # What reaches a kernel of core/records: core itself, the dumps, the two consoles.
 KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test_console_*.py tests/cli/test_cli_console_*.py)
 
-.PHONY: demo test test-pure test-pythons test-units lint format docs bench soak history clean tools setup install-check
+.PHONY: demo test test-pure test-pythons test-units lint format docs bench soak history fuzz crash clean tools setup install-check
 
 setup: $(STAMP)
 
@@ -69,6 +69,14 @@ soak: setup tools
 
 history: setup tools
 	KT_HISTORY_SECONDS=$${KT_HISTORY_SECONDS:-600} $(BIN)/python -m pytest tests/history/test_history_run.py -s $(PYTEST_ARGS)
+
+# KT_FUZZ_SEED chooses the run; what is found lies in fuzz-findings/ and belongs into tests/fuzz/corpus when it is mended.
+fuzz: $(STAMP)
+	KT_FUZZ_SECONDS=$${KT_FUZZ_SECONDS:-600} $(BIN)/python -m pytest -n 2 tests/fuzz $(PYTEST_ARGS)
+
+# KT_CRASH_SEED chooses the courses.
+crash: $(STAMP)
+	KT_CRASH_STATES=$${KT_CRASH_STATES:-50000} $(BIN)/python -m pytest -n 2 tests/crash $(PYTEST_ARGS)
 
 install-check:
 	sh .ci/install-check $(PYTHON)

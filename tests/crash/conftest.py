@@ -1,0 +1,41 @@
+"""KT_CRASH_SEED (text) and KT_CRASH_STATES (how many states of the disk, 240 unless it is set) choose a run; the seed
+and what each part did are printed at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+DEFAULT_SEED = "kafkatools"
+DEFAULT_STATES = 240
+
+
+class Run(NamedTuple):
+    """What to run."""
+
+    seed: str
+    states: int
+    tell: Callable[[str], None]
+
+
+@pytest.fixture
+def run(record_property: Callable[[str, object], None]) -> Run:
+    """The run that the environment asks for."""
+    seed = os.environ.get("KT_CRASH_SEED", DEFAULT_SEED)
+    return Run(
+        seed,
+        int(os.environ.get("KT_CRASH_STATES", str(DEFAULT_STATES))),
+        lambda line: record_property("crash", f"{seed}: {line}"),
+    )
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What each part did."""
+    reports = [report for each in terminalreporter.stats.values() for report in each if hasattr(report, "when")]
+    for report in reports:
+        for name, line in getattr(report, "user_properties", ()):
+            if name == "crash" and report.when == "call":
+                terminalreporter.write_line(f"crash {line}")

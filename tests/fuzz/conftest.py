@@ -1,0 +1,51 @@
+"""KT_FUZZ_SEED (text), KT_FUZZ_SECONDS (of each part, 10 when it is not set) and KT_FUZZ_FRAMES (stop a part after so
+many frames) choose a run; the seed and what each part did are printed at the end."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+DEFAULT_SEED = "kafkatools"
+FINDINGS = pathlib.Path(os.environ.get("KT_FUZZ_FINDINGS", "fuzz-findings"))
+
+
+class Run(NamedTuple):
+    """What to run."""
+
+    seed: str
+    seconds: float
+    frames: int | None
+    tell: Callable[[str], None]
+
+
+@pytest.fixture
+def run(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> Run:
+    """The run that the environment asks for; the seed is a part's own."""
+    environment = os.environ
+    seed = f"{environment.get('KT_FUZZ_SEED', DEFAULT_SEED)}/{request.node.name}"
+    frames = environment.get("KT_FUZZ_FRAMES")
+
+    def tell(line: str) -> None:
+        record_property("fuzz", f"{seed}: {line}")
+
+    return Run(seed, float(environment.get("KT_FUZZ_SECONDS", "10")), int(frames) if frames else None, tell)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What each part did."""
+    reports = [report for each in terminalreporter.stats.values() for report in each if hasattr(report, "when")]
+    for report in reports:
+        for name, line in getattr(report, "user_properties", ()):
+            if name == "fuzz" and report.when == "call":
+                terminalreporter.write_line(f"fuzz {line}")
+
+
+@pytest.fixture
+def findings() -> pathlib.Path:
+    """Where what is found is kept, below the working directory unless KT_FUZZ_FINDINGS names a place."""
+    return FINDINGS
