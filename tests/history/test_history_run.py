@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
-from support.history.course import WORKLOADS, Course, summary
+from support.history.course import WORKLOADS, Course, shown, summary
 from support.history.nemesis import DEFAULT
 from support.requirements import require
 
@@ -65,7 +65,7 @@ def test_histories_hold_what_the_cluster_promises(course: Course) -> None:
     course.keep(course.histories, findings, SEED)
     print(summary(findings, course.nemesis), flush=True)
     course.is_sound = not findings.problems
-    shown = "\n".join(findings.problems[:20])
     assert course.is_sound, (
-        f"{len(findings.problems)} anomalies; KT_HISTORY_SEED={SEED}, histories in {course.histories}\n{shown}"
+        f"{len(findings.problems)} anomalies; KT_HISTORY_SEED={SEED}, histories in {course.histories}\n"
+        f"{shown(findings.problems)}"
     )

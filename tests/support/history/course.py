@@ -39,6 +39,7 @@ PROGRESS_S = float(os.environ.get("KT_HISTORY_PROGRESS_SECONDS", "30"))
 """Within this time after the last fault every client does something."""
 END_S = 60
 ABORTED_S = 30
+SHOWN = 4
 WORKLOADS = ("log", "transactions", "groups", "metadata")
 
 
@@ -298,6 +299,14 @@ class Course:
         with contextlib.suppress(KafkaError, OSError):
             self.nemesis.close()
         self.nodes.close()
+
+
+def shown(problems: list[str]) -> str:
+    """The first few of each kind of anomaly, and how many there are of it."""
+    by_kind: dict[str, list[str]] = {}
+    for problem in problems:
+        by_kind.setdefault(problem.partition(":")[0], []).append(problem)
+    return "\n".join("\n".join([f"{kind}: {len(found)}", *found[:SHOWN]]) for kind, found in by_kind.items())
 
 
 def summary(findings: Findings, nemesis: Any) -> str:
