@@ -9,6 +9,7 @@ settings), and the context stays.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -54,12 +55,11 @@ def find_java(environ: Mapping[str, str]) -> str:
         raise PipelineError(f"Java is not on the PATH, and JAVA_HOME is not set: {advice}")
     if not os.access(path, os.X_OK):
         raise PipelineError(f"JAVA_HOME is {home}, but there is no bin/java in it: {advice}")
-    told = subprocess.run([path, "-version"], capture_output=True, check=False, stdin=subprocess.DEVNULL)
-    found = _VERSION.search((told.stderr + told.stdout).decode(errors="replace"))
-    if found is None:
+    version = _java_version(path)
+    if version is None:
         raise PipelineError(f"{path} -version does not say a version: {advice}")
-    if int(found[1]) < JAVA_NEEDED:
-        raise PipelineError(f"{path} is Java {found[1]}: {advice}")
+    if version < JAVA_NEEDED:
+        raise PipelineError(f"{path} is Java {version}: {advice}")
     return path
 
 
@@ -69,6 +69,14 @@ def is_running() -> bool:
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
+@functools.lru_cache
+def _java_version(path: str) -> int | None:
+    """The major version of this Java, asked once: it is looked at before a command's work and again at the start."""
+    reply = subprocess.run([path, "-version"], capture_output=True, check=False, stdin=subprocess.DEVNULL)
+    found = _VERSION.search((reply.stderr + reply.stdout).decode(errors="replace"))
+    return None if found is None else int(found[1])
+
+
 def ensure_installed() -> None:
     """PipelineError unless PySpark 4.0 or later and pyarrow can be imported."""
     from importlib.util import find_spec
@@ -76,10 +84,33 @@ def ensure_installed() -> None:
     for module in ("pyspark", "pyarrow"):
         if find_spec(module) is None:
             raise PipelineError(f"The Python package {module} is not installed: {EXTRA}")
-    from pyspark import __version__
+    version = _pyspark_version()
+    if int(version.partition(".")[0]) < 4:
+        raise PipelineError(f"PySpark {version} is too old, 4.0 is the first that will do: {EXTRA}")
 
-    if int(__version__.partition(".")[0]) < 4:
-        raise PipelineError(f"PySpark {__version__} is too old, 4.0 is the first that will do: {EXTRA}")
+
+def _pyspark_version() -> str:
+    """From the package's metadata, which is quicker than an import; a PySpark of SPARK_HOME has none."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        from pyspark import __version__
+
+        return __version__
+
+
+def ensure_can_start(master: str | None) -> None:
+    """PipelineError unless `open_session` finds what it needs: the packages and, where this process starts a JVM, Java.
+
+    No JVM is started for Spark Connect, nor where this process has a SparkContext.
+    """
+    ensure_installed()
+    if (master or "").startswith("sc://"):
+        return
+    if not is_running():
+        find_java(os.environ)  # noqa: TID251 - as open_session does
 
 
 def open_session(

@@ -1,20 +1,18 @@
 """kt pipeline: Kafka's records as Spark tables, through SQL into any sink, and the jobs that people ask for.
 
-Each subcommand is a module of its own; its COMMAND is in SUBCOMMANDS. None of them imports PySpark before it runs.
+Each subcommand is a module of its own; its COMMAND is in SUBCOMMANDS. None of them imports PySpark before it runs, and
+each begins with a check that Spark can be started, before a sandbox is started, a cluster asked or a file written.
 """
 
 from __future__ import annotations
 
 from kafkatools.commands.pipeline.jobs import JOBS
 from kafkatools.commands.pipeline.run import COMMAND as RUN
+from kafkatools.commands.pipeline.spark import ensures_spark
 from kafkatools.commands.pipeline.verify import COMMAND as VERIFY
 from kafkatools.options import Command
 
-SUBCOMMANDS: tuple[Command, ...] = (
-    RUN,
-    VERIFY,
-    *JOBS,
-)
+SUBCOMMANDS: tuple[Command, ...] = tuple(ensures_spark(command) for command in (RUN, VERIFY, *JOBS))
 
 COMMAND = Command(
     "pipeline",

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.exit_status import CommandError, UsageError
-from kafkatools.options import Args, Option, client_settings, property_pairs
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import Args, Command, Option, client_settings, property_pairs
 from kafkatools.options.common import REGISTRY_PREFIXES
 
 if TYPE_CHECKING:
@@ -27,6 +27,33 @@ CONF = Option("--conf", "A setting of Spark, as for spark-submit.", value="KEY=V
 SPARK_OPTIONS = (MASTER, CONF)
 REGISTRY_USER = "basic.auth.user.info"
 """A client's setting that is for the schema registry, as Confluent's clients call it."""
+
+
+def ensures_spark(command: Command) -> Command:
+    """The subcommand with a check in front of its work: without PySpark, pyarrow or Java it is refused with the hint
+    that helps, exit status 2, and nothing is done."""
+    run = command.run
+    assert run is not None
+
+    def checked(console: Console, args: Args) -> ExitStatus:
+        from kafkatools.pipeline.session import ensure_can_start
+
+        with usage():
+            ensure_can_start(_requested_master(args))
+        return run(console, args)
+
+    return command._replace(run=checked)
+
+
+def _requested_master(args: Args) -> str | None:
+    """The master of the options or of the file of `run`; None for the default. Raises PipelineError for a bad file."""
+    conf = property_pairs(args.conf, "conf").get("spark.master")
+    if args.master or conf or args.command.name != "run" or args.operand is None:
+        return args.master or conf
+    from kafkatools.pipeline.pipeline_spec import read_toml
+
+    master = read_toml(args.operand).get("master")
+    return master if isinstance(master, str) else None
 
 
 @contextmanager
