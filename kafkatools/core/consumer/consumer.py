@@ -355,7 +355,8 @@ class Consumer(RecordLoops):
         """Up to max.poll.records records; waits up to `timeout_ms` for the first.
 
         Raises RecordDeserializationError for a record that cannot be deserialized, with the position at it; WakeupError
-        after `wakeup`; what a rebalance listener raised; and errors that another poll would not get over.
+        after `wakeup`; what a rebalance listener raised; ConnectionFailed and the like while no bootstrap server could
+        be reached; and errors that another poll would not get over.
         """
         self.give_back()
         return self._poll_records(timeout_ms)
@@ -405,6 +406,7 @@ class Consumer(RecordLoops):
                 return collect() if self._fetcher.has_completed() else []
             self._client.poll(min(left, self._client.poll_limit_ms))
             now = self._clock.now_ms()
+            self._client.ensure_contact(now)
 
     def _send_fetches(self, now_ms: int) -> None:
         for item in self._fetcher.prepare(now_ms, self._client.can_send):

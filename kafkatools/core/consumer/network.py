@@ -137,6 +137,7 @@ class ConsumerNetworkClient:
         self._deferred: list[tuple[OnResponse, ClientResponse]] = []
         self._in_background = False
         self._is_woken = False
+        self._unreached_since_ms: int | None = None
         self.ignores_wakeup = False
 
     # --- metadata
@@ -186,6 +187,18 @@ class ConsumerNetworkClient:
             if now >= deadline_ms:
                 raise RequestTimedOut("Timed out waiting for metadata of the cluster")
             self.poll(min(deadline_ms - now, _POLL_MS))
+
+    def ensure_contact(self, now_ms: int) -> None:
+        """Raise why no bootstrap server can be reached, when none has answered yet and all fail for some seconds."""
+        if self._metadata.update_version:
+            return
+        if not all(self._client.connection_error(node) for node in self._metadata.cluster.nodes):
+            self._unreached_since_ms = None
+        elif self._unreached_since_ms is None:
+            self._unreached_since_ms = now_ms
+        elif now_ms - self._unreached_since_ms >= _UNREACHABLE_AFTER_MS:
+            self._unreached_since_ms = None
+            self._raise_unreachable(is_late=True)
 
     def _raise_unreachable(self, is_late: bool) -> None:
         error = self._metadata.take_error()

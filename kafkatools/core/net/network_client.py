@@ -26,6 +26,7 @@ from kafkatools.core.net import api_version_check, connection_words
 from kafkatools.core.net.bodies import decode_body, throttle_ms_of
 from kafkatools.core.net.channel import Channel, EndOfStream
 from kafkatools.core.net.connection_states import ConnectionState, ConnectionStates, ExponentialBackoff
+from kafkatools.core.net.failure_log import FailureLog
 from kafkatools.core.net.in_flight import InFlightRequest, InFlightRequests
 from kafkatools.core.net.metadata import Metadata, Node
 from kafkatools.core.net.metadata_updater import MetadataUpdater
@@ -111,7 +112,7 @@ class NetworkClient:
         self._request_timeout_ms: int = config.request_timeout_ms
         self._max_idle_ms: int = config.connections_max_idle_ms
         self._transport_factory = transport_factory or transport_for(config)
-        self.failure_level = logging.WARNING
+        self.failures = FailureLog(_log)
         self._authenticator: Authenticator | None = None
         if config.security_protocol.upper().startswith("SASL_"):
             from kafkatools.core.net.security.authenticator import authenticator_for
@@ -403,7 +404,7 @@ class NetworkClient:
                 self._disconnect(channel.node_id, error, now_ms)
 
     def _disconnect(self, node: int, error: KafkaError, now_ms: int) -> None:
-        _log.log(self.failure_level if node < 0 or not isinstance(error, Disconnected) else logging.INFO, "%s", error)
+        self.failures.failed(node, error, now_ms, is_routine=node >= 0 and isinstance(error, Disconnected))
         self._forget_channel(node)
         if isinstance(error, AuthenticationFailed):
             self.connection_states.authentication_failed(node, now_ms, error)
@@ -526,7 +527,7 @@ class NetworkClient:
         try:
             address = self.connection_states.connecting(node, known.host, known.port, now_ms)
         except KafkaError as error:
-            _log.log(self.failure_level, "%s", error)
+            self.failures.failed(node, error, now_ms)
             self._updater.handle_disconnection(node, now_ms)
             return
         try:
@@ -535,7 +536,7 @@ class NetworkClient:
             is_connected = transport.connect()
         except OSError as problem:
             failure = connection_words.connect_failure(self.name_of(node), problem, is_tcp_up=False)
-            _log.log(self.failure_level, "%s", failure)
+            self.failures.failed(node, failure, now_ms)
             self.connection_states.disconnected(node, now_ms, failure)
             self._updater.handle_disconnection(node, now_ms)
             return

@@ -1,13 +1,21 @@
-"""Whether a broker answers at all, asked before a command begins to send."""
+"""The first contact with a cluster: brokers of which none can be reached are an error after some seconds, not after
+max.block.ms.
+
+A wrong address or a broker that does not run looks like this. Once a broker has answered, an outage is waited out for
+as long as the settings say.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kafkatools.core.errors import KafkaError
     from kafkatools.core.producer.producer import Producer
+    from kafkatools.core.producer.sender import Sender
 
-_UNREACHABLE_MS = 5_000
+UNREACHABLE_MS = 5_000
+_LOOK_MS = 500
 
 
 def reason_not_to_start(producer: Producer) -> Exception | None:
@@ -16,9 +24,9 @@ def reason_not_to_start(producer: Producer) -> Exception | None:
     With max.block.ms no longer than that the first record is left to say it.
     """
     metadata, client, clock = producer.sender.metadata, producer.sender.client, producer.clock
-    if producer.config.max_block_ms <= _UNREACHABLE_MS:
+    if producer.config.max_block_ms <= UNREACHABLE_MS:
         return None
-    deadline_ms = clock.now_ms() + _UNREACHABLE_MS
+    deadline_ms = clock.now_ms() + UNREACHABLE_MS
     while metadata.cluster.is_bootstrap:
         left_ms = deadline_ms - clock.now_ms()
         errors = [client.connection_error(node) for node in metadata.cluster.nodes]
@@ -26,3 +34,27 @@ def reason_not_to_start(producer: Producer) -> Exception | None:
             return errors[0]
         metadata.await_update(metadata.update_version, max(100, min(left_ms, 1000)))
     return None
+
+
+def await_update(sender: Sender, version: int, timeout_ms: int) -> bool:
+    """Waits until metadata newer than `version` came; False when the time is over.
+
+    Raises why no broker can be reached, when none has answered yet and all have failed after some seconds.
+    """
+    metadata = sender.metadata
+    waited_ms = 0
+    while not metadata.update_version and waited_ms < timeout_ms:
+        step_ms = min(_LOOK_MS, timeout_ms - waited_ms)
+        if metadata.await_update(version, step_ms):
+            return True
+        waited_ms += step_ms
+        _raise_unreachable(sender, is_late=waited_ms >= UNREACHABLE_MS)
+    return metadata.await_update(version, timeout_ms - waited_ms)
+
+
+def _raise_unreachable(sender: Sender, *, is_late: bool) -> None:
+    found = [sender.client.connection_error(node) for node in sender.metadata.cluster.nodes]
+    errors: list[KafkaError] = [error for error in found if error is not None]
+    if len(errors) < len(found) or not errors or not (is_late or not any(error.retriable for error in errors)):
+        return
+    raise type(errors[0])("; ".join(dict.fromkeys(map(str, errors))))

@@ -20,6 +20,7 @@ from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.config.given import Settings, config_of, take_objects
 from kafkatools.core.errors import IllegalState, KafkaError, RecordTooLarge, Timeout
 from kafkatools.core.producer.assembly import ProducerParts, assemble
+from kafkatools.core.producer.first_contact import await_update
 from kafkatools.core.producer.futures import (
     NO_OFFSET,
     NO_TIMESTAMP,
@@ -374,7 +375,7 @@ class Producer:
     def _wait_on_metadata(self, topic: str, partition: int | None, max_wait_ms: int) -> tuple[ClusterSnapshot, int]:
         """The cluster once it knows the topic (and the partition), and what is left of the time.
 
-        Raises Timeout, TopicAuthorizationFailed, InvalidTopic.
+        Raises Timeout, TopicAuthorizationFailed, InvalidTopic, and why no broker can be reached at first.
         """
         cluster = self._metadata.cluster
         count = cluster.partition_count(topic)
@@ -386,7 +387,7 @@ class Producer:
         while True:
             version = self._metadata.request_update_for_topic(topic, self.clock.now_ms())
             self.sender.wakeup()
-            is_updated = remaining_ms > 0 and self._metadata.await_update(version, remaining_ms)
+            is_updated = remaining_ms > 0 and await_update(self.sender, version, remaining_ms)
             remaining_ms = max_wait_ms - (self.clock.now_ms() - started_ms)
             self._metadata.raise_for_topic(topic)
             cluster = self._metadata.cluster
@@ -543,7 +544,10 @@ class Producer:
 
     def _await(self, result: TransactionalResult, timeout_ms: int | None) -> None:
         self.sender.wakeup()
-        result.wait(self._max_block_ms if timeout_ms is None else timeout_ms)
+        limit_ms = self._max_block_ms if timeout_ms is None else timeout_ms
+        if not self._metadata.update_version:
+            await_update(self.sender, 0, limit_ms)
+        result.wait(limit_ms)
 
     def _note_failed_send(self, error: Exception) -> None:
         if self._transactions is not None:

@@ -74,7 +74,7 @@ class Peers:
         self._client = NetworkClient(
             _client_config(client_id, request_timeout_ms, max_idle_ms, receive_buffer_bytes), clock, _NoMetadata()
         )
-        self._client.failure_level = logging.DEBUG  # who asked is told
+        self._client.failures.level = logging.DEBUG  # who asked is told
         self._waiting: dict[int, deque[_Waiting]] = {}
         self._addresses: dict[int, Address] = {}
         self._next_ms: int | None = None

@@ -1,0 +1,39 @@
+"""Log lines about failed connections, limited: a client tries a dead broker every second for as long as it takes, and
+the second line about the same failure says nothing new.
+
+Rules: of each node and kind of error the first failure is logged at once and at most one line a minute follows, with
+the number of failures that it stands for. The others are logged at DEBUG. What is kept is bounded by the number of
+nodes and of error classes.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kafkatools.core.errors import KafkaError
+
+INTERVAL_MS = 60_000
+
+
+class FailureLog:
+    """The failures of one client's connections; used by the client's thread. `level`: of the lines that are shown."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self.level = logging.WARNING
+        self._logged: dict[tuple[int, type[KafkaError]], tuple[int, int]] = {}  # when, and how many left out since
+
+    def failed(self, node: int, error: KafkaError, now_ms: int, *, is_routine: bool = False) -> None:
+        """Log that a connection to this node failed or ended; `is_routine`: an end that is no failure, at INFO."""
+        level = logging.INFO if is_routine else self.level
+        key = (node, type(error))
+        at_ms, left_out = self._logged.get(key, (now_ms - INTERVAL_MS, 0))
+        if now_ms - at_ms < INTERVAL_MS:
+            self._logged[key] = (at_ms, left_out + 1)
+            self._log.debug("%s", error)
+            return
+        self._logged[key] = (now_ms, 0)
+        if left_out:
+            self._log.log(level, "%s (%d more failures in the last %d s)", error, left_out, (now_ms - at_ms) // 1000)
+        else:
+            self._log.log(level, "%s", error)
