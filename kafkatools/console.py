@@ -86,6 +86,20 @@ class Console:
         return self.stdin.isatty()
 
     @property
+    def is_input_file(self) -> bool:
+        """Is stdin a file, which can be read twice?"""
+        return _bytes_left(self.stdin) is not None
+
+    def enlarge_input_pipe(self, size_bytes: int) -> None:
+        """Let stdin hold more when it is a pipe, where the system allows it: 64 KiB cost a read for each."""
+        try:
+            import fcntl
+
+            fcntl.fcntl(self.stdin.fileno(), fcntl.F_SETPIPE_SZ, size_bytes)
+        except (ImportError, AttributeError, OSError, ValueError):
+            return
+
+    @property
     def has_colour(self) -> bool:
         """May stdout be coloured: a terminal, and NO_COLOR is not set (https://no-color.org)."""
         return self.is_terminal and not self.environ.get("NO_COLOR")

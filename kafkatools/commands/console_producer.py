@@ -9,7 +9,7 @@ failure aborts the open transaction and ends the run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import (
@@ -29,8 +29,6 @@ from kafkatools.options import (
 )
 
 if TYPE_CHECKING:
-    from array import array
-
     from kafkatools.console import Console
     from kafkatools.core.config import Config
     from kafkatools.core.producer.futures import RecordMetadata, RowsRun
@@ -51,6 +49,7 @@ _LINE_READERS = (
 )
 _INTERRUPTED_CLOSE_MS = 5_000
 _PIPE_BYTES = 1 << 20
+_TELL_EVERY_MS = 60_000
 
 OPTIONS = (
     BOOTSTRAP_SERVER,
@@ -247,6 +246,7 @@ class ConsoleProducer:
     """One run: reads, sends, counts, reports."""
 
     def __init__(self, console: Console, args: Args, config: Config, line_format: LineFormat) -> None:
+        from kafkatools.core.producer.json_input import JsonInput
         from kafkatools.core.producer.line_reader import LineReader
         from kafkatools.core.producer.tally import Tally
 
@@ -256,11 +256,16 @@ class ConsoleProducer:
         self._is_sync: bool = args.sync
         self._config = config
         self._format = line_format
+        self._producer: Producer
         self._reader = LineReader(line_format, config.max_request_size)
+        self._json = JsonInput(
+            self._topic, self._reader, lambda: self._producer.partitions_for(self._topic), self._fail_line
+        )
         self._tally = Tally(config.transactional_id is not None)
         self._transaction_records: int = args.transaction_records or 0
         self._transactions: RecordTransactions | None = None
         self._stopped: Exception | None = None
+        self._told_ms = console.clock.now_ms()
         self._has_prompt = console.is_input_terminal and console.is_terminal
 
     def run(self) -> ExitStatus:
@@ -270,12 +275,13 @@ class ConsoleProducer:
         from kafkatools.core.producer.producer import Producer
 
         is_interrupted = False
-        producer = Producer(self._config, self._console.clock)
+        producer = self._producer = Producer(self._config, self._console.clock)
         try:
             try:
                 self._stopped = reason_not_to_start(producer)
                 sender = producer.sender
                 sender.watch = BrokerWatch(sender.client, sender.metadata, self._console.note)
+                self._look_through_file()
                 self._start_transactions(producer)
                 self._pump(producer)
                 self._end_transactions()
@@ -333,7 +339,7 @@ class ConsoleProducer:
     def _input(self) -> Callable[[memoryview], int]:
         """What fills a memory with what has come; 0 at the end. A pipe is made larger where the system lets us."""
         stdin = self._console.stdin
-        _enlarge_pipe(stdin)
+        self._console.enlarge_input_pipe(_PIPE_BYTES)
         read: Callable[[memoryview], int | None] = getattr(stdin, "readinto1", None) or stdin.readinto  # type: ignore[attr-defined]
         return lambda room: read(room) or 0
 
@@ -346,15 +352,24 @@ class ConsoleProducer:
 
     def _send_rows(self, producer: Producer) -> None:
         for rows in self._reader.rows():
+            line = self._reader.line_number - rows.count + 1
             if self._transactions is None:
-                producer.send_columns(self._topic, rows, callback=self._rows_callback(rows))
+                producer.send_columns(self._topic, rows, callback=self._rows_callback(rows, line))
                 continue
             self._tell_oversized()
-            self._transactions.send_rows(
-                rows, lambda part: producer.send_columns(self._topic, part, callback=self._rows_callback(part))
-            )
+            self._send_in_transactions(producer, self._transactions, rows, line)
 
-    def _rows_callback(self, rows: RowColumns) -> Callable[[RowsRun], None]:
+    def _send_in_transactions(
+        self, producer: Producer, transactions: RecordTransactions, rows: RowColumns, line: int
+    ) -> None:
+        def send(part: RowColumns) -> None:
+            nonlocal line
+            producer.send_columns(self._topic, part, callback=self._rows_callback(part, line))
+            line += part.count
+
+        transactions.send_rows(rows, send)
+
+    def _rows_callback(self, rows: RowColumns, first_line: int) -> Callable[[RowsRun], None]:
         """Keeps the lengths of the rows only, to name those that fail."""
         tally = self._tally
         value_lengths, key_lengths = rows.value_lengths, rows.key_lengths
@@ -363,17 +378,14 @@ class ConsoleProducer:
             if run.error is None:
                 tally.succeeded(len(run.rows))
                 return
-            if run.partition < 0 and tally.unplaced is None and _is_hopeless(run.error):
-                tally.unplaced = run.error
             numbers = run.rows
-            tally.fail(
-                len(numbers), run.error, lambda index: self._describe_row(numbers[index], key_lengths, value_lengths)
-            )
+            lines = (first_line + min(numbers), first_line + max(numbers), len(numbers))
+            self._fail(lines, run.partition, run.error, lambda index: describe(numbers[index]))
+
+        def describe(row: int) -> str:
+            return self._describe(-1 if key_lengths is None else key_lengths[row], value_lengths[row])
 
         return told
-
-    def _describe_row(self, row: int, key_lengths: array[int] | None, value_lengths: array[int]) -> str:
-        return self._describe(-1 if key_lengths is None else key_lengths[row], value_lengths[row])
 
     def _describe(self, key_length: int, value_length: int) -> str:
         sizes = f"key: {_size(key_length)}, value: {_size(value_length)}"
@@ -385,9 +397,9 @@ class ConsoleProducer:
         from kafkatools.core.errors import KafkaError
 
         transactions = self._transactions
-        for record in self._json_records(producer) if self._is_json else self._line_records():
+        for number, record in self._json.records() if self._is_json else self._line_records():
             with nullcontext() if transactions is None else transactions.sending():
-                future = producer.send(record, self._record_callback(record))
+                future = producer.send(record, self._record_callback(record, number))
             if self._is_sync:
                 try:
                     future.get()
@@ -400,51 +412,62 @@ class ConsoleProducer:
                 self._tell_oversized()
                 transactions.commit_if_full()
 
-    def _line_records(self) -> Iterator[ProducerRecord]:
+    def _line_records(self) -> Iterator[tuple[int, ProducerRecord]]:
         from kafkatools.core.producer.producer_record import ProducerRecord
 
         for key, value, headers in self._reader.records():
-            yield ProducerRecord(self._topic, value, key, headers=headers)
+            yield self._reader.line_number, ProducerRecord(self._topic, value, key, headers=headers)
 
-    def _json_records(self, producer: Producer) -> Iterator[ProducerRecord]:
-        from kafkatools.core.producer.json_records import read_json_record
-        from kafkatools.core.producer.line_reader import MalformedLine
-
-        partition_count: int | None = None
-        for line in self._reader.lines():
-            if not line.strip():
-                continue
-            try:
-                record = read_json_record(self._topic, line, self._reader.line_number)
-                if record.partition is not None:
-                    if partition_count is None:
-                        partition_count = len(producer.partitions_for(self._topic))
-                    if record.partition >= partition_count:
-                        raise MalformedLine(
-                            f"Line {self._reader.line_number} is for partition {record.partition}, "
-                            f"but topic {self._topic} has {partition_count}"
-                        )
-            except MalformedLine as error:
-                if not self._format.ignore_error:
-                    raise
-                self._tally.fail(1, error, lambda index: self._describe(-1, -1))
-                continue
-            yield record
-
-    def _record_callback(self, record: ProducerRecord) -> Callable[[RecordMetadata, Exception | None], None]:
+    def _record_callback(
+        self, record: ProducerRecord, number: int
+    ) -> Callable[[RecordMetadata, Exception | None], None]:
         tally = self._tally
 
         def told(metadata: RecordMetadata, error: Exception | None) -> None:
             if error is None:
                 tally.succeeded(1)
                 return
-            if metadata.partition < 0 and tally.unplaced is None and _is_hopeless(error):
-                tally.unplaced = error
             key, value = record.key, record.value
             sizes = (-1 if key is None else len(key), -1 if value is None else len(value))
-            tally.fail(1, error, lambda index: self._describe(*sizes))
+            self._fail((number, number, 1), metadata.partition, error, lambda index: self._describe(*sizes))
 
         return told
+
+    def _fail(
+        self, lines: tuple[int, int, int], partition: int, error: Exception, describe: Callable[[int], str]
+    ) -> None:
+        """Records of these lines (the first, the last, how many) failed: by a cause of their own, or one in the cluster
+        that their neighbours share."""
+        from kafkatools.core.producer.tally import LostLines
+
+        is_unplaced = partition < 0
+        is_hopeless = is_unplaced and _is_hopeless(error)
+        if is_hopeless and self._tally.unplaced is None:
+            self._tally.unplaced = error
+        if not (is_hopeless or getattr(error, "retriable", False)):
+            self._tally.fail(lines[2], error, describe)
+            return
+        problem = self._connection_problem(partition)
+        if problem is not None:
+            key, cause, is_unplaced = "connection", str(problem), False
+        else:
+            key, cause = getattr(error, "name", ""), str(error)
+        self._tally.fail_lines(LostLines(key, self._topic, describe(0), error, cause, is_unplaced, *lines))
+
+    def _connection_problem(self, partition: int) -> Exception | None:
+        """Why a partition's leader cannot be reached, or, as long as it has none, no broker; None when one was never
+        reached: the error says so then."""
+        from kafkatools.core.producer.producer_metadata import connection_problem
+
+        sender = self._producer.sender
+        if not sender.metadata.update_version:
+            return None
+        cluster = sender.metadata.cluster
+        leader = cluster.leader_id(self._topic, partition)
+        return connection_problem(sender.client, cluster) if leader is None else sender.client.connection_error(leader)
+
+    def _fail_line(self, error: Exception) -> None:
+        self._tally.fail(1, error, lambda index: self._describe(-1, -1))
 
     # -- transactions --
 
@@ -484,7 +507,7 @@ class ConsoleProducer:
         try:
             self._transactions.break_off(_INTERRUPTED_CLOSE_MS)
         except KafkaError as error:
-            self._tell_failures()
+            self._tell_failures(is_end=True)
             self._console.error(f"The open transaction could not be ended: {error}", error.name)
 
     # -- reporting --
@@ -505,15 +528,32 @@ class ConsoleProducer:
             self._tally.fail(1, error, lambda index, length=length: self._describe(-1, length))  # type: ignore[misc]
         self._reader.oversized.clear()
 
-    def _tell_failures(self) -> None:
-        for kind, message in self._tally.take_messages():
+    def _tell_failures(self, *, is_end: bool = False) -> None:
+        """Those of causes that go on are told at the end, to whoever types at once, and every minute."""
+        now_ms = self._console.clock.now_ms()
+        is_due = is_end or self._has_prompt or now_ms - self._told_ms >= _TELL_EVERY_MS
+        if is_due:
+            self._told_ms = now_ms
+        for kind, message in self._tally.take_messages(is_end=is_due):
             self._console.error(message, kind)
+
+    def _look_through_file(self) -> None:
+        """The whole of a JSON file before its first record is sent, unless bad lines are to be passed over."""
+        from kafkatools.core.producer.line_reader import MalformedLine
+
+        if not self._is_json or self._stopped is not None or self._format.ignore_error:
+            return
+        if self._console.is_input_file:
+            try:
+                self._json.look_through(self._console.stdin)
+            except MalformedLine as error:
+                self._stopped = error
 
     def _report(self) -> None:
         """The end of every run: what failed, and the two counts."""
         tally = self._tally
         tally.abort()
-        self._tell_failures()
+        self._tell_failures(is_end=True)
         if tally.hidden > 0:
             self._console.error(f"{tally.hidden} more records failed")
         if self._stopped is not None and not tally.has_told(self._stopped):
@@ -538,16 +578,6 @@ def _is_hopeless(error: Exception) -> bool:
         "TOPIC_AUTHORIZATION_FAILED",
         "NO_BROKERS_AVAILABLE",
     )
-
-
-def _enlarge_pipe(stream: Any) -> None:
-    """A pipe of 64 KiB costs a call for each; Linux lets it be larger."""
-    try:
-        import fcntl
-
-        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    except (ImportError, AttributeError, OSError, ValueError):
-        return
 
 
 COMMAND = Command(

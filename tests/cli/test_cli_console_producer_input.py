@@ -75,7 +75,6 @@ def test_what_the_consumer_writes_the_producer_reads_back(bootstrap: str) -> Non
         ('{"val": "x"}', "Line 2 has an unknown key: val"),
         ('{"value": 5}', 'Line 2: a key, value or header is a string, null or {"b64": "..."}'),
         ('{"value": {"b64": "%%"}}', "Line 2: "),
-        ('{"value": "x", "partition": 7}', "Line 2 is for partition 7, but topic t has 1"),
         ('{"value": "x", "timestamp": "soon"}', "Line 2: 'soon' is not a whole number"),
     ],
 )
@@ -165,4 +164,5 @@ def test_a_broker_that_is_not_there_ends_the_run_at_once_for_all_lines() -> None
     sent, failed = lines[-1].split(", ")
     assert sent == "0 sent"
     assert int(failed.split()[0]) > 0
-    assert len(lines) == 12
+    assert lines[1].startswith("Topic t not present in metadata after 100 ms: lines 1-")
+    assert len(lines) == 3

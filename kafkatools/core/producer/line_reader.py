@@ -115,7 +115,7 @@ class LineReader:
         self.format = line_format
         self.line_number = 0
         self.oversized: list[tuple[int, int]] = []
-        self._max_line_bytes = max_line_bytes
+        self.max_line_bytes = max_line_bytes
         self._data = bytearray(chunk_bytes)
         self._start = 0
         self._filled = 0
@@ -134,7 +134,7 @@ class LineReader:
         if self._start:
             self._data[:left] = self._data[self._start : self._filled]
             self._start, self._filled = 0, left
-        if left > self._max_line_bytes:
+        if left > self.max_line_bytes:
             self._skipped_bytes += left
             self._is_skipping = True
             self._filled = left = 0

@@ -1,5 +1,9 @@
 """Tally: what became of every record that a command sent, from whichever thread tells.
 
+A failure whose cause lies in the record is reported by itself, the first SHOWN_FAILURES of them. A cause that lies in
+the cluster (a lost broker, a missing topic) concerns every record of its time: those are `LostLines`, one line with
+the range of input lines.
+
 In transactions a record counts as sent when it is committed: until then the acknowledged ones are open. Records whose
 transaction was aborted through no fault of their own are counted apart from those that failed.
 """
@@ -8,10 +12,45 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kafkatools.core.errors import TransactionAborted
 
 SHOWN_FAILURES = 10
+
+
+@dataclass(slots=True)
+class LostLines:
+    """Records that one cause in the cluster kept from being acknowledged; `first` and `last` are lines of the input.
+
+    `key` tells causes apart, also where the texts of their errors vary. `description` is that of the first record, as
+    for a failure of its own. `is_unplaced`: the records were never sent.
+    """
+
+    key: str
+    topic: str
+    description: str
+    error: Exception
+    cause: str
+    is_unplaced: bool
+    first: int
+    last: int
+    count: int
+    is_over: bool = False
+
+    def messages(self) -> list[str]:
+        """One line with the cause and the range. Kafka's words for a single record, and before a range that was never
+        sent, whose cause is the same for the whole run."""
+        described = [f"{self.description} with error: {self.error}"]
+        if self.count == 1:
+            return described
+        if self.count == self.last - self.first + 1:
+            lines = f"lines {self.first}-{self.last} ({self.count} records)"
+        else:
+            lines = f"{self.count} records of lines {self.first}-{self.last}"
+        if self.is_unplaced:
+            return [*described, f"{self.cause.rstrip('.')}: {lines} were not sent"]
+        return [f"Error when sending message to topic {self.topic}: {lines} were not acknowledged: {self.cause}"]
 
 
 class Tally:
@@ -30,10 +69,15 @@ class Tally:
         self._lost = 0
         self._messages: list[tuple[str, str]] = []
         self._told: set[int] = set()  # identities of the errors of which something was told
+        self._lost_lines: dict[str, LostLines] = {}
+        self._shown_ranges = 0
+        self._in_lines = 0
 
     def succeeded(self, count: int) -> None:
         """Records were acknowledged."""
         with self._lock:
+            for lines in self._lost_lines.values():
+                lines.is_over = True
             if self._is_transactional:
                 self._open += count
             else:
@@ -70,12 +114,34 @@ class Tally:
             for number in range(min(count, SHOWN_FAILURES - self._shown)):
                 self._shown += 1
                 self._told.add(id(error))
-                self._messages.append((getattr(error, "name", "FAILED"), f"{describe(number)} with error: {error}"))
+                self._messages.append((_kind(error), f"{describe(number)} with error: {error}"))
 
-    def take_messages(self) -> list[tuple[str, str]]:
-        """The failures not told yet: kind and words."""
+    def fail_lines(self, lines: LostLines) -> None:
+        """Count records that a cause in the cluster kept from being acknowledged."""
+        with self._lock:
+            if isinstance(lines.error, TransactionAborted):
+                self.aborted += lines.count
+                return
+            self.failed += lines.count
+            self._in_lines += lines.count
+            self.first_failure = self.first_failure or lines.error
+            self._told.add(id(lines.error))
+            known = self._lost_lines.setdefault(lines.key, lines)
+            if known is not lines:
+                known.first, known.last = min(known.first, lines.first), max(known.last, lines.last)
+                known.count += lines.count
+                known.is_over = False
+
+    def take_messages(self, *, is_end: bool = True) -> list[tuple[str, str]]:
+        """The failures not told yet: kind and words. Before the end, ranges of lines only when records were
+        acknowledged after them, and no more than SHOWN_FAILURES of those."""
         with self._lock:
             messages, self._messages = self._messages, []
+            for key, lines in list(self._lost_lines.items()):
+                if is_end or (lines.is_over and self._shown_ranges < SHOWN_FAILURES):
+                    del self._lost_lines[key]
+                    self._shown_ranges += 1
+                    messages += [(_kind(lines.error), message) for message in lines.messages()]
             return messages
 
     def has_told(self, error: Exception) -> bool:
@@ -85,4 +151,8 @@ class Tally:
     @property
     def hidden(self) -> int:
         """Failures that are counted but not told one by one."""
-        return self.failed - self._lost - self._shown
+        return self.failed - self._lost - self._shown - self._in_lines
+
+
+def _kind(error: Exception) -> str:
+    return getattr(error, "name", "FAILED")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from kafkatools.core.clock import ManualClock
@@ -17,7 +19,7 @@ from kafkatools.core.errors import (
 from kafkatools.core.producer.broker_watch import BrokerWatch
 from kafkatools.core.producer.producer_metadata import ProducerMetadata
 from kafkatools.core.producer.record_transactions import RecordTransactions, rows_slice
-from kafkatools.core.producer.tally import SHOWN_FAILURES, Tally
+from kafkatools.core.producer.tally import SHOWN_FAILURES, LostLines, Tally
 from kafkatools.core.records.columns import RowColumns
 
 
@@ -214,3 +216,44 @@ def test_silence_is_told_once_and_so_is_its_end() -> None:
     assert told[1:] == ["A broker answers again"]
     nodes.is_ready = False
     assert watch.look(9003, is_waiting=True) == 3000
+
+
+def lost(first: int, last: int, count: int | None = None, key: str = "connection") -> LostLines:
+    cause = "Connection to 127.0.0.1:1 failed: Connection refused"
+    size = last - first + 1 if count is None else count
+    return LostLines(key, "t", f"line {first}", ConnectionFailed(cause), cause, False, first, last, size)
+
+
+def test_lines_lost_by_one_cause_are_one_range() -> None:
+    tally = Tally()
+    for lines in (lost(11, 20), lost(1, 10), lost(21, 25)):
+        tally.fail_lines(lines)
+    assert tally.take_messages(is_end=False) == []
+    [(kind, message)] = tally.take_messages()
+    assert (kind, tally.failed, tally.hidden, tally.take_messages()) == ("CONNECTION_FAILED", 25, 0, [])
+    assert "lines 1-25 (25 records) were not acknowledged: Connection to 127.0.0.1:1 failed" in message
+
+
+def test_a_range_with_acknowledged_lines_among_them_says_how_many_were_lost() -> None:
+    tally = Tally()
+    tally.fail_lines(lost(1, 30, count=7))
+    assert "7 records of lines 1-30 were not acknowledged" in tally.take_messages()[0][1]
+
+
+def test_a_range_is_told_when_records_are_acknowledged_again() -> None:
+    tally = Tally()
+    shown = 0
+    for first in range(1, 100, 3):
+        tally.fail_lines(lost(first, first + 1))
+        tally.succeeded(1)
+        shown += len(tally.take_messages(is_end=False))
+    assert shown == SHOWN_FAILURES
+    [(_, message)] = tally.take_messages()
+    assert "records of lines 31-98 were not acknowledged" in message
+    assert tally.failed == 66
+
+
+def test_lines_of_an_aborted_transaction_did_not_fail() -> None:
+    tally = Tally(is_transactional=True)
+    tally.fail_lines(dataclasses.replace(lost(1, 3), error=TransactionAborted()))
+    assert (tally.failed, tally.aborted, tally.take_messages()) == (0, 3, [])
