@@ -89,7 +89,7 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, ch
     args: Args | None = None
     try:
         if not arguments and command.needs_arguments:
-            console.error(_help(command, None, console).rstrip("\n"))
+            console.error_lines(_help(command, None, console).rstrip("\n"))
             return ExitStatus.USAGE
         part, args = parse(command, arguments)
         if args.help:
@@ -124,12 +124,25 @@ def _quiet_logs(console: Console) -> None:
 
     _show_warnings(console)
     logger = logging.getLogger("kafkatools")
-    if logger.handlers:
-        return
-    if console.is_debug:
-        logging.basicConfig(level=logging.DEBUG)
-    else:
-        logger.addHandler(logging.NullHandler())
+    if any(type(handler).__module__ not in ("logging", __name__) for handler in logger.handlers):
+        return  # a program that runs kt in its own process has made arrangements
+    logger.handlers = [_log_lines(console) if console.is_debug else logging.NullHandler()]
+    logger.setLevel(logging.DEBUG if console.is_debug else logging.NOTSET)
+
+
+def _log_lines(console: Console) -> Any:
+    """A handler that shows log lines on the console's stderr."""
+    import contextlib
+    import logging
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            with contextlib.suppress(OSError, ValueError):
+                (console.error_lines if record.exc_info else console.note)(self.format(record))
+
+    lines = Lines()
+    lines.setFormatter(logging.Formatter(logging.BASIC_FORMAT))
+    return lines
 
 
 def _show_warnings(console: Console) -> None:
@@ -172,10 +185,23 @@ def _report(command: Command, page: str, error: Exception, console: Console, arg
     kind, message, hint, status = _judge(command, error, args)
     _complain(console, kind, message, hint, status, f"See kt {page} --help." if kind == "USAGE" else "")
     if console.is_debug:
-        import traceback
-
-        console.note("".join(traceback.format_exception(error)).rstrip("\n"))
+        _show_trace(error, console)
     return status
+
+
+def _show_trace(error: Exception, console: Console) -> None:
+    """The stack trace. Its frames are lines of ours, the message of an exception may be anybody's."""
+    import traceback
+
+    chunks = [chunk.rstrip("\n") for chunk in traceback.format_exception(error)]
+    if console.is_json:
+        console.note("\n".join(chunks))
+        return
+    for chunk in chunks:
+        if chunk.startswith((" ", "\n", "Traceback ")):
+            console.error_lines(chunk)
+        else:
+            console.note(chunk)
 
 
 def _complain(console: Console, kind: str, message: str, hint: str, status: ExitStatus, page: str) -> None:
@@ -251,7 +277,7 @@ def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
 
     text = f"{group.get_help(context)}\n\n{environment_help(console.width)}"
     if not arguments:
-        console.error(text.rstrip("\n"))
+        console.error_lines(text.rstrip("\n"))
         return ExitStatus.USAGE
     console.write(text.encode())
     return ExitStatus.OK

@@ -1,8 +1,11 @@
 """The world as a command sees it: three byte streams, the environment, the clock. A test replaces all of it.
 
 Rules: everything a command says goes through here; stdout is bytes and buffered (cli.main flushes it), stderr is
-written line by line after what stdout holds. Nothing here decides an exit status. `console.py` is the only place of
-the program that touches sys.stdin, sys.stdout and os.environ.
+written line by line after what stdout holds. Where a stream ends at a terminal, what is written to it cannot drive it:
+control characters are escaped (terminal.py), and only `draw` takes colours. There `print`, `error` and `note` escape a
+line end within their line, since a name or an error text could fake a line of ours with it; several lines of our own go
+through `print_lines` and `error_lines`. Nothing here decides an exit status. `console.py` is the only place of the
+program that touches sys.stdin, sys.stdout and os.environ.
 """
 
 from __future__ import annotations
@@ -10,11 +13,12 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kafkatools.exit_status import UsageError
+from kafkatools.terminal import TerminalStream, draw, on_terminal
 
 if TYPE_CHECKING:
     from kafkatools.core.clock import Clock
@@ -40,8 +44,8 @@ class Console:
         clock: Clock | None = None,
     ) -> None:
         self.stdin = stdin
-        self.stdout = stdout
-        self.stderr = stderr
+        self.stdout = on_terminal(stdout)
+        self.stderr = on_terminal(stderr)
         self.environ = environ
         self.is_json = False
         self._clock = clock
@@ -59,6 +63,8 @@ class Console:
             os.environ,
         )
         console._is_process = sys.stdout is not None
+        if isinstance(console.stderr, TerminalStream):  # log lines and the errors of threads go there too
+            sys.stderr = io.TextIOWrapper(console.stderr, "utf-8", "surrogateescape", write_through=True)
         return console
 
     @property
@@ -121,12 +127,21 @@ class Console:
             return _DEFAULT_WIDTH
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes to stdout, buffered."""
+        """Bytes to stdout, buffered; on a terminal as text without styles."""
         self.stdout.write(data)
 
     def print(self, line: str = "") -> None:
         """A line of text to stdout."""
-        self.stdout.write(_encode(line) + b"\n")
+        self.stdout.write(_line(line, self.stdout))
+
+    def print_lines(self, text: str) -> None:
+        """Lines of our own to stdout, each of which may hold a name or a value without a line end."""
+        self.stdout.write(_encode(text) + b"\n")
+
+    def draw(self, text: str) -> None:
+        """Our own drawing to stdout, colours and movements of the cursor included; foreign text in it has to be made
+        visible before (output.table does it)."""
+        draw(self.stdout, text)
 
     def print_json(self, row: Mapping[str, Any]) -> None:
         """An object as a line to stdout (--json)."""
@@ -143,6 +158,17 @@ class Console:
             line = json_error(kind, line.strip(), **more)
         self._tell(line)
 
+    def error_lines(self, text: str) -> None:
+        """Lines of our own to stderr, as `print_lines`; with --json one object."""
+        if self.is_json:
+            self.note(text)
+        else:
+            self._tell_by(lambda: self.stderr.write(_encode(text) + b"\n"))
+
+    def draw_error(self, text: str) -> None:
+        """As `draw`, to stderr."""
+        self._tell_by(lambda: draw(self.stderr, text))
+
     def note(self, line: str, row: Mapping[str, Any] | None = None) -> None:
         """A line to stderr that is no failure: what will be done, a warning. With --json the row, or {"note": ...}."""
         if self.is_json:
@@ -152,16 +178,17 @@ class Console:
         self._tell(line)
 
     def _tell(self, line: str) -> None:
-        if self._progress is not None:
-            with self._progress.hidden():
-                self._write_error(line)
-        else:
-            self._write_error(line)
+        self._tell_by(lambda: self.stderr.write(_line(line, self.stderr)))
 
-    def _write_error(self, line: str) -> None:
+    def _tell_by(self, write: Callable[[], object]) -> None:
+        """Writes to stderr at once, after what stdout holds, while no progress is drawn."""
+        with nullcontext() if self._progress is None else self._progress.hidden():
+            self._write_error(write)
+
+    def _write_error(self, write: Callable[[], object]) -> None:
         self.stdout.flush()
         try:
-            self.stderr.write(_encode(line) + b"\n")
+            write()
             self.stderr.flush()
         except (OSError, ValueError):
             return
@@ -279,6 +306,15 @@ def _bytes_left(stream: BinaryIO) -> int | None:
 def _buffered(descriptor: int) -> BinaryIO:
     """Stdout with a buffer large enough for bulk output, flushed by cli.main."""
     return open(descriptor, "wb", buffering=_BUFFER_BYTES, closefd=False)
+
+
+def _line(line: str, stream: BinaryIO) -> bytes:
+    """A line for this stream."""
+    if isinstance(stream, TerminalStream):
+        from kafkatools.core.control_characters import visible_line
+
+        line = visible_line(line)
+    return _encode(line) + b"\n"
 
 
 def _encode(text: str) -> bytes:

@@ -1,7 +1,7 @@
 """Rows turned into JSON lines, Kafka's text or an aligned table. Makes text, writes nothing.
 
 JSON rules (docs/json/README.md): one object a line, keys in the order given, no spaces; bytes that are UTF-8 are a
-string, other bytes are {"b64": "..."}, null stays null.
+string, other bytes are {"b64": "..."}, null stays null, control characters are escapes.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-_CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), 127, *range(128, 160)]} | {9: "\\t", 10: "\\n", 13: "\\r"}
-
 
 @cache
 def _dumps() -> Callable[[Any], str]:
     import json  # not for a --help
 
-    return json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+    from kafkatools.core.control_characters import json_safe
+
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+    return lambda value: json_safe(encode(value))
 
 
 def json_bytes(data: bytes | memoryview | None) -> str | dict[str, str] | None:
@@ -56,8 +57,10 @@ def json_error(kind: str, message: str, **more: Any) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with control characters escaped, for a terminal."""
-    return text.translate(_CONTROL)
+    """The text of a name or a value with control characters escaped, for a terminal."""
+    from kafkatools.core.control_characters import visible
+
+    return visible(text)
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, terminal: bool = False, width: int = 100) -> str:

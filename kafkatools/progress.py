@@ -7,11 +7,13 @@ writes to the terminal meanwhile does it within `hidden()`, under the lock that 
 
 from __future__ import annotations
 
-import io
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+
+from kafkatools.core.control_characters import visible
+from kafkatools.terminal import DrawnText
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -87,11 +89,11 @@ class TerminalProgress(Progress):
             return
         try:
             drawn = self._made()
-            task = drawn.add_task(self.label, total=self.total)
+            task = drawn.add_task(visible(self.label), total=self.total)
             while True:
                 with self._lock:
                     self._drawn = drawn
-                    drawn.update(task, completed=self._done_now(), total=self.total, description=self.label)
+                    drawn.update(task, completed=self._done_now(), total=self.total, description=visible(self.label))
                     drawn.start()
                     drawn.refresh()
                 if self._over.wait(_EACH_S):
@@ -116,32 +118,11 @@ class TerminalProgress(Progress):
         )
         from rich.progress import Progress as RichProgress
 
-        console = RichConsole(
-            file=text_on(self._stream), force_terminal=True, width=self._width, no_color=not self._has_colour
-        )
+        file = cast(IO[str], DrawnText(self._stream))
+        console = RichConsole(file=file, force_terminal=True, width=self._width, no_color=not self._has_colour)
         columns: list[Any] = [TextColumn("{task.description}", markup=False), BarColumn(bar_width=_BAR_WIDTH)]
         if self.total is None:
             columns.append(TimeElapsedColumn())
         else:
             columns += [DownloadColumn() if self._is_bytes else MofNCompleteColumn(), TimeRemainingColumn()]
         return RichProgress(*columns, console=console, auto_refresh=False, transient=True)
-
-
-def text_on(stream: BinaryIO) -> TextIO:
-    """Text to a stream, as it is written; the stream stays open."""
-    return io.TextIOWrapper(io.BufferedWriter(_Unclosed(stream)), encoding="utf-8", write_through=True)
-
-
-class _Unclosed(io.RawIOBase):
-    """A stream that a text layer on it must not close."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._stream.write(bytes(data))
-        self._stream.flush()
-        return len(data)

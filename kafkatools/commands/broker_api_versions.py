@@ -36,7 +36,8 @@ def run(console: Console, args: Args) -> ExitStatus:
         elif args.json:
             _print_json(console, node, told)
         else:
-            console.print(f"{name} -> (\n\t" + ",\n\t".join(_lines(told)) + "\n)")
+            console.print(f"{name} -> (")
+            console.print_lines("\t" + ",\n\t".join(_lines(told)) + "\n)")
     return status
 
 

@@ -30,7 +30,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.output import json_line
 
     if args.shell is None:
-        for name in _names(console, args):
+        for name in filter(_is_typable, _names(console, args)):
             console.print(json_line({"name": name}) if args.json else name)
         return ExitStatus.OK
     if args.shell not in SHELLS:
@@ -69,6 +69,13 @@ def _names(console: Console, args: Args) -> Iterable[str]:
     except (KafkaError, OSError):
         return known
     return names
+
+
+def _is_typable(name: str) -> bool:
+    """False for a name with control characters: the shell would show them to the terminal as they are."""
+    from kafkatools.output import visible
+
+    return visible(name) == name
 
 
 def _place(console: Console, args: Args) -> tuple[str | None, dict[str, str]]:

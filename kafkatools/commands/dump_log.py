@@ -150,21 +150,23 @@ class _Run:
         if self._as_json:
             from kafkatools.core.log.dump.json_lines import JsonLines
 
-            return JsonLines(options, self._write_row, self._console.print)
+            return JsonLines(options, self._write_row, self._console.print_lines)
         from kafkatools.core.log.dump.text_lines import TextLines
+        from kafkatools.output import visible
 
-        return TextLines(options, self._console.stdout.write)
+        return TextLines(options, self._console.stdout.write, visible if self._console.is_terminal else None)
 
     def _write_row(self, row: Any) -> None:
         if self._encode is None:
             import json
 
+            from kafkatools.core.control_characters import json_safe
             from kafkatools.output import json_bytes
 
             encoder = json.JSONEncoder(
                 ensure_ascii=False, separators=(",", ":"), check_circular=False, default=json_bytes
             )
-            self._encode = encoder.encode
+            self._encode = lambda row: json_safe(encoder.encode(row))
         self._console.print(self._encode(row))
 
     def _report(self, finding: Finding) -> None:

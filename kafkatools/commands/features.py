@@ -203,7 +203,8 @@ def _feature_dependencies(console: Console, args: Args) -> ExitStatus:
         elif needed is None:
             console.print(f"{label} has no dependencies.")
         else:
-            console.print(f"{label} requires:\n    {_METADATA_VERSION}={METADATA_LEVELS[needed]} ({needed})")
+            console.print(f"{label} requires:")
+            console.print(f"    {_METADATA_VERSION}={METADATA_LEVELS[needed]} ({needed})")
     return ExitStatus.OK
 
 

@@ -97,7 +97,8 @@ def run_info(console: Console, args: Args) -> ExitStatus:
     else:
         _print_list(console, "Found log directory:", "Found log directories:", found)
         if metadata:
-            console.print("Found metadata: {" + ", ".join(f"{k}={v}" for k, v in sorted(metadata.items())) + "}\n")
+            console.print("Found metadata: {" + ", ".join(f"{k}={v}" for k, v in sorted(metadata.items())) + "}")
+            console.print()
         _print_list(console, "Found problem:", "Found problems:", problems)
     return ExitStatus.FAILED if problems else ExitStatus.OK
 

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from kafkatools.core.control_characters import json_safe
 from kafkatools.core.errors import KafkaError
 
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
@@ -32,8 +33,9 @@ _JAVA_NAMES = {
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON; control characters with capital hexadecimal digits, as Jackson has them."""
-    text = _dumps(value)
+    """A value as JSON; control characters with capital hexadecimal digits, as Jackson has them, also those that it
+    leaves as they are."""
+    text = json_safe(_dumps(value))
     return _ESCAPE.sub(lambda match: f"{match[1]}\\u{match[2].upper()}", text) if "\\u" in text else text
 
 

@@ -74,18 +74,15 @@ def _described(admin: AdminClient, filters: list[Pattern]) -> list[Acl]:
 
 
 def _print(console: Console, acls: list[Acl]) -> None:
-    from kafkatools.output import visible
-
     by_pattern: dict[Pattern, list[Entry]] = {}
     for acl in acls:
         pattern = Pattern(acl.resource_type, acl.resource_name, acl.pattern_type)
         entry = Entry(acl.principal, acl.host, acl.operation, acl.permission)
         by_pattern.setdefault(pattern, []).append(entry)
-    show = visible if console.is_terminal else str
     for pattern, entries in by_pattern.items():
-        console.print(f"Current ACLs for resource `{show(str(pattern))}`:")
+        console.print(f"Current ACLs for resource `{pattern}`:")
         for entry in entries:
-            console.print(f"\t{show(str(entry))}")
+            console.print(f"\t{entry}")
         console.print("")
 
 

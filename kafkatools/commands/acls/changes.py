@@ -61,8 +61,10 @@ def add(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> Exi
         _write_undo(args, planned)
         for pattern, changes in _by_pattern(planned).items():
             if not args.json:
-                lines = "\n".join(f"\t{_entry(change.acl)}" for change in changes)
-                console.print(f"Adding ACLs for resource `{pattern}`: \n {lines}\n")
+                console.print(f"Adding ACLs for resource `{pattern}`: ")
+                for number, change in enumerate(changes):
+                    console.print(f"{'' if number else ' '}\t{_entry(change.acl)}")
+                console.print()
         status = _create(console, args, admin, [change.acl for change in planned])
     return status
 
@@ -95,14 +97,13 @@ def remove(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> 
 
 
 def _name_matches(console: Console, pattern: Pattern, found: Sequence[Acl]) -> None:
-    from kafkatools.output import visible
 
     if not found:
-        console.note(f"There is no such ACL for resource filter `{visible(str(pattern))}`.")
+        console.note(f"There is no such ACL for resource filter `{pattern}`.")
         return
-    console.note(f"{len(found)} of the ACLs for resource filter `{visible(str(pattern))}` will be removed:")
+    console.note(f"{len(found)} of the ACLs for resource filter `{pattern}` will be removed:")
     for acl in found:
-        console.note(f"\t{visible(f'{_pattern(acl)} {_entry(acl)}')}")
+        console.note(f"\t{_pattern(acl)} {_entry(acl)}")
 
 
 def _agrees(console: Console, args: Args, pattern: Pattern, entries: Sequence[Entry]) -> bool:

@@ -194,8 +194,6 @@ def _complain(console: Console, args: Args, plan: Plan) -> None:
 
 def show(console: Console, args: Args, plans: Iterable[Plan]) -> None:
     """What would change, setting by setting; for JSON a row an entity."""
-    from kafkatools.output import visible
-
     shown = 0
     for plan in plans:
         shown += len(plan.differences)
@@ -204,8 +202,7 @@ def show(console: Console, args: Args, plans: Iterable[Plan]) -> None:
             console.print_json(row)
             continue
         for each in plan.differences:
-            line = f"{words_of(plan.entities)}: {each}"
-            console.print(visible(line) if console.is_terminal else line)
+            console.print(f"{words_of(plan.entities)}: {each}")
     if not shown and not args.json:
         console.note("Nothing would change.")
 

@@ -57,7 +57,8 @@ def _say_deleted(console: Console, names: Sequence[str], failed: dict[str, Kafka
     for name, error in failed.items():
         console.error(f"* Group '{name}' could not be deleted due to: {error}")
     if done:
-        console.print(f"\nThese consumer groups were deleted successfully: {done}")
+        console.print()
+        console.print(f"These consumer groups were deleted successfully: {done}")
 
 
 # -- what would be --

@@ -176,7 +176,8 @@ def _show_offsets(session: Session, view: GroupView, wanted: Wanted) -> None:
         return
     say_state(session, view.description)
     if view.rows and view.description.state != "Dead":
-        session.console.print("\n".join(offsets_lines(session.args, view, wanted)))
+        for line in offsets_lines(session.args, view, wanted):
+            session.console.print(line)
 
 
 def offsets_json(view: GroupView) -> dict[str, Any]:

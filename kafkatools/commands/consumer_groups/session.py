@@ -47,7 +47,9 @@ class Session(NamedTuple):
         """One line of --json. There are only texts and numbers in it, and no bytes to look for."""
         import json
 
-        self.console.print(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
+        from kafkatools.core.control_characters import json_safe
+
+        self.console.print(json_safe(json.dumps(row, ensure_ascii=False, separators=(",", ":"))))
 
 
 def consumer_groups(

@@ -56,7 +56,7 @@ def _show(session: Session, views: Sequence[GroupView], wanted: Wanted) -> None:
 
     if session.console.is_terminal and not session.args.json:
         start = "" if session.console.environ.get("TERM") == "dumb" else _CLEAR
-        session.console.write((start + "\n".join(_frame(session, views, wanted)) + "\n").encode())
+        session.console.draw(start + "\n".join(_frame(session, views, wanted)) + "\n")
         return
     now_ms = session.console.clock.wall_ms()
     for view in views:

@@ -40,11 +40,12 @@ def line(view: ClusterView) -> str:
 
 
 def once_text(console: Console, view: ClusterView, wanted: Wanted) -> Iterator[str]:
-    """The tables, each under its title."""
+    """The tables, each under its title, drawn: foreign text in them is visible on a terminal."""
     from kafkatools.commands.monitor.tables import tables
-    from kafkatools.output import table
+    from kafkatools.output import table, visible
 
-    yield f"cluster {view.cluster_id or '-'}, {summary(view)}"
+    cluster = view.cluster_id or "-"
+    yield f"cluster {visible(cluster) if console.is_terminal else cluster}, {summary(view)}"
     for one in tables(view, wanted.sections, wanted.is_overview, view.events):
         if one.rows:
             rows = [row.cells for row in one.rows]

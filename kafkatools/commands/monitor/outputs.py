@@ -63,7 +63,7 @@ class TablesOutput(Output):
         from kafkatools.commands.monitor.lines import once_text
 
         for text in once_text(self.console, view, self.wanted):
-            self.console.print(text)
+            self.console.draw(text + "\n")
         for problem in view.problems:
             self.console.error(f"not told: {problem.message}")
         self.tell(findings)

@@ -190,7 +190,7 @@ class _Writer:
 
     def write(self, text: str) -> int:
         """Text to stdout, as UTF-8."""
-        self._console.write(text.encode("utf-8", "replace"))
+        self._console.draw(text)
         return len(text)
 
     def flush(self) -> None:

@@ -169,7 +169,7 @@ def print_rows(console: Console, kind: str, columns: Sequence[str], rows: Iterab
     cells = [[text(cell) for cell in row] for row in rows]
     if cells:
         drawn = table(names, cells, terminal=console.is_terminal, width=console.width)
-        console.print(drawn.rstrip("\n"))
+        console.draw(drawn.rstrip("\n") + "\n")
     return len(cells)
 
 

@@ -105,7 +105,8 @@ def _check_log_dirs(opened: Session, plan: Plan) -> None:
 def _show_current(opened: Session, current: Mapping[TopicPartition, Sequence[int]]) -> None:
     """The rollback plan; it is out before anything is changed."""
     log_dirs = present_log_dirs(opened.admin, replicas_of(current))
-    opened.print(f"Current partition replica assignment\n\n{plan_text(current, log_dirs)}\n")
+    for line in ("Current partition replica assignment", "", plan_text(current, log_dirs), ""):
+        opened.print(line)
     opened.print("Save this to use as the --reassignment-json-file option during rollback")
     opened.print_json({"current": plan_fields(current, log_dirs)})
     opened.console.flush()

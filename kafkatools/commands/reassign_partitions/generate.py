@@ -39,8 +39,10 @@ def run(console: Console, args: Args) -> ExitStatus:
         proposed = _propose(opened, current, brokers)
         log_dirs = present_log_dirs(opened.admin, replicas_of(current))
         opened.print_json({"current": plan_fields(current, log_dirs), "proposed": plan_fields(proposed, {})})
-        opened.print(f"Current partition replica assignment\n{plan_text(current, log_dirs)}\n")
-        opened.print(f"Proposed partition reassignment configuration\n{plan_text(proposed, {})}")
+        for line in ("Current partition replica assignment", plan_text(current, log_dirs), ""):
+            opened.print(line)
+        opened.print("Proposed partition reassignment configuration")
+        opened.print(plan_text(proposed, {}))
     return ExitStatus.OK
 
 

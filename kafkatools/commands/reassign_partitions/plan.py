@@ -136,9 +136,9 @@ def _show(console: Console, args: Args, plan: ReassignmentPlan) -> None:
     is_drawn = console.is_terminal if args.out is not None else console.is_error_terminal
     text = table(*broker_rows(plan.brokers), terminal=is_drawn, width=console.width) + summary(plan)
     if args.out is not None:
-        console.print(text)
+        console.draw(text + "\n")
         return
-    console.error(text)
+    console.draw_error(text + "\n")
     console.write(json_text(plan_assignment(plan.moves)).encode())
 
 

@@ -126,7 +126,7 @@ def _show_plan(console: Console, args: Args, work: Work) -> ExitStatus:
         for row in json_rows(plan):
             console.print_json(row)
         return ExitStatus.OK
-    console.write(table(*broker_rows(plan.brokers), terminal=console.is_terminal, width=console.width).encode())
+    console.draw(table(*broker_rows(plan.brokers), terminal=console.is_terminal, width=console.width))
     console.print(summary(plan))
     return ExitStatus.OK
 

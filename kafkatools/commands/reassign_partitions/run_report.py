@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol, cast
 
 from kafkatools.commands.reassign_partitions.plan_output import bytes_text
+from kafkatools.core.control_characters import visible
 
 if TYPE_CHECKING:
     from kafkatools.commands.reassign_partitions.run_moves import Progress, TopicPartition
@@ -158,11 +159,11 @@ class BarReport:
         from rich.console import Console as RichConsole
         from rich.progress import BarColumn, Progress, TextColumn
 
-        from kafkatools.progress import text_on
+        from kafkatools.terminal import DrawnText
 
         self._console = console
         self._speed = Speed()
-        self._file = text_on(console.stderr)
+        self._file = cast(IO[str], DrawnText(console.stderr))
         drawn = RichConsole(file=self._file, force_terminal=True, width=console.width)
         columns = (BarColumn(bar_width=_BAR_WIDTH), TextColumn("{task.description}", markup=False))
         self._bar = Progress(*columns, console=drawn, auto_refresh=False)
@@ -184,15 +185,15 @@ class BarReport:
     def partition(self, key: TopicPartition, error: str | None) -> None:
         """Failures only."""
         if error is not None:
-            self._bar.console.print(f"{key[0]}-{key[1]}: {error}", markup=False, highlight=False)
+            self._bar.console.print(visible(f"{key[0]}-{key[1]}: {error}"), markup=False, highlight=False)
 
     def limit(self, change: Change) -> None:
         """The limit and why it changed."""
-        self._bar.console.print(limit_text(change), markup=False, highlight=False)
+        self._bar.console.print(visible(limit_text(change)), markup=False, highlight=False)
 
     def note(self, message: str) -> None:
         """Above the bar."""
-        self._bar.console.print(message, markup=False, highlight=False)
+        self._bar.console.print(visible(message), markup=False, highlight=False)
 
     def close(self) -> None:
         """The bar stays as it is."""

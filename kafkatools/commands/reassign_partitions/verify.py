@@ -133,7 +133,8 @@ def _show(opened: Session, partitions: Mapping[TopicPartition, PartitionState], 
         opened.print(state.describe(part))
         row = {"topic": part[0], "partition": part[1], "state": state.name, "replicas": list(state.replicas)}
         opened.print_json(row | {"target": list(state.target), "out_of_sync": list(state.out_of_sync)})
-    opened.print("\n".join(move.describe() for move in moves.values()))
+    for line in [move.describe() for move in moves.values()] or [""]:
+        opened.print(line)
     for move in moves.values():
         opened.print_json(move.row())
 

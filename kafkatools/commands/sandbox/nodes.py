@@ -154,7 +154,7 @@ def show_cluster(console: Console, args: Args, cluster: SandboxCluster) -> ExitS
     else:
         cells = [_cells(node, roles) for node in nodes]
         text = table(_HEADERS, cells, terminal=console.is_terminal, width=console.width)
-        console.write(text.encode())
+        console.draw(text)
     return ExitStatus.OK if is_running else ExitStatus.FAILED
 
 

@@ -166,8 +166,8 @@ class View:
         lines = [] if self._reports else [self._headline(topic, settings)]
         if not self._only_overrides:
             lines += self._lines(topic.name, partitions)
-        if lines:
-            console.print("\n".join(lines))
+        for line in lines:
+            console.print(line)
 
     def _is_reported(self, topic: str, partition: PartitionDescription, minimum: int) -> bool:
         in_sync = len(partition.isr)

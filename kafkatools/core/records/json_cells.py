@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from json.encoder import JSONEncoder
 
+from kafkatools.core.control_characters import json_safe, may_need_escapes
 from kafkatools.core.records.columns import Buffer, RecordColumns
 
-quoted = JSONEncoder(ensure_ascii=False).encode
-"""A string as JSON."""
+_encoded = JSONEncoder(ensure_ascii=False).encode
 
 _BETWEEN = "\x7f"
 _BETWEEN_BYTES = b"\x7f"
 _COPIED_A_ROW = 1024
+
+
+def quoted(text: str) -> str:
+    """A string as JSON, control characters of all kinds escaped."""
+    return json_safe(_encoded(text))
 
 
 def cell(data: bytes | memoryview | None) -> str:
@@ -42,13 +47,16 @@ def cells(buffer: Buffer, positions: Sequence[int], lengths: Sequence[int]) -> l
     source = bytes(buffer) if len(buffer) <= _COPIED_A_ROW * len(lengths) else memoryview(buffer)
     places = zip(positions, lengths, strict=True)
     found = [source[start : start + size] if size > 0 else b"" for start, size in places]
+    joined = _BETWEEN_BYTES.join(found)
     try:
-        text = _BETWEEN_BYTES.join(found).decode()
+        text = joined.decode()
     except UnicodeDecodeError:
         return _singly(found, lengths)
     if text.count(_BETWEEN) != len(found) - 1:
         return _singly(found, lengths)
-    shown = quoted(text).replace(_BETWEEN, f'"{_BETWEEN}"').split(_BETWEEN)
+    shown = _encoded(text).replace(_BETWEEN, f'"{_BETWEEN}"').split(_BETWEEN)
+    if not text.isascii() and may_need_escapes(joined):
+        shown = list(map(json_safe, shown))
     if min(lengths) < 0:
         return [text if size >= 0 else "null" for text, size in zip(shown, lengths, strict=True)]
     return shown

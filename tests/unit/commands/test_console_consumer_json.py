@@ -18,7 +18,7 @@ LINES = [
     '{"topic":"orders","partition":3,"offset":7,"timestamp":1000,"timestamp_type":"CreateTime","key":"key",'
     '"value":"a \\"quoted\\"\\n line é","headers":[]}',
     '{"topic":"orders","partition":3,"offset":8,"timestamp":1001,"timestamp_type":"CreateTime","key":null,'
-    '"value":{"b64":"/wA="},"headers":[["name","\x7f"],["name",null]]}',
+    '"value":{"b64":"/wA="},"headers":[["name","\\u007f"],["name",null]]}',
     '{"topic":"orders","partition":3,"offset":9,"timestamp":1002,"timestamp_type":"CreateTime","key":"",'
     '"value":null,"headers":[]}',
 ]

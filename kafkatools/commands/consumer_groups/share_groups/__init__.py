@@ -325,7 +325,8 @@ def _say_deleted(session: Session, names: Iterable[str], failed: dict[str, str])
         if name in failed:
             session.console.error(f"* Group '{name}' could not be deleted due to: {failed[name]}")
     if done:
-        session.console.print(f"\nThese share groups were deleted successfully: {done}")
+        session.console.print()
+        session.console.print(f"These share groups were deleted successfully: {done}")
 
 
 COMMAND = Command(

@@ -49,7 +49,8 @@ def _say_when_empty(session: Session, description: GroupDescription) -> None:
     if description.state == "Dead":
         session.complain(f"Error: Share group '{description.group_id}' does not exist.", group=description.group_id)
     elif description.state == "Empty" and not session.args.json:
-        session.console.error(f"\nShare group '{description.group_id}' has no active members.")
+        session.console.error("")
+        session.console.error(f"Share group '{description.group_id}' has no active members.")
 
 
 # -- offsets --
@@ -75,7 +76,8 @@ def _show_offsets(session: Session, descriptions: Iterable[GroupDescription]) ->
         elif found.offsets:
             _print_offsets(session, name, found)
         else:
-            session.console.print(f"\nShare group '{name}' has no offset information.")
+            session.console.print()
+            session.console.print(f"Share group '{name}' has no offset information.")
     return is_complete
 
 

@@ -24,17 +24,29 @@ from kafkatools.core.log.dump.state_files import AbortedTransaction, ProducerEnt
 
 
 class TextLines:
-    """Kafka's lines (see file_dump.Lines); `write` takes UTF-8 bytes."""
+    """Kafka's lines (see file_dump.Lines); `write` takes UTF-8 bytes.
 
-    def __init__(self, options: DumpOptions, write: Callable[[bytes | memoryview], object]) -> None:
+    `show` makes of a key, a value, a header's name or a path what a terminal may get; None leaves them as they are.
+    """
+
+    def __init__(
+        self,
+        options: DumpOptions,
+        write: Callable[[bytes | memoryview], object],
+        show: Callable[[str], str] | None = None,
+    ) -> None:
         self._options = options
         self._write_bytes = write
+        self._show = show
 
     def _write(self, shown: str) -> None:
         self._write_bytes(shown.encode("utf-8", "surrogateescape"))
 
+    def _shown(self, foreign: str) -> str:
+        return foreign if self._show is None else self._show(foreign)
+
     def file(self, path: str, kind: str | None) -> None:
-        self._write(f"Dumping {path}\n")
+        self._write(f"Dumping {self._shown(path)}\n")
 
     def log(self, path: str, base_offset: int) -> None:
         self._write(f"Log starting offset: {base_offset}\n")
@@ -50,6 +62,8 @@ class TextLines:
     ) -> Callable[[int, array[int]], int] | None:
         if self._options.print_contents and not self._options.is_plain_text:
             return None
+        if self._options.deep and self._show is not None:
+            return None  # the kernel writes names, keys and values as they are
         return SoundStretch(file, end, self._options, gaps, self._write_bytes, limits).forward
 
     def batch(self, header: Header, decoder: Decoder | None, gaps: GapFinder) -> None:
@@ -72,9 +86,9 @@ class TextLines:
         for record in records_of(header):
             gaps.see(record.offset)
             if not options.skip_metadata:
-                write(text.record_metadata(header, record))
+                write(self._shown(text.record_metadata(header, record)))
                 if header.is_control:
-                    write(control_text(record))
+                    write(self._shown(control_text(record)))
             if options.print_contents and not header.is_control:
                 write(self._contents(record, decoder))
             write("\n")
@@ -83,16 +97,16 @@ class TextLines:
         if decoder is None:
             return ""
         key, value = decoder(record)
-        return text.record_contents(key, value, "| " if self._options.skip_metadata else " ")
+        return self._shown(text.record_contents(key, value, "| " if self._options.skip_metadata else " "))
 
     def trailing(self, path: str, count: int) -> None:
-        self._write(f"Found {count} invalid bytes at the end of {os.path.basename(path)}\n")
+        self._write(f"Found {count} invalid bytes at the end of {self._shown(os.path.basename(path))}\n")
 
     def empty_index(self, path: str) -> None:
-        self._write(f"{path} is empty.\n")
+        self._write(f"{self._shown(path)} is empty.\n")
 
     def sane_index(self, path: str) -> None:
-        self._write(f"{path} passed sanity check.\n")
+        self._write(f"{self._shown(path)} passed sanity check.\n")
 
     def offset_entry(self, path: str, entry: CheckedEntry) -> None:
         self._write(f"offset: {entry.first} position: {entry.second}\n")

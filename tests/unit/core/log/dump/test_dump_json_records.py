@@ -91,8 +91,8 @@ def test_whole_batches_give_the_lines_of_single_records(
         (b"", '""'),
         (b"a", '"a"'),
         (b'"\\\n', '"\\"\\\\\\n"'),
-        (b"\x7f", '"\x7f"'),
-        ("é\u2028".encode(), '"é\u2028"'),
+        (b"\x7f", '"\\u007f"'),
+        ("é\u2028".encode(), '"é\\u2028"'),
         (b"\xff\x00", '{"b64":"/wA="}'),
     ],
 )

@@ -1,0 +1,112 @@
+"""Characters that drive a terminal, reorder a line or leave no trace in it, and what is shown in their place.
+
+Foreign text (names, keys, values, paths, error texts of servers) may hold them. On a terminal they are escaped as
+`\\x1b` or `\\u202e`; in JSON as `\\u001b`, on every stream, so that a line reads back to the same value and drives
+nothing. They are C0, DEL and C1, the line and paragraph separator, the controls of the bidirectional algorithm, the
+invisible spaces and operators and the tags. U+200C and U+200D stay: they spell words of Persian and of Indic languages
+and join emoji, and neither moves nor hides another character. A byte that is not UTF-8 (a surrogate of Python's
+`surrogateescape`) is shown as `\\x9b`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+_ABOVE_C0 = (
+    (0x7F, 0x9F), (0xAD, 0xAD), (0x61C, 0x61C), (0x180E, 0x180E), (0x200B, 0x200B), (0x200E, 0x200F),
+    (0x2028, 0x202E), (0x2060, 0x206F), (0xFEFF, 0xFEFF), (0xFFF9, 0xFFFB), (0xE0000, 0xE0FFF),
+)  # fmt: skip
+_FIRST_BYTES = (b"\xc2", b"\xd8", b"\xe1", b"\xe2", b"\xef", b"\xf3")
+"""What each of them begins with in UTF-8. Single bytes, which a search finds at the speed of memory."""
+_BREAKING = {9: "\\t", 10: "\\n", 13: "\\r"}
+_SURROGATES = (0xD800, 0xDFFF)
+_UNDECODABLE = range(0xDC80, 0xDD00)
+_HIGHEST_BYTE, _HIGHEST_UNIT = 0xFF, 0xFFFF
+
+
+def visible(text: str) -> str:
+    """The text of a cell, a name or a value: every control character is escaped, also tabs and line ends."""
+    return _all().sub(_escape, text)
+
+
+def visible_line(text: str) -> str:
+    """A line that may hold foreign text: tabs stay, a line end would begin a line of its own and is escaped."""
+    return _all_but_tabs().sub(_escape, text)
+
+
+def visible_text(text: str) -> str:
+    """Lines that may hold foreign text: tabs and line feeds stay."""
+    return _all_but_layout().sub(_escape, text)
+
+
+def visible_drawing(text: str) -> str:
+    """What this program draws itself: colours, styles and movements of the cursor stay as well, nothing else that a
+    terminal obeys (titles, links, the clipboard, questions that it would answer)."""
+    return _all_but_drawing().sub(_escape_undrawn, text)
+
+
+def json_safe(line: str) -> str:
+    """JSON text whose strings hold these characters as escapes only; it reads back to the same values.
+
+    C0 is escaped by every JSON encoder already; text in ASCII is returned at once.
+    """
+    if line.isascii() and "\x7f" not in line:
+        return line
+    return _in_json().sub(_escape_json, line)
+
+
+def may_need_escapes(utf8: bytes) -> bool:
+    """False when no character above C0 and DEL of this UTF-8 text needs an escape in JSON: a quick look at a column,
+    where the search of `json_safe` would cost twice as much as the encoder."""
+    return any(map(utf8.__contains__, _FIRST_BYTES))
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code in _BREAKING:
+        return _BREAKING[code]
+    if code in _UNDECODABLE:
+        return f"\\x{code - 0xDC00:02x}"
+    if code <= _HIGHEST_BYTE:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= _HIGHEST_UNIT else f"\\U{code:08x}"
+
+
+def _escape_undrawn(found: re.Match[str]) -> str:
+    return found[0] if found.lastgroup == "drawn" else _escape(found)
+
+
+def _escape_json(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True))
+
+
+def _class(*ranges: tuple[int, int]) -> str:
+    return "[" + "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in (*ranges, *_ABOVE_C0)) + "]"
+
+
+@cache
+def _all() -> re.Pattern[str]:
+    return re.compile(_class((0, 31), _SURROGATES))
+
+
+@cache
+def _all_but_tabs() -> re.Pattern[str]:
+    return re.compile(_class((0, 8), (10, 31), _SURROGATES))
+
+
+@cache
+def _all_but_layout() -> re.Pattern[str]:
+    return re.compile(_class((0, 8), (11, 31), _SURROGATES))
+
+
+@cache
+def _all_but_drawing() -> re.Pattern[str]:
+    drawn = r"(?P<drawn>\x1b\[[0-9;]*m|\x1b\[[0-9;]*[ABCDGHJK]|\x1b\[\?(?:25|1049)[hl]|\r)"
+    return re.compile(drawn + "|" + _class((0, 8), (11, 31), _SURROGATES))
+
+
+@cache
+def _in_json() -> re.Pattern[str]:
+    return re.compile(_class())
