@@ -40,11 +40,13 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
     import os
 
     from kafkatools.core import config as tables
+    from kafkatools.core.broker.connection_limits import raise_descriptor_limit
     from kafkatools.core.broker.node import open_node
     from kafkatools.core.broker.node_settings import meaningless
     from kafkatools.core.config import Config
 
     os.umask(0o077)
+    raise_descriptor_limit()
     config = Config(tables.BROKER, values, allow_unknown=True)
     for name in meaningless(config):
         console.note(f"WARN {name} means nothing here and is ignored")

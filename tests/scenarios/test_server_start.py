@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import resource
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,13 +33,12 @@ class Server:
         env = {**os.environ, "KT_HOME": str(self.home)}
         return subprocess.run(self.command(*args), capture_output=True, timeout=60, env=env, check=False)
 
-    def start(self, *args: str) -> list[str]:
+    def start(self, *args: str, open_files: int | None = None) -> list[str]:
         """The lines on stderr up to the one that says that it is ready."""
-        self.process = subprocess.Popen(
-            self.command("server-start", str(self.properties), *args),
-            stderr=subprocess.PIPE,
-            env={**os.environ, "KT_HOME": str(self.home)},
-        )
+        command = self.command("server-start", str(self.properties), *args)
+        if open_files is not None:
+            command = ["prlimit", f"--nofile={open_files}:{open_files}", *command]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "KT_HOME": str(self.home)})
         assert self.process.stderr is not None
         lines = []
         for line in self.process.stderr:
@@ -123,6 +124,46 @@ def test_a_stop_on_a_disk_without_room_is_one_line_and_no_success(server: Server
     host, _, port = lines[-1].rpartition(" ")[2].partition(":")
     with BrokerClient(host, int(port)) as client:
         assert client.produce("t", batch([b"w"])).base_offset == 1
+
+
+def test_strangers_that_take_every_connection_leave_the_log_its_descriptors(server: Server) -> None:
+    """256 open files: half for log files, some for the process, the rest for connections. An established producer
+    rolls segments of 20 partitions meanwhile."""
+    format_directory(server)
+    lines = server.start(open_files=256)
+    host, _, port = lines[-1].rpartition(" ")[2].partition(":")
+    address = (host, int(port))
+    payload = batch([b"x" * 600_000])
+    with BrokerClient(*address) as client, contextlib.ExitStack() as strangers:
+        topics: list[dict[str, Any]] = [
+            {
+                "name": "t",
+                "num_partitions": 20,
+                "replication_factor": 1,
+                "configs": [{"name": "segment.bytes", "value": "1048576"}],
+            }
+        ]
+        assert client.call(19, 7, topics=topics).topics[0].error_code == 0
+        codes = []
+        for number in range(80):
+            for _ in range(5):
+                strangers.enter_context(socket.create_connection(address, 10))
+            codes.append(int(client.produce("t", payload, partition=number % 20).error_code))
+        assert codes == [0] * 80
+        assert server.process is not None
+        assert len(os.listdir(f"/proc/{server.process.pid}/fd")) < 256
+        strangers.close()
+        client.call(18, 0)
+        with BrokerClient(*address) as other:
+            assert other.produce("t", payload).error_code == 0
+    assert server.process.stderr is not None
+    server.process.send_signal(signal.SIGTERM)
+    said = server.process.stderr.read().decode().splitlines()
+    assert server.end() == 0
+    refused = [line for line in said if " refused: " in line]
+    assert len(refused) == 1, said
+    assert "of the limit of 256 open files" in refused[0] and "(ulimit -n)" in refused[0]
+    assert [line for line in said if line not in refused] == ["INFO node 7 has stopped"]
 
 
 def test_with_durability_fsync_an_answer_outlives_the_recovery_that_trusts_nothing(server: Server) -> None:

@@ -24,10 +24,10 @@ def batch(values: list[bytes], timestamp: int = 1_700_000_000_000, **header: Any
 
 
 class BrokerClient:
-    """One connection."""
+    """One connection, maybe from a certain address."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self.socket = socket.create_connection((host, port), 10)
+    def __init__(self, host: str, port: int, source: str | None = None) -> None:
+        self.socket = socket.create_connection((host, port), 10, None if source is None else (source, 0))
         self._correlation_id = 0
 
     def frame(self, api_key: int, version: int, fields: Mapping[str, Any], client_id: bytes = b"test") -> bytes:

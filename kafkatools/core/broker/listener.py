@@ -11,7 +11,7 @@ Rules:
   `max_buffered_bytes`.
 - A frame is handed on as a writable view on the receive buffer, valid until the handler returns.
 - A queued file region keeps its own descriptor (dup) once the socket is full, so that a deleted segment cannot be
-  replaced by another file under it.
+  replaced by another file under it. Connections and these descriptors are bounded by `ConnectionLimits`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any, Final, Protocol
 
+from kafkatools.core.broker.connection_limits import ConnectionLimits, OwnedDescriptor
 from kafkatools.core.broker.requests import (
     DELAYED,
     CloseConnection,
@@ -77,7 +78,7 @@ class Connection:
     """One client. State: receive buffer with `start..end` unread bytes, output queue, muted while a request is
     delayed. What a peer asks, another node of the cluster, is no use of the broker."""
 
-    def __init__(self, listener: Listener, acceptor: Acceptor, sock: socket.socket, now_ms: int) -> None:
+    def __init__(self, listener: Listener, acceptor: Acceptor, sock: socket.socket, now_ms: int, host: str) -> None:
         self.listener = listener
         self.acceptor = acceptor
         self.socket = sock
@@ -94,7 +95,7 @@ class Connection:
         self._queued_bytes = 0
         self._events = READ
         self._is_handling = False
-        self._client_host: str | None = None
+        self.client_host = host
         self.shortcut: Shortcut | None = None
         self._owed = 0
         self._is_held = False
@@ -103,14 +104,9 @@ class Connection:
         listener.buffered_bytes += len(self._buffer)
 
     @property
-    def client_host(self) -> str:
-        """The client's address, empty when it is gone."""
-        if self._client_host is None:
-            try:
-                self._client_host = str(self.socket.getpeername()[0])
-            except OSError:
-                self._client_host = ""
-        return self._client_host
+    def is_protected(self) -> bool:
+        """Whether only other nodes of the cluster come where it was made."""
+        return self.acceptor.is_protected
 
     # -- reading ---------------------------------------------------------------------------------------------------
     def handle_readable(self) -> None:
@@ -325,7 +321,11 @@ class Connection:
     def _own_queued_files(self) -> None:
         for part in self._output:
             if isinstance(part, FileRegion) and not isinstance(part.file, OwnedDescriptor):
-                part.file = OwnedDescriptor(os.dup(part.file.fileno()))
+                owned = self.listener.duplicate(part.file)
+                if owned is None:  # none is left for a client that reads too slowly
+                    self.close()
+                    return
+                part.file = owned
 
     def handle_writable(self) -> None:
         """The socket takes bytes again; when all is out, handle the frames that waited."""
@@ -359,23 +359,10 @@ class Connection:
             self.on_close()
 
 
-class OwnedDescriptor:
-    """A duplicate of a segment's descriptor, closed when the region has been sent."""
-
-    __slots__ = ("fd",)
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def fileno(self) -> int:
-        """The descriptor."""
-        return self.fd
-
-
 def release_region(region: FileRegion) -> None:
     """Close the region's own descriptor, if it has one."""
     if isinstance(region.file, OwnedDescriptor):
-        os.close(region.file.fd)
+        region.file.close()
 
 
 class Acceptor:
@@ -390,6 +377,7 @@ class Acceptor:
         self.host, self.port = self.socket.getsockname()[:2]
         self.is_open = False
         self.is_internal = False
+        self.is_protected = False
 
     def open(self) -> None:
         """Take connections from now on."""
@@ -413,7 +401,9 @@ class Listener:
         max_request_bytes: int = MAX_REQUEST_BYTES,
         max_buffered_bytes: int = MAX_BUFFERED_BYTES,
         max_idle_ms: int = 600_000,
+        limits: ConnectionLimits | None = None,
     ) -> None:
+        self.limits = limits or ConnectionLimits()
         self.max_request_bytes = max_request_bytes
         self.max_buffered_bytes = max_buffered_bytes
         self.max_idle_ms = max_idle_ms
@@ -500,6 +490,7 @@ class Listener:
                 self._selector.register(acceptor.socket, READ, acceptor)
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + IDLE_CHECK_MS
+            self.limits.tell(now_ms)
             oldest = now_ms - self.max_idle_ms
             for connection in [c for c in self.connections if c.last_active_ms < oldest]:
                 if not connection.is_muted and not connection.is_throttled:
@@ -523,7 +514,7 @@ class Listener:
         if self._accept_again_ms is not None:
             return
         try:
-            sock, _ = acceptor.socket.accept()
+            sock, address = acceptor.socket.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as error:
@@ -533,9 +524,13 @@ class Listener:
                 self._selector.unregister(each.socket)
             self._accept_again_ms = self._now_ms + ACCEPT_PAUSE_MS
             return
+        host = str(address[0])
+        if not self.limits.admit(self.connections, host, self._now_ms, is_protected=acceptor.is_protected):
+            sock.close()
+            return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = Connection(self, acceptor, sock, self._now_ms)
+        connection = Connection(self, acceptor, sock, self._now_ms, host)
         self.connections.add(connection)
         self._selector.register(sock, READ, connection)
 
@@ -558,6 +553,14 @@ class Listener:
         if events:
             self._selector.unregister(connection.socket)
         self.connections.discard(connection)
+        self.limits.forget(connection.client_host)
+
+    def duplicate(self, file: HasDescriptor) -> OwnedDescriptor | None:
+        """A descriptor of its own for a region that waits; None when there is no room, or the system has none."""
+        try:
+            return self.limits.duplicate(file.fileno(), len(self.connections))
+        except OSError:
+            return None
 
     def wakeup(self) -> None:
         """Make `poll` return; safe from signal handlers and other threads."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kafkatools.core import config as tables
 from kafkatools.core.broker.authorizer import ANONYMOUS, StandardAuthorizer, open_authorizer, operations_field
 from kafkatools.core.broker.authorizer import SUPPORTED_OPERATIONS as OPERATIONS
+from kafkatools.core.broker.connection_limits import ConnectionLimits, descriptor_limit, max_log_files
 from kafkatools.core.broker.controller import acls
 from kafkatools.core.broker.controller.broker_settings import BrokerSettings
 from kafkatools.core.broker.controller.controller import Controller
@@ -106,7 +107,8 @@ class Node:
     ) -> None:
         self.config = config
         self.clock = clock
-        self.files = files or RealFileSystem()
+        descriptors = descriptor_limit()
+        self.files = files or RealFileSystem(max_log_files(descriptors))
         self.settings = node_settings(config)
         self.node_id = self.settings.node_id
         self.log_directory = self.settings.log_directory
@@ -121,6 +123,9 @@ class Node:
         self.produce_purgatory = Purgatory("Produce", self.timer)
         self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots)
         self._reports = FailureReports(clock, report or (lambda line: None))
+        held = getattr(self.files, "max_open_files", 0)
+        self.limits = ConnectionLimits(descriptors, held, report or (lambda line: None))
+        self.limits.configure(config)
         self._lock: NodeDirectories | None = None
         self.logs = LogManager(self.files, *self.settings.log_directories)
         self.authorizer: StandardAuthorizer | None = None
@@ -179,6 +184,7 @@ class Node:
             name=settings.listener_name,
             max_request_bytes=self.config.socket_request_max_bytes,
             max_idle_ms=self.config.connections_max_idle_ms,
+            limits=self.limits,
         )
 
     def _open_metadata(self) -> None:
@@ -362,6 +368,7 @@ class Node:
     # -- periodic work ---------------------------------------------------------------------------------------------
     def _schedule_housekeeping(self) -> None:
         self.every(HOUSEKEEPING_MS, self._maybe_snapshot)
+        self.every(HOUSEKEEPING_MS, self._limit_connections)
         self._keep_logs()
 
     def _keep_logs(self) -> None:
@@ -385,6 +392,13 @@ class Node:
 
     def _maybe_snapshot(self) -> None:
         self.controller.maybe_snapshot()
+
+    def _limit_connections(self) -> None:
+        """Settings may change while the broker runs, and so may the number of nodes."""
+        self.limits.configure(self.broker_settings.effective(), self._count_other_nodes())
+
+    def _count_other_nodes(self) -> int:
+        return 0
 
     def _retention(self) -> None:
         self.logs.cleanup(self.clock.wall_ms())

@@ -23,6 +23,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.connection_limits import raise_descriptor_limit
 from kafkatools.core.broker.run_files import RunFile, read_run_file
 from kafkatools.core.broker.sandbox_spawn import DEFAULT_PORT, HOST
 
@@ -41,6 +42,7 @@ def main(request: Mapping[str, Any], clock: Clock) -> int:
     """Run what the request describes until it is to stop; gives the exit status, 1 when it could not start, go on or
     stop cleanly."""
     os.umask(0o077)
+    raise_descriptor_limit()
     run_file = _run_file(request["run_file"], clock)
     if run_file is None:
         _answer({"error": "another one is running"})

@@ -271,7 +271,7 @@ class RealFileSystem:
     """The machine's file system, with a bound on the descriptors of the files it opened."""
 
     def __init__(self, max_open_files: int = MAX_OPEN_FILES) -> None:
-        self._max_open_files = max_open_files
+        self.max_open_files = max_open_files
         self._open: dict[int, RealLogFile] = {}
 
     @property
@@ -282,7 +282,7 @@ class RealFileSystem:
     def open_descriptor(self, file: RealLogFile) -> int:
         """Open a file's descriptor; closes others first when there are too many (second chance: a file used since the
         last sweep stays)."""
-        if len(self._open) >= self._max_open_files:
+        if len(self._open) >= self.max_open_files:
             self._sweep()
         descriptor = os.open(file.path, os.O_RDWR | os.O_CLOEXEC)
         self._open[descriptor] = file
@@ -301,8 +301,8 @@ class RealFileSystem:
                 file.recently_used = False
             else:
                 file.close()
-        if len(self._open) >= self._max_open_files:
-            for file in candidates[: max(1, self._max_open_files // 4)]:
+        if len(self._open) >= self.max_open_files:
+            for file in candidates[: max(1, self.max_open_files // 4)]:
                 file.close()
 
     def open(self, path: str, *, create: bool = False) -> RealLogFile:

@@ -116,6 +116,7 @@ class ClusterNode(Node):
                     is_open=is_controller,
                     max_request_bytes=config.socket_request_max_bytes,
                     max_idle_ms=config.connections_max_idle_ms,
+                    limits=self.limits,
                 )
                 port = listener.port
             else:
@@ -127,6 +128,11 @@ class ClusterNode(Node):
             shown = point.advertised_port or port
             opened.append(EndPoint(point.name, point.host, port, point.advertised_host, shown))
         assert listener is not None, "a node has a listener"
+        clients = [point.name for point in settings.broker_listeners if point.name != settings.inter_broker_listener]
+        for acceptor in listener.acceptors:
+            acceptor.is_protected = bool(clients) and acceptor.name not in clients
+            acceptor.is_protected |= self.is_controller_listener(acceptor.name)
+        self.limits.configure(config, self._count_other_nodes())
         self.end_points = tuple(opened)
         return listener
 
@@ -294,6 +300,10 @@ class ClusterNode(Node):
             return
         self._serves_clients = True
         self.listener.open_acceptors()
+
+    def _count_other_nodes(self) -> int:
+        brokers = self.image.brokers if hasattr(self, "image") else ()
+        return len({*self.cluster.voters, *brokers} - {self.node_id})
 
     # -- what it knows ---------------------------------------------------------------------------------------------
     @property

@@ -1,0 +1,225 @@
+"""How many connections a broker takes: bounded by the limit of open files, so that log files and other nodes always
+have descriptors left, and by max.connections, max.connections.per.ip and its overrides (Kafka's ConnectionQuotas).
+
+Rules: a connection above a limit is accepted and closed at once, and counted; a line a minute at most says how many
+were refused, why, and what to change. Connections to a protected listener, where only other nodes of the cluster come,
+are taken even then: the least recently used one of another listener makes room. A client that reads slowly holds
+descriptors of log files too; when there is none left for it, it is disconnected.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import Counter
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Protocol
+
+from kafkatools.core.log.files import MAX_OPEN_FILES
+
+if TYPE_CHECKING:
+    from kafkatools.core.config import Config
+
+UNLIMITED = 2**31 - 1
+LEAST_LOG_FILES = 16
+PROCESS_DESCRIPTORS = 24
+"""Sockets that listen, locks, the selector, and files that are open for a moment only."""
+NODE_DESCRIPTORS = 12
+"""Connections to and from one other node, for each kind of work."""
+TELL_AGAIN_MS = 60_000
+MAX_RAISED_LIMIT = 1 << 20
+PER_IP = "max.connections.per.ip"
+
+
+class Connected(Protocol):
+    """What is known of a connection."""
+
+    last_active_ms: int
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether only other nodes come where it was made."""
+        ...
+
+    def close(self) -> None:
+        """Disconnect it."""
+        ...
+
+
+def descriptor_limit() -> int:
+    """The limit of open files of this process (RLIMIT_NOFILE)."""
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return UNLIMITED if soft == resource.RLIM_INFINITY else soft
+
+
+def raise_descriptor_limit() -> None:
+    """Use all the open files that this process may have, as the JVM does (MaxFDLimit)."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_RAISED_LIMIT if hard == resource.RLIM_INFINITY else min(hard, MAX_RAISED_LIMIT)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def max_log_files(limit: int) -> int:
+    """How many log files may be open at a time under a limit of open files: at most half of it."""
+    return max(LEAST_LOG_FILES, min(MAX_OPEN_FILES, limit // 2))
+
+
+class ConnectionLimits:
+    """The limits of one listener's connections; without `descriptors` only those of `configure`."""
+
+    def __init__(
+        self,
+        descriptors: int = UNLIMITED,
+        log_files: int = 0,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
+        """`descriptors` is the limit of open files, `log_files` how many of them the log may hold."""
+        self._descriptors = descriptors
+        self._report = report or (lambda line: None)
+        self._reserve = log_files + PROCESS_DESCRIPTORS + (_open_now() if descriptors < UNLIMITED else 0)
+        self._other_nodes = 0
+        self._max_connections = self._per_ip = UNLIMITED
+        self._overrides_text = ""
+        self._overrides: dict[str, int] = {}
+        self._by_host: Counter[str] = Counter()
+        self._owned = 0
+        self._refused: dict[str, int] = {}
+        self._reasons: dict[str, str] = {}
+        self._told_ms: dict[str, int] = {}
+
+    def configure(self, config: Config, other_nodes: int = 0) -> None:
+        """Take the settings as they are now, and how many other nodes the cluster has."""
+        self._other_nodes = other_nodes
+        self._max_connections = config.max_connections
+        self._per_ip = config.max_connections_per_ip
+        if config.max_connections_per_ip_overrides != self._overrides_text:
+            self._overrides_text = config.max_connections_per_ip_overrides
+            self._overrides = _overrides(self._overrides_text)
+
+    @property
+    def kept(self) -> int:
+        """Descriptors that no client gets."""
+        return self._reserve + self._other_nodes * NODE_DESCRIPTORS
+
+    @property
+    def room(self) -> int:
+        """Descriptors for clients' connections and what they are being sent."""
+        return max(1, self._descriptors - self.kept)
+
+    # -- connections -----------------------------------------------------------------------------------------------
+    def admit(self, connections: Collection[Connected], host: str, now_ms: int, *, is_protected: bool) -> bool:
+        """Whether to keep a connection that was just accepted; it counts then, until `forget`."""
+        reason = self._excess(len(connections), host)
+        if reason and is_protected and reason[0] != PER_IP and _make_room(connections):
+            reason = None
+        if reason is None:
+            self._by_host[host] += 1
+            return True
+        self._note_refusal(*reason, now_ms)
+        return False
+
+    def forget(self, host: str) -> None:
+        """A connection of this address is closed."""
+        self._by_host[host] -= 1
+        if self._by_host[host] <= 0:
+            del self._by_host[host]
+
+    def _excess(self, count: int, host: str) -> tuple[str, str] | None:
+        """The setting that forbids one more connection, and the reason; None when there is none."""
+        if count + self._owned >= self.room:
+            return "ulimit", (
+                f"{count} are open, and of the limit of {self._descriptors} open files {self.kept} are kept for log "
+                "files and other nodes. Raise the limit (ulimit -n)"
+            )
+        if count >= self._max_connections:
+            return "max.connections", f"{count} are open, as many as max.connections allows"
+        most = self._overrides.get(host, self._per_ip)
+        if self._by_host[host] >= most:
+            return PER_IP, f"{host} has {most} open, as many as {PER_IP} allows"
+        return None
+
+    # -- what a slow reader holds ----------------------------------------------------------------------------------
+    def duplicate(self, descriptor: int, connections: int) -> OwnedDescriptor | None:
+        """A duplicate of a log file's descriptor for a response that waits; None when there is no room."""
+        if connections + self._owned >= self.room:
+            return None
+        owned = OwnedDescriptor(os.dup(descriptor), self)
+        self._owned += 1
+        return owned
+
+    def give_back(self) -> None:
+        """A duplicate was closed."""
+        self._owned -= 1
+
+    # -- telling ---------------------------------------------------------------------------------------------------
+    def _note_refusal(self, setting: str, reason: str, now_ms: int) -> None:
+        self._refused[setting] = self._refused.get(setting, 0) + 1
+        self._reasons[setting] = reason
+        self.tell(now_ms)
+
+    def tell(self, now_ms: int) -> None:
+        """Report the refusals that are not reported yet, each limit's once a minute."""
+        for setting, count in list(self._refused.items()):
+            told_ms = self._told_ms.get(setting)
+            if told_ms is not None and now_ms - told_ms < TELL_AGAIN_MS:
+                continue
+            self._told_ms[setting] = now_ms
+            del self._refused[setting]
+            connections = "1 connection was" if count == 1 else f"{count} connections were"
+            self._report(f"WARN {connections} refused: {self._reasons[setting]}")
+
+
+class OwnedDescriptor:
+    """A duplicate of a segment's descriptor, closed when the region has been sent."""
+
+    __slots__ = ("_limits", "fd")
+
+    def __init__(self, fd: int, limits: ConnectionLimits) -> None:
+        self.fd = fd
+        self._limits = limits
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self.fd
+
+    def close(self) -> None:
+        """Let it go."""
+        os.close(self.fd)
+        self._limits.give_back()
+
+
+def _make_room(connections: Collection[Connected]) -> bool:
+    """Close the least recently used connection of a listener that is not protected; False when there is none."""
+    strangers = [each for each in connections if not each.is_protected]
+    if not strangers:
+        return False
+    min(strangers, key=lambda each: each.last_active_ms).close()
+    return True
+
+
+def _open_now() -> int:
+    """How many descriptors the process holds."""
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except OSError:
+        return 0
+
+
+def _overrides(text: str) -> dict[str, int]:
+    """Limits by address, from `host:count,...`. A host that has no address has no override."""
+    found: dict[str, int] = {}
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        host, _, count = part.rpartition(":")
+        if not count.isdigit():
+            continue
+        try:
+            addresses = {str(each[4][0]) for each in socket.getaddrinfo(host.strip("[]"), None)}
+        except OSError:
+            continue
+        found.update(dict.fromkeys(addresses, int(count)))
+    return found
