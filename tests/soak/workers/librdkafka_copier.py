@@ -49,6 +49,7 @@ def copy(producer: Any, consumer: Any, messages: list[Any], is_abort: bool) -> N
     offsets = [TopicPartition(source_topic, partition, end) for partition, end in ends.items()]
     producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 300)
     if is_abort:
+        producer.flush(300)  # what an abort purges leaves its sequences to the next transaction, see make history
         producer.abort_transaction(300)
         return_to_committed(consumer)
     else:
@@ -69,7 +70,7 @@ def main() -> int:
                 copy(producer, consumer, messages, source.random() < 0.1)
         except KafkaException as error:
             print(f"{name} {run}: {error!r}", file=sys.stderr, flush=True)
-            if not error.args[0].txn_requires_abort():
+            if not error.args[0].txn_requires_abort() or producer.flush(10) > 0:
                 return FENCED
             producer.abort_transaction(300)
             return_to_committed(consumer)

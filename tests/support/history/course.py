@@ -23,6 +23,7 @@ from support.waiting import eventually
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.configs import describe_configs
+from kafkatools.core.admin.groups import describe_groups
 from kafkatools.core.admin.offsets import LATEST, list_offsets
 from kafkatools.core.admin.topics import NewTopic, create_topics, list_topics
 from kafkatools.core.clock import SystemClock
@@ -39,6 +40,7 @@ PROGRESS_S = float(os.environ.get("KT_HISTORY_PROGRESS_SECONDS", "30"))
 """Within this time after the last fault every client does something."""
 END_S = 60
 ABORTED_S = 30
+EXPIRED_S = 30
 SHOWN = 4
 WORKLOADS = ("log", "transactions", "groups", "metadata")
 
@@ -72,9 +74,7 @@ def clients_of(workload: str) -> list[Client]:
             Client(f"{kind}-{n}", lib, "group_client", ("log", f"group-{kind}", kind), ()) for kind, lib, n in members
         ]
     names = [(OURS, "metadata-1"), (OURS, "metadata-2"), (THEIRS, "metadata-3")]
-    return [
-        Client(n, lib, "metadata_client", (METADATA_PREFIX,), ("configs",) if lib == THEIRS else ()) for lib, n in names
-    ]
+    return [Client(n, lib, "metadata_client", (METADATA_PREFIX,), ("configs",)) for lib, n in names]
 
 
 class Findings(NamedTuple):
@@ -227,7 +227,7 @@ class Course:
         if "metadata" in self._workloads:
             self._read_settled()
         if "groups" in self._workloads:
-            self._problems += self._check_committed()
+            self._problems += self._check_committed() + self._check_sessions()
         for node in NODES:
             self.nodes.stop_node(node)
         operations = read_histories(self.histories)
@@ -268,6 +268,17 @@ class Course:
     def _check_committed(self) -> list[str]:
         offsets = chaos_checks.read_topic(self.nodes.bootstrap, "__consumer_offsets", 3, "read_committed")
         return [f"went back: {problem}" for problem in chaos_checks.check_commits(offsets, {})]
+
+    def _check_sessions(self) -> list[str]:
+        """Members that ended without a word, or were killed, are put out of their groups when their session is over."""
+        until = time.monotonic() + EXPIRED_S
+        while True:
+            with self._admin() as admin:
+                found = describe_groups(admin, list(GROUPS))
+            members = {group: [m.member_id for m in each.members] for group, each in found.items() if each.members}
+            if not members or time.monotonic() > until:
+                return [f"stuck: sessions that did not end in {EXPIRED_S} s: {members}"] if members else []
+            time.sleep(0.5)
 
     def _tracebacks(self) -> list[str]:
         problems = []

@@ -64,8 +64,8 @@ class Nemesis(WorkerChaos):
         """Fault after fault for so long; then all nodes run and are connected, and all clients go on."""
         until = time.monotonic() + seconds
         order: list[tuple[str, Callable[[], None]]] = []
-        while time.monotonic() < until:
-            if not order:  # each at least once before any comes again
+        while time.monotonic() < until or (order and not self._is_long):
+            if not order:  # each at least once before any comes again; a short run ends when all have come
                 order = self._source.sample(self._faults, len(self._faults))
             self.watch(self._source.uniform(0.5, 4 if self._is_long else 1))
             fault = order.pop()[1]
