@@ -330,8 +330,9 @@ _CELLS = "[...document.querySelectorAll('#{} tbody tr')].map(r => [...r.cells].m
 
 
 def test_the_page_says_what_is_wrong(tmp_path: pathlib.Path) -> None:
-    board = board_of(ill_view())
-    board.publish(ill_view(time_ms=1_700_000_002_000))
+    known = ill_view().groups[1:]
+    board = board_of(ill_view(groups=known))
+    board.publish(ill_view(groups=known, time_ms=1_700_000_002_000))
     state, tiles, troubled, brokers, charts = ask(
         with_data(board),
         "[document.getElementById('state').textContent, [...document.querySelectorAll('#tiles .bad dt')].map("
@@ -353,9 +354,26 @@ def test_the_page_says_what_is_wrong(tmp_path: pathlib.Path) -> None:
         "alive, controller, log directories offline: /bad", "fenced", "no answer",
     ]  # fmt: skip
     assert charts == [
-        "Messages per second: now 250", "Bytes per second: now 2.0 KiB", "Lag of all groups: now 600",
+        "Messages per second: now 250", "Bytes per second: now 2.0 KiB", "Lag of all groups: now 500",
         "Under-replicated partitions: now 2",
     ]  # fmt: skip
+
+
+def test_what_is_not_known_is_a_gap_in_the_chart_and_a_question_mark(tmp_path: pathlib.Path) -> None:
+    board = Board()
+    known = ill_view().groups[1:]
+    unknown = (ill_view().groups[0]._replace(unknown="no leader"), *known)
+    for number, groups in enumerate([known, known, unknown, known, known, unknown]):
+        board.publish(ill_view(groups=groups, time_ms=1_700_000_000_000 + 2000 * number))
+    path, now, tile, lags = ask(
+        with_data(board),
+        "(() => { const box = document.querySelectorAll('#charts > div')[2];"
+        "return [box.querySelector('path.line').getAttribute('d').split('M ').length - 1, box.querySelector('.now')"
+        ".textContent, [...document.querySelectorAll('#tiles dd')].pop().textContent,"
+        "[...document.querySelectorAll('#groups tbody tr')].map(e => e.children[5].textContent)]; })()",
+        tmp_path,
+    )
+    assert (path, now, tile, lags) == (2, "?", "≥ 600", ["500", "≥ 100"])
 
 
 def test_a_topic_is_chosen_and_updates_are_paused(tmp_path: pathlib.Path) -> None:

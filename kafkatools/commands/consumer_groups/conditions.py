@@ -8,8 +8,8 @@
 | members | the group | a number |
 | state | the group | a state, with = or != only |
 
-OP is one of > >= < <= = == !=. A time is a number with ms, s, m, h or d. A partition whose lag is not known (nothing
-was committed, or its topic is gone) makes no condition hold.
+OP is one of > >= < <= = == !=. A time is a number with ms, s, m, h or d. A partition without a commit, or whose topic
+is gone, has no lag. Where the end of a log is not known, a condition is unknown, unless the known part decides it.
 """
 
 from __future__ import annotations
@@ -107,8 +107,37 @@ def findings(conditions: list[Condition], view: GroupView) -> Iterator[Finding]:
                     yield Finding(condition, view.group_id, row.topic, row.partition, value)
         else:
             value = _of_group(condition, view)
-            if condition.holds(value):
+            if condition.holds(value) and not (_has_unknown_total(condition, view) and not _only_grows(condition)):
                 yield Finding(condition, view.group_id, None, None, value)
+
+
+def unknowns(condition: Condition, view: GroupView) -> Iterator[str]:
+    """Where a condition cannot be decided in one group, in words with the reason."""
+    if condition.measure in ("lag", "behind"):
+        for row in view.rows:
+            error = view.unknown_ends.get((row.topic, row.partition))
+            if row.offset is not None and error is not None:
+                where = f"group {view.group_id}, {row.topic}-{row.partition}"
+                yield f"{condition.text} is unknown for {where}: the end of the log is not known: {error}"
+            elif condition.is_time and row.lag and _of_partition(condition, row) is None:
+                where = f"group {view.group_id}, {row.topic}-{row.partition}"
+                yield f"{condition.text} is unknown for {where}: the time of its records is not known"
+    elif _has_unknown_total(condition, view):
+        is_decided = condition.holds(_of_group(condition, view)) == _only_grows(condition)
+        if condition.comparison in ("=", "==", "!=") or not is_decided:
+            parts = sum((row.topic, row.partition) in view.unknown_ends for row in view.rows)
+            yield f"{condition.text} is unknown for group {view.group_id}: {parts} partitions have no known end"
+
+
+def _has_unknown_total(condition: Condition, view: GroupView) -> bool:
+    return condition.measure == "total" and any(
+        row.offset is not None and (row.topic, row.partition) in view.unknown_ends for row in view.rows
+    )
+
+
+def _only_grows(condition: Condition) -> bool:
+    """Whether the condition, once it holds for a part of the sum, holds for all of it."""
+    return condition.comparison in (">", ">=")
 
 
 def _of_partition(condition: Condition, row: PartitionRow) -> int | None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kafkatools.commands.consumer_groups.session import Session
     from kafkatools.commands.consumer_groups.view import GroupView, Views
     from kafkatools.core.admin.groups import GroupDescription
+    from kafkatools.core.errors import KafkaError
     from kafkatools.options import Args
 
 _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
@@ -101,14 +102,24 @@ def say_state(session: Session, description: GroupDescription) -> None:
 
 
 def _describe_offsets(session: Session, wanted: Wanted) -> ExitStatus:
-    views, status = collect_views(session, wanted)
-    for view in views:
+    found = collect_views(session, wanted)
+    for view in found.views:
         _show_offsets(session, view, wanted)
-    return complain_of_findings(session, views, wanted.conditions) or status
+    return judge(session, found, wanted.conditions) or found.status
 
 
-def collect_views(session: Session, wanted: Wanted) -> tuple[list[GroupView], ExitStatus]:
-    """The groups that can be shown, and FAILED when something could not be told; that is named."""
+class Collected(NamedTuple):
+    """The groups that can be shown. `status`: FAILED when something could not be told, which has been named;
+    `failed`: groups of which nothing is known, and why; `are_all_listed`: every broker listed its groups."""
+
+    views: list[GroupView]
+    status: ExitStatus
+    failed: dict[str, KafkaError]
+    are_all_listed: bool
+
+
+def collect_views(session: Session, wanted: Wanted) -> Collected:
+    """Ask about the groups, and name what could not be told."""
     from kafkatools.commands.consumer_groups.session import chosen_groups
     from kafkatools.commands.consumer_groups.view import collect
 
@@ -117,17 +128,39 @@ def collect_views(session: Session, wanted: Wanted) -> tuple[list[GroupView], Ex
         found = collect(session.admin, names)
     status = complain_of_views(session, found)
     views = [view for view in found.groups if view.error is None]
+    failed = {view.group_id: view.error for view in found.groups if view.error is not None}
+    are_all_listed = is_complete
     if wanted.has_times:
         from kafkatools.commands.consumer_groups.lag_times import with_times
 
         with session.console.progress(f"Looking for the age of the lag of {len(views)} groups"):
             views, has_all_times = with_times(session, views)
         is_complete = is_complete and has_all_times
-    return views, status if is_complete else ExitStatus.FAILED
+    return Collected(views, status if is_complete else ExitStatus.FAILED, failed, are_all_listed)
 
 
-def complain_of_findings(session: Session, views: Sequence[GroupView], conditions: list[Condition]) -> ExitStatus:
-    """Names every place where a condition of --fail-if holds; FINDINGS when there is one, else OK."""
+def judge(session: Session, found: Collected, conditions: list[Condition]) -> ExitStatus:
+    """Name every place where a condition of --fail-if holds or is unknown: FINDINGS, else FAILED, else OK."""
+    status = _complain_of_findings(session, found.views, conditions)
+    texts = list(_unknowns(found, conditions))
+    for text in texts:
+        session.complain(text, "UNKNOWN")
+    return status or (ExitStatus.FAILED if texts else ExitStatus.OK)
+
+
+def _unknowns(found: Collected, conditions: list[Condition]) -> Iterator[str]:
+    from kafkatools.commands.consumer_groups.conditions import unknowns
+
+    for condition in conditions:
+        for group_id, error in found.failed.items():
+            yield f"{condition.text} is unknown for group {group_id}: {error}"
+        for view in found.views:
+            yield from unknowns(condition, view)
+        if not found.are_all_listed:
+            yield f"{condition.text} is unknown for groups that are not listed: a broker did not list its groups"
+
+
+def _complain_of_findings(session: Session, views: Sequence[GroupView], conditions: list[Condition]) -> ExitStatus:
     from kafkatools.commands.consumer_groups.conditions import findings
 
     status = ExitStatus.OK
@@ -149,25 +182,23 @@ def complain_of_findings(session: Session, views: Sequence[GroupView], condition
 
 def complain_of_views(session: Session, views: Views) -> ExitStatus:
     """Names what could not be told."""
+    from kafkatools.commands.consumer_groups.view import is_gone
+
     status = ExitStatus.OK
     for view in views.groups:
         if view.error is not None:
             session.complain_of_group(view.group_id, view.error)
             status = ExitStatus.FAILED
-    gone = sorted({topic for (topic, _), error in views.end_errors.items() if _is_gone(error)})
+    gone = sorted({topic for (topic, _), error in views.end_errors.items() if is_gone(error)})
     if gone:
         session.complain(
             f"Warning: gone since offsets of them were committed: {', '.join(gone)}", "UNKNOWN_TOPIC_OR_PARTITION"
         )
     for (topic, partition), error in sorted(views.end_errors.items()):
-        if not _is_gone(error):
+        if not is_gone(error):
             session.complain(f"Error: the end of {topic}-{partition} is not known: {error}", error.name)
             status = ExitStatus.FAILED
     return status
-
-
-def _is_gone(error: Any) -> bool:
-    return bool(error.name == "UNKNOWN_TOPIC_OR_PARTITION")
 
 
 def _show_offsets(session: Session, view: GroupView, wanted: Wanted) -> None:

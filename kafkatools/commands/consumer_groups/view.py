@@ -34,11 +34,15 @@ class PartitionRow(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """A group and its partitions in Kafka's order: the members with most partitions first, then what nobody holds."""
+    """A group and its partitions in Kafka's order: the members with most partitions first, then what nobody holds.
+
+    `unknown_ends`: why the end of a partition's log is not known, for partitions that are there.
+    """
 
     description: GroupDescription
     rows: list[PartitionRow]
     error: KafkaError | None = None
+    unknown_ends: Mapping[TopicPartition, KafkaError] = {}
 
     @property
     def group_id(self) -> str:
@@ -68,14 +72,21 @@ def collect(admin: AdminClient, group_ids: Iterable[str]) -> Views:
         for member in descriptions[group_id].members:
             partitions.update(member.assignment)
     ends = list_offsets(admin, dict.fromkeys(partitions, LATEST)) if partitions else {}
+    errors = {key: found.error for key, found in ends.items() if found.error is not None}
+    unknown = {key: error for key, error in errors.items() if not is_gone(error)}
     views = []
     for group_id in sorted(descriptions):
         description = descriptions[group_id]
         offsets = committed.get(group_id)
         error = description.error or (offsets.error if offsets is not None else None)
         rows = [] if offsets is None else _rows(description.members, offsets.offsets, ends)
-        views.append(GroupView(description, rows, error))
-    return Views(views, {key: found.error for key, found in ends.items() if found.error is not None})
+        views.append(GroupView(description, rows, error, unknown))
+    return Views(views, errors)
+
+
+def is_gone(error: KafkaError) -> bool:
+    """Whether a partition is not there any more: it has no lag, so that none is unknown."""
+    return bool(error.name == "UNKNOWN_TOPIC_OR_PARTITION")
 
 
 def _rows(

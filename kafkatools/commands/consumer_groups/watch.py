@@ -1,7 +1,7 @@
 """kt consumer-groups --describe --watch: the same again and again, drawn anew on a terminal, else as lines of JSON.
 
 A turn that fails is named on stderr and the next one is tried; only the first one ends the command. It ends when a
-condition of --fail-if holds (exit status 3), and by Ctrl-C.
+condition of --fail-if holds (exit status 3) or is unknown (1), and by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -27,26 +27,27 @@ def prepare_watch(args: Args, wanted: Wanted) -> Callable[[Session], ExitStatus]
 
 
 def _watch(session: Session, wanted: Wanted, interval_ms: int) -> ExitStatus:
-    from kafkatools.commands.consumer_groups.describe import collect_views, complain_of_findings
+    from kafkatools.commands.consumer_groups.describe import collect_views, judge
     from kafkatools.core.errors import KafkaError
 
     is_first = True
     while True:
         started_ms = session.console.clock.now_ms()
         try:
-            views, status = collect_views(session, wanted)
+            found = collect_views(session, wanted)
         except KafkaError as error:
             if is_first:
                 raise
             session.complain(f"{session.args.command.error_prefix}{error}", error.name)
         else:
-            if is_first and not views and status is not ExitStatus.OK:
-                return status  # nothing of what was asked for is there, or no broker: told already
+            if is_first and not found.views and found.status is not ExitStatus.OK:
+                return found.status  # nothing of what was asked for is there, or no broker: told already
             is_first = False
-            _show(session, views, wanted)
+            _show(session, found.views, wanted)
             session.console.flush()
-            if complain_of_findings(session, views, wanted.conditions):
-                return ExitStatus.FINDINGS
+            status = judge(session, found, wanted.conditions)
+            if status is not ExitStatus.OK:
+                return status
         spent_ms = session.console.clock.now_ms() - started_ms
         session.console.clock.sleep_ms(max(0, interval_ms - spent_ms))
 

@@ -18,16 +18,22 @@ _POINTS = 300
 
 
 class Point(NamedTuple):
-    """What charts show of a look. `topics` (messages per second) and `lags` (by group and topic) hold what is not 0."""
+    """What charts show of a look; None is a gap. `topics` (messages per second) and `lags` (by group and topic) hold
+    what is not 0. `unknown_groups`: the groups of which nothing is known."""
 
     time_ms: int
     messages_in: float | None
     bytes_in: float | None
-    lag: int
+    lag: int | None
     under_replicated: int
     offline: int
-    topics: Mapping[str, float]
-    lags: Mapping[tuple[str, str], int]
+    topics: Mapping[str, float | None]
+    lags: Mapping[tuple[str, str], int | None]
+    unknown_groups: frozenset[str]
+
+    def lag_of(self, group: str, topic: str) -> int | None:
+        """The lag of a group in a topic; None when it is not known."""
+        return None if group in self.unknown_groups else self.lags.get((group, topic), 0)
 
 
 class Board:
@@ -80,6 +86,12 @@ def _point(view: ClusterView) -> Point:
         totals.lag,
         totals.under_replicated,
         totals.offline,
-        {topic.name: topic.messages_in for topic in view.topics if topic.messages_in},
-        {(group.group_id, topic): lag for group in view.groups for topic, lag in group.lag_by_topic().items() if lag},
+        {topic.name: topic.messages_in for topic in view.topics if topic.messages_in != 0},
+        {
+            (group.group_id, topic): lag
+            for group in view.groups
+            for topic, lag in group.lag_by_topic().items()
+            if lag != 0
+        },
+        frozenset(group.group_id for group in view.groups if group.partitions is None),
     )

@@ -1,7 +1,8 @@
 """Conditions of --fail-if: `MEASURE OP NUMBER`, such as `under-replicated>0`, `brokers<3`, `lag>1000`; and `unwell`.
 
 MEASURES says what can be measured; OP is one of > >= < <= = == !=. `lag`, `lag-seconds` and `members` are about each
-group, the others about everything that is looked at. What is not known makes no condition hold.
+group, the others about everything that is looked at. A condition over something that is not known neither holds nor
+fails to hold: it is unknown, and says why. What is known of a sum may decide it all the same.
 """
 
 from __future__ import annotations
@@ -37,11 +38,8 @@ MEASURES: dict[str, Callable[[ClusterView], float | None]] = {
 }
 """What a condition is about, besides `lag` and `members` of a group."""
 
-_OF_GROUPS: dict[str, Callable[[GroupView], float | None]] = {
-    "lag": lambda group: group.lag,
-    "lag-seconds": lambda group: None if group.lag_ms is None else group.lag_ms / 1000,
-    "members": lambda group: group.members,
-}
+_OF_GROUPS = ("lag", "lag-seconds", "members")
+_NEEDS_LOOKS = "it takes two looks"
 _WRONG = {
     "fenced": ("1 broker fenced", "{} brokers fenced"),
     "silent": ("1 broker not answering", "{} brokers not answering"),
@@ -74,22 +72,103 @@ class Condition(NamedTuple):
             wrong = what_is_wrong(view)
             if wrong:
                 yield f"unwell holds: {', '.join(wrong)}"
-        elif self.measure in _OF_GROUPS:
+            return
+        for where, found in self._measured(view):
+            if self._holds(found) is True:
+                yield f"{self.text} holds{where}: {self.measure} is {found.text}"
+
+    def unknowns(self, view: ClusterView, *, is_only_look: bool) -> Iterator[str]:
+        """Where it cannot be decided, in words with the reason. What needs two looks can be, unless there is one."""
+        if self.measure == UNWELL:
+            return
+        for where, found in self._measured(view):
+            if self._holds(found) is None and (is_only_look or found.why != _NEEDS_LOOKS):
+                yield f"{self.text} is unknown{where}: {found.why}"
+        if self.measure in _OF_GROUPS and view.unlisted:
+            yield f"{self.text} is unknown for groups that are not listed: {view.unlisted[0]}"
+
+    def _measured(self, view: ClusterView) -> Iterator[tuple[str, Measured]]:
+        if self.measure in _OF_GROUPS:
             for group in view.groups:
-                value = _OF_GROUPS[self.measure](group)
-                if self._holds(value):
-                    yield f"{self.text} holds for group {group.group_id}: {self.measure} is {_text(value)}"
+                found = _of_group(self.measure, group)
+                if found is not None:
+                    yield f" for group {group.group_id}", found
         else:
-            found = MEASURES[self.measure](view)
-            if self._holds(found):
-                yield f"{self.text} holds: {self.measure} is {_text(found)}"
+            yield "", _of_cluster(self.measure, view)
 
-    def _holds(self, value: float | None) -> bool:
-        return value is not None and COMPARISONS[self.comparison](value, self.amount)
+    def _holds(self, found: Measured) -> bool | None:
+        """None when what is not known decides it."""
+        compare = COMPARISONS[self.comparison]
+        if found.value is not None:
+            return compare(found.value, self.amount)
+        if found.why == _NEEDS_LOOKS:
+            return None
+        if self.comparison in (">", ">="):
+            return True if compare(found.least, self.amount) else None
+        if self.comparison in ("<", "<="):
+            return None if compare(found.least, self.amount) else False
+        return None if found.least <= self.amount else self.comparison == "!="
 
 
-def _text(number: float | None) -> str:
+class Measured(NamedTuple):
+    """A number, or None and why it is not known; it is `least` or more then."""
+
+    value: float | None
+    least: float = 0
+    why: str = ""
+
+    @property
+    def text(self) -> str:
+        """The number as it is printed."""
+        return _text(self.value) if self.value is not None else f"at least {_text(self.least)}"
+
+
+def _text(number: float) -> str:
     return f"{number:.1f}" if isinstance(number, float) else str(number)
+
+
+def _of_group(measure: str, group: GroupView) -> Measured | None:
+    """None for a lag of a group that has committed nothing."""
+    why = group.unknown or f"its coordinator, broker {group.coordinator}, did not tell"
+    if measure == "members":
+        return Measured(group.members, 0, why)
+    if not group.is_lag_known:
+        return Measured(None, group.least_lag if measure == "lag" else 0, why)
+    if measure == "lag":
+        return None if group.lag is None else Measured(group.lag)
+    if group.lag_ms is None:
+        return Measured(None, 0, _NEEDS_LOOKS) if group.lag else None
+    return Measured(group.lag_ms / 1000)
+
+
+def _of_cluster(measure: str, view: ClusterView) -> Measured:
+    value = MEASURES[measure](view)
+    why = _why_unknown(measure, view)
+    if measure == "total-lag":
+        return Measured(value, view.totals.least_lag, why)
+    if why:
+        return Measured(None, value or 0, why)
+    return Measured(value, 0, _NEEDS_LOOKS if measure == "messages" else "nobody told")
+
+
+def _why_unknown(measure: str, view: ClusterView) -> str:
+    """Why a number is not known, or is too small; empty when it is neither."""
+    if measure == "total-lag":
+        return next(iter([*view.unlisted, *(f"group {g.group_id}: {g.unknown}" for g in view.groups if g.unknown)]), "")
+    if measure == "messages":
+        unheard = (part for part in view.partitions if part.end_offset is None and not part.is_offline)
+        return next(
+            (f"broker {part.leader} did not tell the end of {part.topic}-{part.partition}" for part in unheard), ""
+        )
+    if measure in ("under-min-isr", "at-min-isr"):
+        unset = (part.topic for part in view.partitions if part.min_isr is None and not part.is_offline)
+        return next((f"min.insync.replicas of {topic} was not told" for topic in unset), "")
+    if measure == "offline-log-dirs":
+        silent = (broker.id for broker in view.brokers if broker.is_alive and broker.log_dirs is None)
+        return next((f"broker {broker} did not tell its log directories" for broker in silent), "")
+    if measure == "moving":
+        return next((problem.message for problem in view.problems if problem.what == "reassignments"), "")
+    return ""
 
 
 def parse_condition(text: str) -> Condition:

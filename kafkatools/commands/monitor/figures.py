@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_UNKNOWN = "-"
+_NONE = "-"
+UNKNOWN = "?"
 
 
 def size(number: float | None) -> str:
     """Bytes with a binary unit."""
     if number is None or number < 0:
-        return _UNKNOWN
+        return UNKNOWN
     unit = 0
     while number >= 1024 and unit < len(_SIZES) - 1:
         number /= 1024
@@ -17,27 +18,34 @@ def size(number: float | None) -> str:
     return f"{number:.0f} {_SIZES[unit]}" if unit == 0 or number >= 100 else f"{number:.1f} {_SIZES[unit]}"
 
 
-def rate(number: float | None) -> str:
-    """Something per second."""
+def rate(number: float | None, *, is_unknown: bool = False) -> str:
+    """Something per second. Without a look before there is none; `is_unknown`: nobody told."""
     if number is None:
-        return _UNKNOWN
+        return UNKNOWN if is_unknown else _NONE
     return f"{number:,.0f}" if number >= 100 or number == 0 else f"{number:.1f}"
 
 
 def count(number: int | None) -> str:
     """A number, or that it is not known."""
-    return _UNKNOWN if number is None else f"{number:,}"
+    return UNKNOWN if number is None else f"{number:,}"
+
+
+def at_least(number: int | None, least: int) -> str:
+    """A sum, or what is known of it."""
+    if number is not None:
+        return f"{number:,}"
+    return f">={least:,}" if least else UNKNOWN
 
 
 def ids(brokers: tuple[int, ...] | None) -> str:
     """Broker ids as Kafka's tools print them."""
-    return _UNKNOWN if brokers is None else ",".join(map(str, brokers))
+    return _NONE if brokers is None else ",".join(map(str, brokers))
 
 
 def span(seconds: float | None) -> str:
     """How long something takes, in the two largest units."""
     if seconds is None:
-        return _UNKNOWN
+        return _NONE
     left = round(seconds)
     parts = [(left // 86_400, "d"), (left // 3600 % 24, "h"), (left // 60 % 60, "min"), (left % 60, "s")]
     shown = [f"{number} {unit}" for number, unit in parts if number][:2]

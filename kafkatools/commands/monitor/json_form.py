@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.quorum import MetadataQuorum
 
 
-def view_json(view: ClusterView, findings: Sequence[str]) -> dict[str, Any]:
+def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> dict[str, Any]:
     """All of it."""
     return {
         **head_json(view),
@@ -32,6 +32,7 @@ def view_json(view: ClusterView, findings: Sequence[str]) -> dict[str, Any]:
         "events": events_json(view.events),
         "problems": problems_json(view.problems),
         "findings": list(findings),
+        "unknown": list(unknowns),
     }
 
 
@@ -61,6 +62,7 @@ def head_json(view: ClusterView) -> dict[str, Any]:
             "offline_log_dirs": totals.offline_log_dirs,
             "groups": totals.groups,
             "lag": totals.lag,
+            "lag_at_least": totals.least_lag,
             "messages_per_second": _rate(totals.messages_in),
             "bytes_per_second": _rate(totals.bytes_in),
         },
@@ -188,6 +190,8 @@ def group_json(group: GroupView) -> dict[str, Any]:
         "coordinator": group.coordinator,
         "members": group.members,
         "lag": group.lag,
+        "lag_at_least": group.least_lag,
+        "unknown": group.unknown,
         "lag_ms": group.lag_ms,
         "consumed_per_second": _rate(group.consumed),
         "topics": [

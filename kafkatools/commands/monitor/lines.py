@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.monitor.conditions import active_controllers
-from kafkatools.commands.monitor.figures import rate, stamp
+from kafkatools.commands.monitor.figures import at_least, rate, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,12 +20,15 @@ def summary(view: ClusterView) -> str:
     """The numbers that matter, always the same ones in the same order."""
     totals = view.totals
     active = active_controllers(view)
+    is_unknown = any(topic.has_unknown_ends for topic in view.topics)
+    lag = totals.lag if totals.lag is not None else at_least(None, totals.least_lag).replace(",", "")
     controller = view.controller if active else "none" if active == 0 else "-"
     return (
         f"brokers {totals.answering}/{totals.brokers} controller {controller} topics {totals.topics} "
         f"partitions {totals.partitions} offline {totals.offline} under-min-isr {totals.under_min_isr} "
-        f"under-replicated {totals.under_replicated} groups {totals.groups} lag {totals.lag} "
-        f"messages/s {rate(totals.messages_in)} bytes/s {rate(totals.bytes_in)}"
+        f"under-replicated {totals.under_replicated} groups {totals.groups} lag {lag} "
+        f"messages/s {rate(totals.messages_in, is_unknown=is_unknown)} "
+        f"bytes/s {rate(totals.bytes_in, is_unknown=is_unknown)}"
     )
 
 

@@ -30,12 +30,12 @@ class Output:
     def __exit__(self, *exc: object) -> None:
         return None
 
-    def show(self, view: ClusterView, findings: Sequence[str]) -> None:
-        """A view, and what conditions hold in it."""
+    def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
+        """A view, and what conditions hold in it or are unknown."""
         from kafkatools.commands.monitor.lines import line
 
         self.console.print(line(view))
-        self.tell(findings)
+        self.tell([*findings, *unknowns])
 
     def fail(self, error: KafkaError) -> None:
         """A look told nothing."""
@@ -50,23 +50,23 @@ class Output:
 class JsonOutput(Output):
     """An object for each view; what holds is in it."""
 
-    def show(self, view: ClusterView, findings: Sequence[str]) -> None:
+    def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
         from kafkatools.commands.monitor.json_form import view_json
 
-        self.console.print_json(view_json(view, findings))
+        self.console.print_json(view_json(view, findings, unknowns))
 
 
 class TablesOutput(Output):
     """Tables, for a view that is the only one; what was not told follows on stderr."""
 
-    def show(self, view: ClusterView, findings: Sequence[str]) -> None:
+    def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
         from kafkatools.commands.monitor.lines import once_text
 
         for text in once_text(self.console, view, self.wanted):
             self.console.draw(text + "\n")
         for problem in view.problems:
             self.console.error(f"not told: {problem.message}")
-        self.tell(findings)
+        self.tell([*findings, *unknowns])
 
 
 def output(console: Console, as_json: bool, wanted: Wanted, board: Board, addresses: Sequence[str]) -> Output:

@@ -29,7 +29,7 @@ def page_data(board: Board, topic: str) -> dict[str, Any]:
     from kafkatools.commands.monitor.tables import is_in_trouble, ordered_topics, partition_notes
 
     troubled = [part for part in view.partitions if is_in_trouble(part)]
-    groups = sorted(view.groups, key=lambda group: (-(group.lag or 0), group.group_id))
+    groups = sorted(view.groups, key=lambda group: (-group.least_lag, group.group_id))
     points = board.points()
     return {
         "error": error,
@@ -87,7 +87,7 @@ def _topic(view: ClusterView, name: str, points: Sequence[Point]) -> dict[str, A
         "groups": groups[:_COLUMNS],
         "group_count": len(groups),
         "history": [
-            [point.time_ms, point.topics.get(name, 0), [point.lags.get((group, name), 0) for group in groups[:_CHARTS]]]
+            [point.time_ms, point.topics.get(name, 0), [point.lag_of(group, name) for group in groups[:_CHARTS]]]
             for point in points
         ],
     }

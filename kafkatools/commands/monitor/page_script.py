@@ -11,11 +11,12 @@ let paused = false, last = null, timer = 0;
 
 // -- words --
 const known = (number) => number !== null && number !== undefined;
-const count = (number) => known(number) ? number.toLocaleString('en') : '–';
-const rate = (number) => !known(number) ? '–' : number >= 100 || number === 0 ? Math.round(number).toLocaleString('en')
+const count = (number) => known(number) ? number.toLocaleString('en') : '?';
+const atLeast = (number, least) => known(number) || !least ? count(number) : '≥ ' + count(least);
+const rate = (number) => !known(number) ? '?' : number >= 100 || number === 0 ? Math.round(number).toLocaleString('en')
   : number.toFixed(1);
 const size = (number) => {
-  if (!known(number)) return '–';
+  if (!known(number)) return '?';
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
   let unit = 0;
   while (number >= 1024 && unit < units.length - 1) { number /= 1024; unit += 1; }
@@ -68,27 +69,37 @@ const fill = (id, columns, rows, whenEmpty) => {
 const chart = (title, points, worded) => {
   const width = 320, height = 96, left = 4, bottom = 80, top = 16;
   const told = points.filter(([, value]) => known(value));
+  const last = points.length ? worded(points[points.length - 1][1]) : '?';
   const box = element('div', {}, element('h3', {}, title));
   if (told.length < 2) {
-    box.append(element('p', {class: 'now'}, told.length ? worded(told[0][1]) : '–'),
+    box.append(element('p', {class: 'now'}, last),
       element('p', {}, 'no history yet'));
     return box;
   }
   const values = told.map(([, value]) => value);
-  const most = Math.max(...values), now = values[values.length - 1], least = Math.min(...values);
-  const from = told[0][0], to = told[told.length - 1][0];
+  const most = Math.max(...values), least = Math.min(...values);
+  const from = points[0][0], to = points[points.length - 1][0];
   const x = (time) => left + (time - from) / Math.max(1, to - from) * (width - 2 * left);
   const y = (value) => bottom - value / (most || 1) * (bottom - top);
-  const line = told.map(([time, value]) => x(time).toFixed(1) + ',' + y(value).toFixed(1)).join(' L ');
-  const about = title + ': now ' + worded(now) + ', between ' + worded(least) + ' and ' + worded(most) + ' since ' +
+  // What is not known is a gap: each run of known points is a line of its own.
+  const runs = [];
+  points.forEach(([time, value], place) => {
+    if (!known(value)) return;
+    if (!place || !known(points[place - 1][1])) runs.push([]);
+    runs[runs.length - 1].push([x(time).toFixed(1), y(value).toFixed(1)]);
+  });
+  const path = (run) => run.map((point) => point.join(',')).join(' L ');
+  const lines = runs.map((run) => 'M ' + path(run.length > 1 ? run : [run[0], run[0]])).join(' ');
+  const areas = runs.map((run) => 'M ' + run[0][0] + ',' + bottom + ' L ' + path(run) + ' L ' + run[run.length - 1][0] +
+    ',' + bottom + ' Z').join(' ');
+  const about = title + ': now ' + last + ', between ' + worded(least) + ' and ' + worded(most) + ' since ' +
     clock(from);
   const text = (where, height, anchor, words) => drawn('text', {x: where, y: height, 'text-anchor': anchor}, words);
-  box.append(element('p', {class: 'now'}, worded(now)), drawn('svg',
+  box.append(element('p', {class: 'now'}, last), drawn('svg',
     {viewBox: '0 0 ' + width + ' ' + height, role: 'img', 'aria-label': about},
     drawn('line', {class: 'grid', x1: left, x2: width - left, y1: top, y2: top}),
-    drawn('path', {class: 'area', d: 'M ' + x(from).toFixed(1) + ',' + bottom + ' L ' + line + ' L ' +
-      x(to).toFixed(1) + ',' + bottom + ' Z'}),
-    drawn('path', {class: 'line', d: 'M ' + line}),
+    drawn('path', {class: 'area', d: areas}),
+    drawn('path', {class: 'line', d: lines}),
     drawn('line', {class: 'axis', x1: left, x2: width - left, y1: bottom, y2: bottom}),
     text(width - left, top - 4, 'end', worded(most)), text(left, height - 3, 'start', clock(from)),
     text(width - left, height - 3, 'end', clock(to))));
@@ -128,7 +139,7 @@ const drawHead = (view) => {
     ['Under min ISR', count(totals.under_min_isr), totals.under_min_isr],
     ['Under-replicated', count(totals.under_replicated), totals.under_replicated],
     ['Messages/s', rate(totals.messages_per_second), false],
-    ['Lag', count(totals.lag), false],
+    ['Lag', atLeast(totals.lag, totals.lag_at_least), false],
   ];
   byId('tiles').replaceChildren(...tiles.map(([name, value, bad]) =>
     element('div', {class: bad ? 'bad' : ''}, element('dt', {}, name), element('dd', {}, value))));
@@ -211,10 +222,11 @@ const drawGroups = (view) => {
   fill('groups', [['Group', 'text'], ['Type', 'text'], ['State', 'mood'], ['Members', 'number'],
     ['Coordinator', 'number'], ['Lag', 'number'], ['Behind', 'number'], ['Consumed/s', 'number'],
     ['Caught up in', 'number']],
-  view.groups.map((group) => ({mood: group.state === 'Empty' && group.lag ? 'warn' : '', cells: [group.group,
-    group.type, group.state, count(group.members), String(group.coordinator), count(group.lag),
-    span(known(group.lag_ms) ? group.lag_ms / 1000 : null), rate(group.consumed_per_second),
-    span(group.catches_up_s)]})), 'No group.');
+  view.groups.map((group) => ({mood: group.unknown || group.state === 'Empty' && group.lag ? 'warn' : '',
+    cells: [group.group, group.type, group.state, count(group.members), String(group.coordinator),
+    group.unknown || known(group.lag) ? atLeast(group.lag, group.lag_at_least) : '–',
+    group.unknown ? '?' : span(known(group.lag_ms) ? group.lag_ms / 1000 : null), rate(group.consumed_per_second),
+    group.unknown ? '?' : span(group.catches_up_s)]})), 'No group.');
 };
 const drawQuorum = (view) => {
   const quorum = view.quorum;

@@ -146,12 +146,13 @@ def _group_partitions(field: str) -> Callable[[ClusterView], Samples]:
 def _group_topics(field: str) -> Callable[[ClusterView], Samples]:
     def samples(view: ClusterView) -> Samples:
         for group in view.groups:
-            sums: dict[str, int] = {}
+            numbers: dict[str, list[int | None]] = {}
             for part in group.partitions or ():
-                number = getattr(part, field)
-                if number is not None:
-                    sums[part.topic] = sums.get(part.topic, 0) + number
-            yield from (((group.group_id, topic), number) for topic, number in sums.items())
+                numbers.setdefault(part.topic, []).append(getattr(part, field))
+            for topic, found in numbers.items():
+                known = [number for number in found if number is not None]
+                if len(known) == len(found):
+                    yield (group.group_id, topic), sum(known)
 
     return samples
 

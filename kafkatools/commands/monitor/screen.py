@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from kafkatools.commands.monitor.figures import local_time, rate, size
+from kafkatools.commands.monitor.figures import at_least, local_time, rate, size
 from kafkatools.commands.monitor.outputs import Output
 from kafkatools.commands.monitor.tables import BAD, GOOD, WARNING, Row, Table, tables
 
@@ -59,9 +59,9 @@ class Screen(Output):
         self.console.flush()
         self.tell(self._findings)
 
-    def show(self, view: ClusterView, findings: Sequence[str]) -> None:
+    def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
         self._view = view
-        self._findings = findings
+        self._findings = [*findings, *unknowns]
         self._draw()
 
     def fail(self, error: KafkaError) -> None:
@@ -88,12 +88,13 @@ class Screen(Output):
         every = f"every {self.wanted.interval_ms / 1000:g} s, Ctrl-C ends"
         cluster = visible(view.cluster_id or "-")
         yield _text(f"cluster {cluster}  {local_time(view.time_ms)}  took {view.took_ms} ms, {every}", style="dim")
+        is_unknown = any(topic.has_unknown_ends for topic in view.topics)
         wrong = what_is_wrong(view)
         yield _text(f"WRONG: {', '.join(wrong)}", style="bold red") if wrong else _text("well", style="bold green")
         yield _text(
             f"{totals.answering}/{totals.brokers} brokers  {totals.topics} topics  {totals.partitions} partitions  "
-            f"{totals.groups} groups  lag {totals.lag:,}  {rate(totals.messages_in)} messages/s  "
-            f"{size(totals.bytes_in)}/s"
+            f"{totals.groups} groups  lag {at_least(totals.lag, totals.least_lag)}  "
+            f"{rate(totals.messages_in, is_unknown=is_unknown)} messages/s  {size(totals.bytes_in)}/s"
         )
         error = self._board.last[1]
         if error is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkatools.commands.monitor.figures import count, ids, local_time, rate, size, span
+from kafkatools.commands.monitor.figures import UNKNOWN, at_least, count, ids, local_time, rate, size, span
 from kafkatools.commands.monitor.json_form import brokers_json, quorum_json
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _brokers(view: ClusterView) -> Table:
         cells = (
             str(broker.id), f"{broker.host}:{broker.port}", broker.rack or "-", ", ".join(states),
             count(row["leaders"]), f"{row['in_sync']}/{row['replicas']}", size(broker.log_bytes),
-            size(sum(free)) if free else "-",
+            size(sum(free)) if free else UNKNOWN if broker.log_dirs is None else "-",
         )  # fmt: skip
         mood = BAD if broker.is_fenced or not broker.is_answering or broker.offline_log_dirs else GOOD
         rows.append(Row(cells, mood))
@@ -90,8 +90,9 @@ def _topics(view: ClusterView) -> Table:
         cells = (
             topic.name, count(len(parts)), count(max((len(part.replicas) for part in parts), default=0)),
             count(sum(part.is_under_replicated for part in parts)), count(sum(part.is_under_min_isr for part in parts)),
-            count(sum(part.is_offline for part in parts)), size(topic.size_bytes), rate(topic.messages_in),
-            size(topic.bytes_in),
+            count(sum(part.is_offline for part in parts)), size(topic.size_bytes),
+            rate(topic.messages_in, is_unknown=topic.has_unknown_ends),
+            "-" if topic.bytes_in is None and not topic.has_unknown_ends else size(topic.bytes_in),
         )  # fmt: skip
         rows.append(Row(cells, mood))
     headers = (
@@ -153,20 +154,23 @@ def catches_up_s(view: ClusterView, group: GroupView) -> float | None:
 
 def behind(group: GroupView) -> str:
     """How far a group is behind in time."""
-    return span(None if group.lag_ms is None else group.lag_ms / 1000)
+    return UNKNOWN if group.unknown else span(None if group.lag_ms is None else group.lag_ms / 1000)
 
 
 def _groups(view: ClusterView) -> Table:
     rows = []
-    for group in sorted(view.groups, key=lambda group: (-(group.lag or 0), group.group_id)):
+    for group in sorted(view.groups, key=lambda group: (-group.least_lag, group.group_id)):
+        lag = at_least(group.lag, group.least_lag) if group.partitions != () else "-"
+        caught_up = UNKNOWN if group.unknown else span(catches_up_s(view, group))
         cells = (
-            group.group_id, group.type, group.state, count(group.members), str(group.coordinator), count(group.lag),
-            behind(group), rate(group.consumed), span(catches_up_s(view, group)),
+            group.group_id, group.type, group.state, count(group.members), str(group.coordinator), lag,
+            behind(group), rate(group.consumed, is_unknown=group.partitions is None), caught_up,
         )  # fmt: skip
-        is_left = group.state == "Empty" and bool(group.lag)
-        rows.append(Row(cells, WARNING if is_left else GOOD))
+        is_left = group.state == "Empty" and group.least_lag > 0
+        rows.append(Row(cells, WARNING if is_left or group.unknown else GOOD))
     headers = ("GROUP", "TYPE", "STATE", "MEMBERS", "COORDINATOR", "LAG", "BEHIND", "CONSUMED/S", "CAUGHT UP IN")
-    return Table("Groups", headers, rows, frozenset({3, 4, 5, 6, 7, 8}), "no group")
+    when_empty = f"not known: {view.unlisted[0]}" if view.unlisted else "no group"
+    return Table("Groups", headers, rows, frozenset({3, 4, 5, 6, 7, 8}), when_empty)
 
 
 def _lag(view: ClusterView) -> Table:

@@ -41,7 +41,9 @@ class Wanted(NamedTuple):
 
         names = () if self.is_regex else self.topics
         takes_topic, takes_group = _taker(self.topics, self.is_regex), _taker(self.groups, self.is_regex)
-        return Scope(names, takes_topic, takes_group, with_starts=self.prometheus is not None)
+        groups = () if self.is_regex else self.groups
+        with_starts = self.prometheus is not None
+        return Scope(names, takes_topic, takes_group, with_starts=with_starts, group_names=groups)
 
 
 def read_wanted(args: Args) -> Wanted:

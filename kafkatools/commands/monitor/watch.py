@@ -2,8 +2,8 @@
 
 The first look decides whether there is anything to watch: a cluster that cannot be reached, or a topic or group of that
 name that is not there, ends the command. Later on a look that fails is named, and the next one is tried. It ends when a
-condition of --fail-if holds (exit status 3), and by Ctrl-C; with --once after the first look, with exit status 1 when
-something was not told.
+condition of --fail-if holds (exit status 3) or cannot be decided (1), and by Ctrl-C; with --once after the first look,
+with exit status 1 when something was not told.
 """
 
 from __future__ import annotations
@@ -46,10 +46,15 @@ def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
         while True:
             started_ms = console.clock.now_ms() - view.took_ms
             findings = [text for condition in wanted.conditions for text in condition.findings(view)]
-            shown.show(view, findings)
+            unknowns = [
+                text
+                for condition in wanted.conditions
+                for text in condition.unknowns(view, is_only_look=wanted.is_once)
+            ]
+            shown.show(view, findings, unknowns)
             console.flush()
-            if findings:
-                return ExitStatus.FINDINGS
+            if findings or unknowns:
+                return ExitStatus.FINDINGS if findings else ExitStatus.FAILED
             if wanted.is_once:
                 return ExitStatus.FAILED if view.problems else ExitStatus.OK
             view = _next(console, collector, board, shown, started_ms)
@@ -58,7 +63,7 @@ def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
 
 @contextmanager
 def _collector(console: Console, args: Args, wanted: Wanted) -> Iterator[ClusterCollector]:
-    """Two clients of the cluster, and who looks through them."""
+    """Three clients of the cluster, and the collector that looks through them."""
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.cluster_collector import ClusterCollector
 
@@ -69,8 +74,9 @@ def _collector(console: Console, args: Args, wanted: Wanted) -> Iterator[Cluster
     with (
         AdminClient(bootstrap, settings, console.clock) as admin,
         AdminClient(bootstrap, settings, console.clock) as aside,
+        AdminClient(bootstrap, settings, console.clock) as apart,
     ):
-        yield ClusterCollector(admin, aside, wanted.scope(), min(patience_ms, admin.timeout_ms))
+        yield ClusterCollector(admin, aside, wanted.scope(), min(patience_ms, admin.timeout_ms), apart)
 
 
 def _refuse_unknown(view: ClusterView, wanted: Wanted) -> None:
@@ -83,6 +89,8 @@ def _refuse_unknown(view: ClusterView, wanted: Wanted) -> None:
     ):
         missing = [name for name in names if name not in known]
         if missing:
+            if kind == "group" and view.unlisted:
+                raise CommandError(f"it is not known whether there is a group '{missing[0]}': {view.unlisted[0]}")
             told = [problem.message for problem in view.problems if problem.what in (f"{kind} {missing[0]}", "groups")]
             raise CommandError(f"there is no {kind} '{missing[0]}'" + (f" ({told[0]})" if told else ""))
 

@@ -61,20 +61,26 @@ def _topic_with_rates(before: TopicView | None, topic: TopicView, seconds: float
         return topic
     parts = {part.partition: part for part in before.partitions}
     pairs = [(parts[part.partition], part) for part in topic.partitions if part.partition in parts]
-    messages = [
-        max(0, part.end_offset - old.end_offset)
-        for old, part in pairs
-        if part.end_offset is not None and old.end_offset is not None
-    ]
+    messages = [_growth(old, part, old.end_offset, part.end_offset) for old, part in pairs]
     # Leaders' logs are not equally large: segments are rolled and deleted by each broker for itself.
     sizes = [
-        max(0, part.size_bytes - old.size_bytes)
+        _growth(old, part, old.size_bytes if part.leader == old.leader else None, part.size_bytes)
         for old, part in pairs
-        if part.size_bytes is not None and old.size_bytes is not None and part.leader == old.leader
     ]
-    return topic._replace(
-        messages_in=sum(messages) / seconds if messages else None, bytes_in=sum(sizes) / seconds if sizes else None
-    )
+    return topic._replace(messages_in=_rate(messages, seconds), bytes_in=_rate(sizes, seconds))
+
+
+def _growth(old: PartitionView, part: PartitionView, before: int | None, after: int | None) -> int | None:
+    """What came into a partition: nothing without a leader, None when it is not known."""
+    if part.is_offline:
+        return 0
+    return None if before is None or after is None else max(0, after - before)
+
+
+def _rate(growths: list[int | None], seconds: float) -> float | None:
+    """All together per second; None when one is not known, since the sum would be too small."""
+    known = [growth for growth in growths if growth is not None]
+    return sum(known) / seconds if known and len(known) == len(growths) else None
 
 
 def _group_with_rates(before: GroupView | None, group: GroupView, seconds: float) -> GroupView:

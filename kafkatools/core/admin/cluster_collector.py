@@ -12,7 +12,7 @@ problems of the view.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
@@ -31,6 +31,7 @@ from kafkatools.core.admin.cluster_look import (
     offsets_question,
     replica_sizes,
 )
+from kafkatools.core.admin.cluster_unknowns import Coordinators, with_reason
 from kafkatools.core.admin.cluster_view import NOBODY, NOT_TOLD, BrokerView, ClusterView, GroupView, Problem, TopicView
 from kafkatools.core.admin.configs import TOPIC
 from kafkatools.core.admin.end_history import EndHistory
@@ -51,7 +52,9 @@ __all__ = ["ClusterCollector", "Scope"]
 
 
 class ClusterCollector:
-    """Looks at a cluster, again and again. One thread. `aside`: a second client, for what the controller is asked."""
+    """Looks at a cluster, again and again. One thread. `aside`: a second client, for what the controller is asked;
+    `apart`: a third one, for the offsets of groups, which coordinators may tell late.
+    """
 
     def __init__(
         self,
@@ -59,7 +62,10 @@ class ClusterCollector:
         aside: AdminClient,
         scope: Scope | None = None,
         patience_ms: int = DEFAULT_PATIENCE_MS,
+        apart: AdminClient | None = None,
     ) -> None:
+        self._apart = apart or admin
+        self._coordinators = Coordinators()
         self._admin = admin
         self._aside = aside
         self._scope = scope or Scope()
@@ -100,9 +106,8 @@ class ClusterCollector:
     def _note_silent(self, asked: Iterable[int], told: Mapping[str, Answer], nodes: Nodes) -> None:
         for node in asked:
             errors = [told[f"{what} {node}"].error for what in ("groups", "log directories")]
-            unanswered = [error for error in errors if isinstance(error, UNANSWERED)]
-            if unanswered:
-                self._silent[node] = str(unanswered[0])
+            if all(isinstance(error, UNANSWERED) for error in errors):
+                self._silent[node] = str(errors[0])
             else:
                 self._silent.pop(node, None)
         alive = nodes.ids - nodes.fenced
@@ -113,12 +118,32 @@ class ClusterCollector:
         }
 
     def _note_silent_later(self, look: Look, told: Iterable[tuple[Question, Answer]]) -> None:
-        """Brokers that answered in the first turn, and not in the second."""
+        """Brokers that answered in the first turn, and nothing in the second."""
+        errors: dict[int, list[KafkaError | None]] = {}
+        for question, answer in told:
+            if question.node is not None:
+                errors.setdefault(question.node, []).append(answer.error)
+        for node, found in errors.items():
+            if node not in self._silent and all(isinstance(error, UNANSWERED) for error in found):
+                self._silent[node] = str(found[0])
+                look.problems.append(Problem(node, "no answer", str(found[0])))
+
+    def _note_partly_silent(self, look: Look, asked: Iterable[int], told: Mapping[str, Answer]) -> None:
+        """Brokers that answered one of two questions in time."""
+        for node in asked:
+            for what in ("groups", "log directories"):
+                error = told[f"{what} {node}"].error
+                if node not in self._silent and isinstance(error, UNANSWERED):
+                    look.problems.append(Problem(node, what, str(error)))
+
+    def _note_late(self, look: Look, told: Iterable[tuple[Question, Answer | None]]) -> None:
+        """Coordinators that answer, but have not told the offsets of groups in time."""
         for question, answer in told:
             node = question.node
-            if node is not None and node not in self._silent and isinstance(answer.error, UNANSWERED):
-                self._silent[node] = str(answer.error)
-                look.problems.append(Problem(node, "no answer", str(answer.error)))
+            if answer is None or node is None or node in self._silent:
+                continue
+            if isinstance(answer.error, UNANSWERED):
+                look.problems.append(Problem(node, "offsets of groups", str(answer.error)))
 
     # -- the two turns --
 
@@ -128,14 +153,25 @@ class ClusterCollector:
         common, per_broker = first_questions(self._scope), broker_questions(asked)
         told = dict(zip([*common, *per_broker], look.ask([*common.values(), *per_broker.values()]), strict=True))
         look.ask_again(told, common)
-        nodes = look.nodes(told["nodes"], told["cluster"], (self._admin, self._aside))
+        nodes = look.nodes(told["nodes"], told["cluster"], (self._admin, self._aside, self._apart))
         topics = look.topics(told["topics"], self._scope)
         self._note_silent(asked, told, nodes)
         told |= look.ask_controller(self._aside, nodes.ids - nodes.fenced - self._silent.keys())
         for node, error in sorted(self._silent.items()):
             look.problems.append(Problem(node, "no answer", error))
         listed = look.listed(asked, told, self._scope.takes_group)
-        look.say_whose_groups_are_missing(topics)
+        self._note_partly_silent(look, asked, told)
+        look.say_whose_groups_are_missing()
+        alive = nodes.ids - nodes.fenced
+        heard = {node for node in asked if told[f"groups {node}"].error is None}
+        unheard = {
+            node: self._silent.get(node) or str(told[f"groups {node}"].error) if node in asked else "it was not asked"
+            for node in alive - heard
+        }
+        names = {group.group_id for group in listed}
+        if self._scope.group_names and names.issuperset(self._scope.group_names):
+            unheard = {}  # all that was asked for is there, whatever the others have
+        self._coordinators.see(look.offsets_topic, alive, unheard, self._admin.clock.now_ms())
         log_dirs = look.log_dirs(asked, told)
         quorum = look.quorum(told["quorum"])
         return _Found(nodes, topics, listed, log_dirs, quorum, look.moves(told["moves"]))
@@ -148,20 +184,26 @@ class ClusterCollector:
         logs = [*ends, *starts] if self._scope.with_starts else ends
         groups = GroupQuestions([group for group in found.listed if group.coordinator in alive], look.complain)
         about_groups = groups.questions()
+        told_of_groups = self._ask_apart(look, groups, about_groups)
+        left = [place for place, answer in enumerate(told_of_groups) if answer is None]
         settings = self._settings.questions(found.topics, self._admin.clock.now_ms())
-        questions = [*logs, *about_groups, *settings]
+        questions = [*logs, *(about_groups[place] for place in left), *settings]
         answers = look.ask(questions)
         clock_ms = self._admin.clock.now_ms()
         self._note_silent_later(look, zip(questions, answers, strict=True))
+        self._note_late(look, zip(about_groups, told_of_groups, strict=True))
         offsets = look.offsets(leaders, answers[: len(ends)])
         begins = look.offsets(leaders, answers[len(ends) : len(logs)]) if self._scope.with_starts else {}
-        groups.take(answers[len(logs) : len(logs) + len(about_groups)], self._admin, self._patience_ms)
+        for place, answer in zip(left, answers[len(logs) :], strict=False):
+            told_of_groups[place] = answer
+        groups.take([answer for answer in told_of_groups if answer is not None], self._admin, self._patience_ms)
         if settings:
             self._settings.take(look, answers[-1])
         self._history.add(offsets, clock_ms)
         self._history.forget_others((topic.name, part.partition) for topic in found.topics for part in topic.partitions)
         facts = PartitionFacts(offsets, begins, replica_sizes(found.log_dirs), found.moves)
-        return ClusterView(
+        answering = found.nodes.ids - found.nodes.fenced - self._silent.keys()
+        view = ClusterView(
             time_ms=self._admin.clock.wall_ms(),
             clock_ms=clock_ms,
             took_ms=0,
@@ -170,9 +212,24 @@ class ClusterCollector:
             brokers=tuple(self._brokers(found)),
             topics=tuple(self._topic(topic, facts) for topic in found.topics),
             quorum=None if isinstance(found.quorum, KafkaError) else found.quorum,
-            groups=tuple(map(self._with_lag_time, groups.views(offsets, self._scope.takes_topic))),
+            groups=(),
             problems=tuple(look.problems),
+            unlisted=self._coordinators.reasons,
         )
+        kept = self._coordinators.kept(self._last, found.listed, answering)
+        views = [*map(self._with_lag_time, groups.views(offsets, self._scope.takes_topic)), *kept]
+        views = [with_reason(group, view.by_partition, answering) for group in views]
+        return view._replace(groups=tuple(sorted(views, key=lambda group: group.group_id)))
+
+    def _ask_apart(self, look: Look, groups: GroupQuestions, questions: Sequence[Question]) -> list[Answer | None]:
+        """The answers to what may wait for other brokers; None for what is asked with the rest."""
+        chosen = [place for place, waits in enumerate(groups.waiting()) if waits]
+        answers: list[Answer | None] = [None] * len(questions)
+        for place, answer in zip(
+            chosen, look.ask_coordinators(self._apart, [questions[n] for n in chosen]), strict=True
+        ):
+            answers[place] = answer
+        return answers
 
     def _controller(self, found: _Found) -> int:
         """The active controller: the quorum's leader. Without a quorum (ZooKeeper) brokers know it; with one they name

@@ -57,6 +57,10 @@ class GroupQuestions:
                 found.append(_QUESTIONS[kind](node, names))
         return found
 
+    def waiting(self) -> list[bool]:
+        """Whether the answer to each question may wait for other brokers: offsets wait until they are committed."""
+        return [kind in _WAITING for kind, _, _ in self._kinds]
+
     def take(self, answers: list[Answer], admin: AdminClient, timeout_ms: int) -> None:
         """The answers, in the order of the questions."""
         for (kind, node, names), answer in zip(self._kinds, answers, strict=True):
@@ -164,6 +168,7 @@ _KINDS = {
     "offsets": (CONSUMER, CLASSIC, UNKNOWN, "Streams"),
     "share offsets": (SHARE,),
 }
+_WAITING = ("offsets", "share offsets")
 _WHAT = {
     "consumer": "groups",
     "classic": "groups",

@@ -50,13 +50,19 @@ def _all(name: str) -> bool:
 
 
 class Scope(NamedTuple):
-    """What is looked at. `topic_names`: only these are asked for, when there are any. `with_starts`: it is asked where
-    logs begin, too."""
+    """What is looked at. `topic_names`, `group_names`: only these are asked for, when there are any. `with_starts`: it
+    is asked where logs begin, too."""
 
     topic_names: tuple[str, ...] = ()
     takes_topic: Callable[[str], bool] = _all
     takes_group: Callable[[str], bool] = _all
     with_starts: bool = False
+    group_names: tuple[str, ...] = ()
+
+    @property
+    def asked_topics(self) -> tuple[str, ...]:
+        """The names that are asked for: none for all. The leaders of __consumer_offsets tell who coordinates groups."""
+        return (*self.topic_names, _OFFSETS_TOPIC) if self.topic_names else ()
 
 
 class Nodes(NamedTuple):
@@ -78,7 +84,7 @@ def first_questions(scope: Scope) -> dict[str, Question]:
     return {
         "nodes": Question(None, ApiKey.METADATA, {"topics": (), "allow_auto_topic_creation": False}, 4),
         "cluster": Question(None, ApiKey.DESCRIBE_CLUSTER, _cluster_fields),
-        "topics": topics_question(scope.topic_names),
+        "topics": topics_question(scope.asked_topics),
     }
 
 
@@ -135,6 +141,7 @@ class Look:
         self._admin = admin
         self._patience_ms = patience_ms
         self.problems: list[Problem] = []
+        self.offsets_topic: TopicDescription | None = None
 
     def complain(self, broker: int, what: str, error: KafkaError) -> None:
         """Something was not told; that a whole broker is silent is said once, by who asks."""
@@ -161,6 +168,17 @@ class Look:
         questions = controller_questions(free[0])
         answers = aside.ask_all([*questions.values()], aside.deadline_ms(self._patience_ms // 2))
         return dict(zip(questions, answers, strict=True))
+
+    def ask_coordinators(self, apart: AdminClient, questions: Sequence[Question]) -> list[Answer]:
+        """Questions whose answers may wait for other brokers, over connections of their own: a broker answers a
+        connection in order, and would owe everything else too. One that still owes an answer is not asked."""
+        if apart.client.in_flight_count():
+            apart.client.poll(0)
+        owing = {question.node for question in questions if apart.client.in_flight_count(question.node)}
+        asked = [question for question in questions if question.node not in owing]
+        answers = iter(apart.ask_all(asked, apart.deadline_ms(self._patience_ms // 2)) if asked else ())
+        late = Timeout("the coordinator has not answered yet")
+        return [Answer(NOBODY, None, late) if one.node in owing else next(answers) for one in questions]
 
     def ask_again(self, told: dict[str, Answer], questions: Mapping[str, Question]) -> None:
         """What some broker kept to itself, another one may tell: it is asked once more."""
@@ -202,12 +220,13 @@ class Look:
                 following = answer.entity.next_cursor
                 if following is None:
                     break
-                left = [name for name in scope.topic_names if name >= following.topic_name]
+                left = [name for name in scope.asked_topics if name >= following.topic_name]
                 cursor = {"topic_name": following.topic_name, "partition_index": following.partition_index}
                 answer = self.ask([topics_question(left, cursor)])[0]
+        self.offsets_topic = found.get(_OFFSETS_TOPIC)
         kept = []
         for name, topic in sorted(found.items()):
-            if scope.takes_topic(name):
+            if scope.takes_topic(name) and (name in scope.topic_names or not scope.topic_names):
                 if topic.error is None:
                     kept.append(topic)
                 else:
@@ -216,7 +235,7 @@ class Look:
 
     def _topics_by_metadata(self, scope: Scope) -> dict[str, TopicDescription]:
         """Brokers before 3.7, and those with ZooKeeper."""
-        answer = self._admin.metadata_of(scope.topic_names or None, self._admin.deadline_ms(self._patience_ms))
+        answer = self._admin.metadata_of(scope.asked_topics or None, self._admin.deadline_ms(self._patience_ms))
         found = {}
         for topic in answer.topics:
             error = error_of(topic.error_code)
@@ -271,15 +290,14 @@ class Look:
             for part in topic.partitions
         }
 
-    def say_whose_groups_are_missing(self, topics: Iterable[TopicDescription]) -> None:
+    def say_whose_groups_are_missing(self) -> None:
         """No broker lists the groups of a partition without a leader, and none says so."""
-        for topic in topics:
-            if topic.name == _OFFSETS_TOPIC:
-                missing = [part.partition for part in topic.partitions if part.leader < 0]
-                if missing:
-                    count = f"{len(missing)} of {len(topic.partitions)} partitions of {_OFFSETS_TOPIC}"
-                    error = CoordinatorNotAvailable(f"{count} have no leader: the groups there are not shown")
-                    self.complain(NOBODY, "groups", error)
+        topic = self.offsets_topic
+        missing = [part.partition for part in topic.partitions if part.leader < 0] if topic is not None else []
+        if topic is not None and missing:
+            count = f"{len(missing)} of {len(topic.partitions)} partitions of {_OFFSETS_TOPIC}"
+            error = CoordinatorNotAvailable(f"{count} have no leader: nothing is known of the groups there")
+            self.complain(NOBODY, "groups", error)
 
     # -- the second turn --
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kafkatools.core.admin.log_dirs import LogDir
 from kafkatools.core.admin.quorum import MetadataQuorum
 
 TopicPartition = tuple[str, int]
+
+N = TypeVar("N", int, float)
 
 NOBODY = -1
 NOT_TOLD = -2
@@ -117,9 +119,13 @@ class TopicView(NamedTuple):
 
     @property
     def size_bytes(self) -> int | None:
-        """What the leaders' logs take; None when no leader told."""
-        known = [part.size_bytes for part in self.partitions if part.size_bytes is not None]
-        return sum(known) if known else None
+        """What the leaders' logs take; None when one of them is not known."""
+        return _sum(part.size_bytes for part in self.partitions)
+
+    @property
+    def has_unknown_ends(self) -> bool:
+        """Whether the leader of a partition did not tell the end of its log. A partition without a leader has none."""
+        return any(part.end_offset is None and not part.is_offline for part in self.partitions)
 
 
 class GroupPartition(NamedTuple):
@@ -132,8 +138,9 @@ class GroupPartition(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """A group. `members` is None when its coordinator did not tell; `consumed`: committed per second; `lag_ms`: how
-    long ago the oldest record came in that it has not consumed, None when that was before the first look."""
+    """A group. `members` and `partitions` are None when its coordinator did not tell; `consumed`: committed per second;
+    `lag_ms`: how long ago the oldest record came in that it has not consumed, None when that was before the first look;
+    `unknown`: why its lag, or a part of it, is not known."""
 
     group_id: str
     type: str
@@ -144,20 +151,29 @@ class GroupView(NamedTuple):
     consumed: float | None = None
     consumed_by_topic: Mapping[str, float] | None = None
     lag_ms: int | None = None
+    unknown: str | None = None
+
+    @property
+    def is_lag_known(self) -> bool:
+        """Whether the lag of each of its partitions is known."""
+        return self.partitions is not None and all(part.lag is not None for part in self.partitions)
 
     @property
     def lag(self) -> int | None:
-        """Over its partitions whose lag is known; None when there is none."""
-        known = [part.lag for part in self.partitions or () if part.lag is not None]
-        return sum(known) if known else None
+        """Over its partitions; None when one of them is not known, or when it has none."""
+        return _sum(part.lag for part in self.partitions or ())
+
+    @property
+    def least_lag(self) -> int:
+        """The lag of those partitions where it is known."""
+        return sum(part.lag or 0 for part in self.partitions or ())
 
     def lag_by_topic(self) -> dict[str, int | None]:
-        """The same for each topic that it committed."""
-        found: dict[str, int | None] = {}
+        """The lag for each topic that it committed, None where a part of it is not known."""
+        by_topic: dict[str, list[int | None]] = {}
         for part in self.partitions or ():
-            before = found.get(part.topic)
-            found[part.topic] = before if part.lag is None else (before or 0) + part.lag
-        return found
+            by_topic.setdefault(part.topic, []).append(part.lag)
+        return {topic: _sum(lags) for topic, lags in by_topic.items()}
 
 
 class Problem(NamedTuple):
@@ -187,7 +203,8 @@ class Event(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The numbers that tell whether a cluster is well."""
+    """The numbers that tell whether a cluster is well. `lag`: None when a part of it is not known; `least_lag`: what is
+    known of it."""
 
     brokers: int
     alive: int
@@ -202,7 +219,8 @@ class Totals(NamedTuple):
     moving: int
     offline_log_dirs: int
     groups: int
-    lag: int
+    lag: int | None
+    least_lag: int
     messages_in: float | None
     bytes_in: float | None
 
@@ -219,11 +237,13 @@ class _Found(NamedTuple):
     groups: tuple[GroupView, ...]
     problems: tuple[Problem, ...]
     events: tuple[Event, ...] = ()
+    unlisted: tuple[str, ...] = ()
 
 
 class ClusterView(_Found):
     """One look. `time_ms` since 1970; `clock_ms` is the timers' time when the offsets were told; `controller` the
-    active controller, NOBODY when there is none, NOT_TOLD when that is not known."""
+    active controller, NOBODY when there is none, NOT_TOLD when that is not known; `unlisted`: why groups may be missing
+    from `groups`."""
 
     @cached_property
     def by_partition(self) -> dict[TopicPartition, PartitionView]:
@@ -239,6 +259,7 @@ class ClusterView(_Found):
     def totals(self) -> Totals:
         """Counted over everything that was looked at."""
         parts = list(self.partitions)
+        least_lag = sum(group.least_lag for group in self.groups)
         return Totals(
             brokers=len(self.brokers),
             alive=sum(broker.is_alive for broker in self.brokers),
@@ -253,12 +274,15 @@ class ClusterView(_Found):
             moving=sum(bool(part.adding_replicas or part.removing_replicas) for part in parts),
             offline_log_dirs=sum(len(broker.offline_log_dirs) for broker in self.brokers),
             groups=len(self.groups),
-            lag=sum(group.lag or 0 for group in self.groups),
+            lag=None if self.unlisted or not all(group.is_lag_known for group in self.groups) else least_lag,
+            least_lag=least_lag,
             messages_in=_sum(topic.messages_in for topic in self.topics),
             bytes_in=_sum(topic.bytes_in for topic in self.topics),
         )
 
 
-def _sum(rates: Iterable[float | None]) -> float | None:
-    known = [rate for rate in rates if rate is not None]
-    return sum(known) if known else None
+def _sum(numbers: Iterable[N | None]) -> N | None:
+    """Together; None when one is not known, and of nothing."""
+    found = list(numbers)
+    known = [number for number in found if number is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(found) else None

@@ -2,10 +2,13 @@
 
 import pytest
 
-from kafkatools.commands.consumer_groups.conditions import Condition, parse_condition
+from kafkatools.commands.consumer_groups.conditions import Condition, findings, parse_condition, unknowns
 from kafkatools.commands.consumer_groups.session import STATES
 from kafkatools.commands.consumer_groups.tables import assignment_text, duration_text
 from kafkatools.commands.consumer_groups.times import parse_datetime, parse_duration
+from kafkatools.commands.consumer_groups.view import GroupView, PartitionRow
+from kafkatools.core.admin.groups import GroupDescription
+from kafkatools.core.errors import LeaderNotAvailable
 from kafkatools.exit_status import UsageError
 
 
@@ -95,3 +98,39 @@ def test_durations_for_people(ms: int | None, expected: str) -> None:
 def test_assignments_are_sorted_by_topic_and_partition() -> None:
     assert assignment_text([("b", 10), ("a", 1), ("b", 2)]) == "a:1;b:2,10"
     assert assignment_text([]) == "-"
+
+
+def _view(*partitions: tuple[int, int | None, int | None]) -> GroupView:
+    """Group `g` of topic t: (partition, committed offset, end); an end of None is not known."""
+    rows = [
+        PartitionRow("t", number, offset, None, end, None if end is None or offset is None else end - offset)
+        for number, offset, end in partitions
+    ]
+    unknown = {("t", number): LeaderNotAvailable("away") for number, _, end in partitions if end is None}
+    return GroupView(GroupDescription("g", "Classic", "Empty", "", (), (1, "h", 1)), rows, unknown_ends=unknown)
+
+
+@pytest.mark.parametrize(
+    ("text", "held", "unknown"),
+    [
+        ("lag>100", 0, ["lag>100 is unknown for group g, t-1: the end of the log is not known: away"]),
+        ("lag>=10", 1, ["lag>=10 is unknown for group g, t-1: the end of the log is not known: away"]),
+        ("total>100", 0, ["total>100 is unknown for group g: 1 partitions have no known end"]),
+        ("total>9", 1, []),
+        ("total<100", 0, ["total<100 is unknown for group g: 1 partitions have no known end"]),
+        ("total<5", 0, []),
+        ("total=10", 0, ["total=10 is unknown for group g: 1 partitions have no known end"]),
+        ("state=Empty", 1, []),
+    ],
+)
+def test_a_condition_over_an_end_that_is_not_known_is_unknown(text: str, held: int, unknown: list[str]) -> None:
+    view = _view((0, 0, 10), (1, 5, None))
+    condition = parse_condition(text, STATES)
+    assert len(list(findings([condition], view))) == held
+    assert list(unknowns(condition, view)) == unknown
+
+
+def test_a_partition_without_a_commit_makes_no_condition_unknown() -> None:
+    view = _view((0, 0, 10), (1, None, None))
+    assert list(unknowns(parse_condition("lag>100", STATES), view)) == []
+    assert list(unknowns(parse_condition("total>100", STATES), view)) == []

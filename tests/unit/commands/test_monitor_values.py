@@ -43,6 +43,9 @@ PAGE = (pathlib.Path(__file__).parents[3] / "docs" / "monitor.md").read_text(enc
 TIME_MS = 1_700_000_000_000
 
 
+WHY = 'a"b-1 has no leader'
+
+
 def ill_view(**more: Any) -> ClusterView:
     """Three brokers: 2 is fenced, 3 does not answer. Of `a"b`, partition 0 has lost replicas, 1 its leader."""
     replicas = (ReplicaInfo('a"b', 0, 700, 0, False), ReplicaInfo('a"b', 1, 300, 0, False))
@@ -101,13 +104,13 @@ def board_of(view: ClusterView) -> Board:
         ("brokers<3", ["brokers<3 holds: brokers is 2"]),
         ("fenced==1", ["fenced==1 holds: fenced is 1"]),
         ("silent!=1", []),
-        ("offline-log-dirs>0", ["offline-log-dirs>0 holds: offline-log-dirs is 1"]),
+        ("offline-log-dirs>0", ["offline-log-dirs>0 holds: offline-log-dirs is at least 1"]),
         ("controllers<1", []),
         ("moving>0", ["moving>0 holds: moving is 1"]),
         ("problems>0", ["problems>0 holds: problems is 1"]),
-        ("total-lag>599", ["total-lag>599 holds: total-lag is 600"]),
+        ("total-lag>599", ["total-lag>599 holds: total-lag is at least 600"]),
         ("messages<1000", ["messages<1000 holds: messages is 250.0"]),
-        ("lag>=100", ["lag>=100 holds for group g: lag is 100", "lag>=100 holds for group left: lag is 500"]),
+        ("lag>=100", ["lag>=100 holds for group g: lag is at least 100", "lag>=100 holds for group left: lag is 500"]),
         ("lag-seconds>60", ["lag-seconds>60 holds for group left: lag-seconds is 90.5"]),
         ("members<1", ["members<1 holds for group left: members is 0"]),
     ],
@@ -120,6 +123,71 @@ def test_what_is_not_known_makes_no_condition_hold() -> None:
     unknown = ill_view(topics=(), groups=(GroupView("g", "Classic", "Stable", 1, None, None),))
     for text in ("messages<9", "lag<9", "lag-seconds<9", "members<9"):
         assert list(parse_condition(text).findings(unknown)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("lag>100", [f"lag>100 is unknown for group g: {WHY}"]),
+        ("lag>=100", []),  # what is known of it is enough
+        ("lag<100", []),
+        ("lag<200", [f"lag<200 is unknown for group g: {WHY}"]),
+        ("lag=100", [f"lag=100 is unknown for group g: {WHY}"]),
+        ("lag=50", []),
+        ("lag!=50", []),
+        ("lag-seconds>60", [f"lag-seconds>60 is unknown for group g: {WHY}"]),
+        ("total-lag>599", []),
+        ("total-lag>600", [f"total-lag>600 is unknown: group g: {WHY}"]),
+        ("offline-log-dirs>1", ["offline-log-dirs>1 is unknown: broker 3 did not tell its log directories"]),
+        ("members<1", []),
+        ("brokers<3", []),
+        ("unwell", []),
+    ],
+)
+def test_a_condition_over_something_unknown_is_unknown(text: str, unknown: list[str]) -> None:
+    view = ill_view()
+    groups = (view.groups[0]._replace(unknown=WHY), view.groups[1])
+    assert list(parse_condition(text).unknowns(view._replace(groups=groups), is_only_look=False)) == unknown
+
+
+def test_groups_of_a_coordinator_that_is_away_make_conditions_unknown() -> None:
+    view = well_view()._replace(unlisted=("broker 2 did not list its groups: refused",))
+    (found,) = parse_condition("lag>5").unknowns(view, is_only_look=False)
+    assert found == "lag>5 is unknown for groups that are not listed: broker 2 did not list its groups: refused"
+    (found,) = parse_condition("total-lag>5").unknowns(view, is_only_look=False)
+    assert found == "total-lag>5 is unknown: broker 2 did not list its groups: refused"
+    assert view.totals.lag is None and well_view().totals.lag == 0
+
+
+def test_a_rate_is_unknown_only_where_there_is_no_second_look() -> None:
+    first = well_view()._replace(topics=(well_view().topics[0]._replace(messages_in=None),))
+    condition = parse_condition("messages>=0")
+    assert list(condition.findings(first)) == list(condition.unknowns(first, is_only_look=False)) == []
+    assert list(condition.unknowns(first, is_only_look=True)) == ["messages>=0 is unknown: it takes two looks"]
+
+
+def test_a_sum_with_an_unknown_part_is_unknown() -> None:
+    view = ill_view()
+    assert (view.totals.lag, view.totals.least_lag) == (None, 600)
+    assert (view.groups[0].lag, view.groups[0].least_lag, view.groups[0].lag_by_topic()) == (None, 100, {'a"b': None})
+    assert view.topics[0].size_bytes is None, "the partition without a leader has a size that nobody told"
+    found = samples(metrics(board_of(view)))
+    assert ("kafka_consumergroup_lag_sum", labels(consumergroup="g", topic='a"b')) not in found
+    data = page_data(board_of(view), 'a"b')
+    assert (data["totals"]["lag"], data["totals"]["lag_at_least"], data["history"][0][3]) == (None, 600, None)
+    assert data["topic"]["history"][0][2] == [500, None]
+    (table,) = tables(view, ("groups",), False, [])
+    assert [row.cells[5] for row in table.rows] == ["500", ">=100"]
+
+
+def test_a_group_of_which_nothing_is_known_is_shown_so() -> None:
+    away = GroupView("g", "Consumer", "Unknown", 3, None, None, unknown="its coordinator, broker 3, does not answer")
+    view = well_view()._replace(groups=(away,))
+    (table,) = tables(view, ("groups",), False, [])
+    assert table.rows[0].cells == ("g", "Consumer", "Unknown", "?", "3", "?", "?", "?", "?")
+    point = board_of(view).points()[0]
+    assert (point.lag, point.lag_of("g", "any")) == (None, None)
+    assert not [name for name, _ in samples(metrics(board_of(view))) if name.startswith("kafka_consumergroup")]
 
 
 def test_unwell_says_what_is_wrong() -> None:
@@ -216,7 +284,7 @@ def test_which_host_is_this_machine(host: str, is_here: bool) -> None:
 
 def test_figures() -> None:
     assert [figures.size(number) for number in (None, 0, 1023, 1536, 200 << 20)] == [
-        "-", "0 B", "1023 B", "1.5 KiB", "200 MiB",
+        "?", "0 B", "1023 B", "1.5 KiB", "200 MiB",
     ]  # fmt: skip
     assert [figures.rate(number) for number in (None, 0.0, 1.25, 99.94, 12345.6)] == ["-", "0", "1.2", "99.9", "12,346"]
     assert [figures.span(number) for number in (None, 0.2, 61, 3600, 90_061)] == [
@@ -233,7 +301,7 @@ def test_a_round_is_one_line() -> None:
     text = line(ill_view(events=events))
     assert "\n" not in text
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d brokers 1/3 controller 1 topics 1 ", text)
-    assert "partitions 3 offline 1 under-min-isr 2 under-replicated 2 groups 2 lag 600 messages/s 250 " in text
+    assert "partitions 3 offline 1 under-min-isr 2 under-replicated 2 groups 2 lag >=600 messages/s 250 " in text
     assert text.endswith("; 2 isr-shrank, 1 leader-lost; broker 3: no answer: refused")
 
 
@@ -246,9 +314,11 @@ def test_notes_of_partitions() -> None:
 
 def test_a_group_catches_up_by_what_it_gains() -> None:
     view = ill_view()
-    assert catches_up_s(view, view.groups[0]) == 100 / (300 - 250)
+    assert catches_up_s(view, view.groups[0]) is None, "a part of its lag is not known"
+    known = view.groups[0]._replace(partitions=(GroupPartition('a"b', 0, 400, 100),))
+    assert catches_up_s(view, known) == 100 / (300 - 250)
     assert catches_up_s(view, view.groups[1]) is None
-    slower = view.groups[0]._replace(consumed=200.0)
+    slower = known._replace(consumed=200.0)
     assert catches_up_s(view, slower) is None
 
 
@@ -308,7 +378,7 @@ def test_a_board_keeps_what_is_new() -> None:
     for number in range(400):
         board.publish(ill_view(time_ms=number, events=events if number == 399 else ()))
     assert [point.time_ms for point in board.points()][::299] == [100, 399]
-    assert board.points()[-1].lags == {("g", 'a"b'): 100, ("left", 'a"b'): 500}
+    assert board.points()[-1].lags == {("g", 'a"b'): None, ("left", 'a"b'): 500}
     assert [event.time_ms for event in board.events(2)] == [0, 1], "of one look in their order"
 
 

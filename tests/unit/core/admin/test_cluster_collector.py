@@ -28,8 +28,9 @@ PATIENCE_MS = 600
 
 @contextlib.contextmanager
 def collector(bootstrap: str, scope: Scope | None = None, patience_ms: int = 5000) -> Iterator[ClusterCollector]:
-    with AdminClient(bootstrap, {}, SystemClock()) as admin, AdminClient(bootstrap, {}, SystemClock()) as aside:
-        yield ClusterCollector(admin, aside, scope, patience_ms)
+    with contextlib.ExitStack() as stack:
+        admin, aside, apart = (stack.enter_context(AdminClient(bootstrap, {}, SystemClock())) for _ in range(3))
+        yield ClusterCollector(admin, aside, scope, patience_ms, apart)
 
 
 # -- a broker that has everything --
@@ -289,7 +290,9 @@ def test_what_a_silent_broker_does_not_tell_is_named_and_later_looks_are_quick()
     assert told(first) == told(second) == [(2, "no answer")]
     assert [(broker.id, broker.is_answering) for broker in first.brokers] == [(1, True), (2, False)]
     assert [event.kind for event in first.events] == ["broker-silent"]
-    assert [group.group_id for group in first.groups] == ["g1"]
+    assert [(group.group_id, group.is_lag_known) for group in first.groups] == [("g1", True), ("g2", False)]
+    assert first.groups[1].unknown == "its coordinator, broker 2, does not answer"
+    assert first.totals.lag is None and first.unlisted
     assert [part.end_offset for part in first.partitions] == [100, None]
     assert first.took_ms >= PATIENCE_MS
     assert cluster.brokers[2].count(ApiKey.LIST_GROUPS) == 2, "it owes an answer: it is not asked again"
@@ -303,6 +306,21 @@ def test_a_broker_that_falls_silent_within_a_look_is_named() -> None:
         view = collects.collect()
     assert told(view) == [(2, "no answer")]
     assert [broker.is_answering for broker in view.brokers] == [True, False]
+
+
+def test_a_coordinator_that_tells_offsets_late_is_not_silent() -> None:
+    cluster = Brokers(1, 2)
+    with cluster.running() as bootstrap, collector(bootstrap, patience_ms=PATIENCE_MS) as collects:
+        collects.collect()
+        cluster.silence(2, ApiKey.OFFSET_FETCH)
+        looks = [collects.collect() for _ in range(3)]
+    for view in looks:
+        assert told(view) == [(2, "offsets of groups")]
+        assert [broker.is_answering for broker in view.brokers] == [True, True]
+        assert [part.end_offset for part in view.partitions] == [100, 100]
+        assert [group.is_lag_known for group in view.groups] == [True, False]
+        assert view.totals.lag is None
+    assert cluster.brokers[2].count(ApiKey.OFFSET_FETCH) == 2, "it owes an answer: it is not asked again"
 
 
 def test_a_broker_that_went_away_is_asked_again_when_it_is_back() -> None:
