@@ -506,7 +506,8 @@ class Node:
             self.cleaner.close()
         failures: list[Exception] = []
         try:
-            for part in (self._close_logs, self._close_metadata):
+            # The marker of a clean stop is for the metadata log too: that is durable before the marker is written.
+            for part in (self._close_metadata, lambda: self._close_logs(is_clean=not failures)):
                 try:
                     part()
                 except (OSError, KafkaStorageError) as error:
@@ -519,8 +520,8 @@ class Node:
                 f"The stop of node {self.node_id} is not clean, its next start recovers the logs: {failures[0]}"
             )
 
-    def _close_logs(self) -> None:
-        self.logs.close(self.broker_epoch)
+    def _close_logs(self, *, is_clean: bool) -> None:
+        self.logs.close(self.broker_epoch, is_clean=is_clean)
 
     def _close_metadata(self) -> None:
         self.controller.close()

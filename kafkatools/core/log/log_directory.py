@@ -255,10 +255,10 @@ class LogDirectory:
 
     # end
 
-    def close(self, broker_epoch: int) -> None:
-        """Flush and close every log, write the checkpoints, then the marker of a clean stop. A disk error in one of
-        these steps keeps none of the others from its try; with an error, or a log that is offline, there is no marker,
-        and the next start recovers. Raises the first OSError or KafkaStorageError."""
+    def close(self, broker_epoch: int, *, is_clean: bool = True) -> None:
+        """Flush and close every log, write the checkpoints, then, if the stop `is_clean`, its marker. A disk error in
+        one of these steps keeps none of the others from its try; with an error, or a log that is offline, there is no
+        marker, and the next start recovers. Raises the first OSError or KafkaStorageError."""
         steps: list[Callable[[], object]] = [partial(_close_log, log) for log in self.logs.values()]
         steps += [self.checkpoint_recovery_points, self.checkpoint_high_watermarks, self.checkpoint_start_offsets]
         if self.first_dirty_offsets():
@@ -272,17 +272,17 @@ class LogDirectory:
                 failures.append(error)
         if failures:
             raise failures[0]
-        if any(log.failure is not None for log in self.logs.values()):
+        if not is_clean or any(log.failure is not None for log in self.logs.values()):
             return
         checkpoints.write_clean_shutdown(self.files, self.path_of(filenames.CLEAN_SHUTDOWN), broker_epoch)
 
-    def abandon(self) -> None:
+    def abandon(self, *, is_clean: bool = True) -> None:
         """Close before all logs were opened: what is on the disk stays as it was found, the marker of a clean stop
         too when nothing was opened."""
         was_opened = bool(self.logs)
         for log in self.logs.values():
             log.close()
-        if self.is_clean_start and not was_opened:
+        if is_clean and self.is_clean_start and not was_opened:
             checkpoints.write_clean_shutdown(self.files, self.path_of(filenames.CLEAN_SHUTDOWN), self.last_broker_epoch)
 
     def refuse(self, error: Exception) -> None:

@@ -345,17 +345,17 @@ class LogManager:
         """Write log-start-offset-checkpoint."""
         self._each(LogDirectory.checkpoint_start_offsets)
 
-    def abandon(self) -> None:
+    def abandon(self, *, is_clean: bool = True) -> None:
         """Stop before the logs were taken up: nothing is flushed, and the checkpoints stay as they were found."""
-        self._each(lambda directory: directory.abandon())
+        self._each(lambda directory: directory.abandon(is_clean=is_clean))
 
-    def close(self, broker_epoch: int) -> None:
-        """The clean stop, directory by directory; one that fails gets no marker. Raises the first OSError or
-        KafkaStorageError when all were tried."""
+    def close(self, broker_epoch: int, *, is_clean: bool = True) -> None:
+        """The stop, directory by directory; one that fails gets no marker of a clean stop, none does unless it
+        `is_clean`. Raises the first OSError or KafkaStorageError when all were tried."""
         failures: list[Exception] = []
         for directory in self.live:
             try:
-                directory.close(broker_epoch)
+                directory.close(broker_epoch, is_clean=is_clean)
             except (OSError, KafkaStorageError) as error:
                 failures.append(error)
         if failures:

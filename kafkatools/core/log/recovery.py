@@ -191,8 +191,10 @@ class _Loader:
                 segment.txn_index.sanity_check()
             except CorruptIndex:
                 is_damaged = True
-        if is_damaged:
-            self._recover_segment(segment)
+        if is_damaged and (self._had_clean_shutdown or base_offset < self._recovery_point):
+            self._recover_segment(
+                segment
+            )  # one above the recovery point is recovered in its turn, after those before it
         self._segments.add(segment)
 
     def _recover_segment(self, segment: LogSegment) -> int:

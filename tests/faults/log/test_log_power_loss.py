@@ -345,3 +345,20 @@ def test_a_deleted_segment_that_comes_back_alone_takes_no_records_along() -> Non
     recovered = open_log(files)
     assert (recovered.log_start_offset, recovered.log_end_offset) == (third, 14)
     assert [value(number) in data for number, data in zip(range(third, 14), records(recovered), strict=True)]
+
+
+def test_a_lost_index_behind_lost_records_ends_the_log_before_them() -> None:
+    files = FaultyFileSystem()
+    log = open_log(files, clean=True)
+    for number in range(14):
+        append(log, number)
+    _, second, third = log.segments.base_offsets[:3]
+    lost = files.open(f"{DIRECTORY}/{second:020d}.log")
+    lost.write_at(lost.size_bytes // 2, bytes(lost.size_bytes - lost.size_bytes // 2))  # its end never reached the disk
+    files.remove(f"{DIRECTORY}/{third:020d}.index")
+    for entry in files.list_directory(DIRECTORY):
+        if entry.name.endswith(".snapshot"):
+            files.remove(f"{DIRECTORY}/{entry.name}")
+    recovered = open_log(files)
+    assert second <= recovered.log_end_offset < third
+    assert_is_prefix(recovered, second)

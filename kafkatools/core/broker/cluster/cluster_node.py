@@ -372,11 +372,11 @@ class ClusterNode(Node):
     def _keep_logs(self) -> None:
         """Not before they are open: checkpoints of no logs would replace those of all."""
 
-    def _close_logs(self) -> None:
+    def _close_logs(self, *, is_clean: bool) -> None:
         if self._has_logs:
-            super()._close_logs()
+            super()._close_logs(is_clean=is_clean)
         else:
-            self.logs.abandon()
+            self.logs.abandon(is_clean=is_clean)
 
     def _maybe_snapshot(self) -> None:
         self.raft.log.maybe_snapshot(self.image.records, self.clock.now_ms())
