@@ -19,7 +19,6 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from kafkatools.core.broker.controller.metadata_image import NO_LEADER
 from kafkatools.core.broker.group_coordinator.offsets_topic import TOPIC as OFFSETS_TOPIC
 from kafkatools.core.broker.internal_topic import follows_elections, partition_for
 from kafkatools.core.broker.purgatory import DelayedOperation
@@ -203,13 +202,13 @@ class Shards:
         return any(shard.state is ShardState.LOADING for shard in self._shards.values())
 
     def ensure_active(self, key: str) -> None:
-        """This node coordinates the key; raises NotCoordinator, CoordinatorNotAvailable (nobody does now),
-        CoordinatorLoadInProgress."""
+        """This node coordinates the key; raises NotCoordinator, also when nobody does, as Apache Kafka's coordinators,
+        or CoordinatorLoadInProgress."""
         if not self.is_clustered:
             return
         topic = self._node.image.topics.get(self._keeper.topic)
         if topic is None:
-            raise CoordinatorNotAvailable()
+            raise NotCoordinator()
         self.ensure_partition_active(partition_for(key, len(topic.partitions)))
 
     def ensure_partition_active(self, index: int) -> None:
@@ -217,15 +216,10 @@ class Shards:
         if not self.is_clustered:
             return
         shard = self._shards.get(index)
-        if shard is None:
-            topic = self._node.image.topics.get(self._keeper.topic)
-            if topic is None or index not in topic.partitions or topic.partitions[index].leader == NO_LEADER:
-                raise CoordinatorNotAvailable()
+        if shard is None or shard.state is ShardState.FAILED:
             raise NotCoordinator()
         if shard.state is ShardState.LOADING:
             raise CoordinatorLoadInProgress()
-        if shard.state is ShardState.FAILED:
-            raise NotCoordinator()
 
     # -- what was written ------------------------------------------------------------------------------------------
     def when_committed(self, key: str, done: CodeAnswer) -> None:

@@ -132,9 +132,9 @@ def ask_all(cluster: Groups, node_id: int) -> dict[str, int]:
 def test_a_node_that_does_not_lead_the_groups_partition_is_not_its_coordinator() -> None:
     cluster = Groups()
     assert set(ask_all(cluster, 2).values()) == {NOT_COORDINATOR}
-    cluster.move(NOBODY)
-    assert set(ask_all(cluster, 2).values()) == {NOT_AVAILABLE}
-    assert set(ask_all(cluster, 1).values()) == {NOT_AVAILABLE}
+    cluster.move(NOBODY)  # Apache Kafka 4.3.1 answers the same then
+    assert set(ask_all(cluster, 2).values()) == {NOT_COORDINATOR}
+    assert set(ask_all(cluster, 1).values()) == {NOT_COORDINATOR}
 
 
 def test_a_partition_that_is_being_loaded_answers_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def test_a_node_that_does_not_lead_the_states_partition_is_not_its_coordinator(a
     assert asked.answer.results[0].partitions[0].error_code == NOT_COORDINATOR
     cluster.move_states(NOBODY)
     asked = cluster.ask(3, api_key, 0, group_id=GROUP, topics=topics)
-    assert asked.answer.results[0].partitions[0].error_code == NOT_AVAILABLE
+    assert asked.answer.results[0].partitions[0].error_code == NOT_COORDINATOR
 
 
 @pytest.mark.parametrize("leader", [1, 3])

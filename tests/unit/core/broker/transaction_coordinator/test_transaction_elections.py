@@ -108,7 +108,7 @@ def test_a_node_that_does_not_lead_the_ids_partition_is_not_its_coordinator(monk
     cluster.begun()
     assert ask_all(cluster, 2) == {NOT_COORDINATOR}
     cluster.move(NOBODY)
-    assert ask_all(cluster, 2) == {NOT_AVAILABLE}
+    assert ask_all(cluster, 2) == {NOT_COORDINATOR}
     monkeypatch.setattr(offsets_topic, "SLICE_BYTES", 1)
     cluster.move(2)
     assert ask_all(cluster, 2) == {LOADING}
