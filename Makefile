@@ -69,6 +69,7 @@ soak: setup tools
 
 history: setup tools
 	KT_HISTORY_SECONDS=$${KT_HISTORY_SECONDS:-600} $(BIN)/python -m pytest tests/history/test_history_run.py -s $(PYTEST_ARGS)
+	KT_KILL_ALLS=$${KT_KILL_ALLS:-20} $(BIN)/python -m pytest tests/history/test_kill_all.py -s $(PYTEST_ARGS)
 
 # KT_FUZZ_SEED chooses the run; what is found lies in fuzz-findings/ and belongs into tests/fuzz/corpus when it is mended.
 fuzz: $(STAMP)
