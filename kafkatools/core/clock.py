@@ -4,6 +4,10 @@ import threading
 import time
 from typing import Protocol
 
+# For bounds on work within one turn, never for timers: the time, and the processor time of the calling thread.
+monotonic_ns = time.monotonic_ns
+thread_time_ns = time.thread_time_ns
+
 
 class Clock(Protocol):
     """Where time comes from (Kafka's Time)."""

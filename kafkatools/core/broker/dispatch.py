@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.core.broker.requests import DELAYED, CloseConnection, Request, Response
+from kafkatools.core.broker.request_bounds import READ_ONLY, ensure_bounded, may_take_long, refused
+from kafkatools.core.broker.requests import DELAYED, SLICED, CloseConnection, Request, Response
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.frames import decode_request_header
+from kafkatools.core.protocol.slices import TooManyElements, pausing
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -137,6 +139,23 @@ class Dispatcher:
         handler = self._handlers.get(api.key)
         if handler is None:
             handler = self._load(api)
+        lane = request.lane
+        if lane is not None and may_take_long(self._node, request):
+            lane.submit(request, lambda: self._handle_in_slices(api, handler, request))
+            return SLICED
+        return self._handle(api, handler, request)
+
+    def _handle_in_slices(self, api: Api, handler: Handler, request: Request) -> Response:
+        try:
+            ensure_bounded(request)
+        except TooManyElements:
+            return refused(self._node, request, api.name)
+        if api.key not in READ_ONLY:
+            return self._handle(api, handler, request)
+        with pausing(request.pause):
+            return self._handle(api, handler, request)
+
+    def _handle(self, api: Api, handler: Handler, request: Request) -> Response:
         try:
             response = handler(self._node, request)
             if response is DELAYED and request.quotas is not None:

@@ -10,6 +10,8 @@ Rules:
   closes the connection; so does one that would take the receive buffers of all connections together above
   `max_buffered_bytes`.
 - A frame is handed on as a writable view on the receive buffer, valid until the handler returns.
+- A connection that has handled frames for `TURN_NS` goes on in the next turn, after the others. A request that takes
+  longer is worked off in slices (`slow_lane.py`); its connection is muted until then.
 - A queued file region keeps its own descriptor (dup) once the socket is full, so that a deleted segment cannot be
   replaced by another file under it. Connections and these descriptors are bounded by `ConnectionLimits`.
 """
@@ -22,19 +24,23 @@ import os
 import selectors
 import socket
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from kafkatools.core.broker.acceptor import Acceptor, Dispatch
 from kafkatools.core.broker.connection_limits import ConnectionLimits, OwnedDescriptor
 from kafkatools.core.broker.requests import (
     DELAYED,
+    SLICED,
     CloseConnection,
     FileRegion,
     HasDescriptor,
     Request,
     Response,
 )
+from kafkatools.core.broker.slow_lane import SlowLane
+from kafkatools.core.clock import monotonic_ns
 
 _INT32 = Struct(">i")
 _HEADER = Struct(">hhi")
@@ -44,7 +50,7 @@ READ_BUFFER_BYTES = 256 * 1024
 MAX_REQUEST_BYTES = 100 * 1024 * 1024
 MAX_BUFFERED_BYTES = 256 * 1024 * 1024
 FLUSH_BYTES = 64 * 1024
-BACKLOG = 50
+TURN_NS = 10_000_000
 ACCEPT_PAUSE_MS = 1000
 IDLE_CHECK_MS = 1000
 SENDFILE_CHUNK = 1 << 20
@@ -53,16 +59,6 @@ READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
 OWED: Final = b"owed"
 MAX_OWED = 64
-
-
-class Dispatch(Protocol):
-    """Who answers requests."""
-
-    apis: Mapping[int, Any]
-
-    def __call__(self, request: Request) -> Response:
-        """Answer one."""
-        ...
 
 
 class Shortcut(Protocol):
@@ -99,6 +95,8 @@ class Connection:
         self.shortcut: Shortcut | None = None
         self._owed = 0
         self._is_held = False
+        self._is_in_lane = False
+        self.is_unfinished = False
         self.last_written: object = None
         self.on_close: Callable[[], None] | None = None
         listener.buffered_bytes += len(self._buffer)
@@ -126,9 +124,10 @@ class Connection:
 
     def handle_frames(self) -> None:
         """Handle buffered frames until one is delayed, the socket is full or no whole frame is left."""
-        if self._is_handling:
+        if self._is_handling or self._is_in_lane:
             return  # a request completed by the handler of another one of this very connection
         self._is_handling = True
+        over_ns = monotonic_ns() + TURN_NS
         try:
             while not (self.is_muted or self.is_throttled or self.is_closed):
                 if self._queued_bytes >= FLUSH_BYTES and self._is_blocked():
@@ -137,6 +136,9 @@ class Connection:
                 if frame is None:
                     break
                 self._handle_frame(frame)
+                if self._start < self._end and monotonic_ns() > over_ns:
+                    self.listener.go_on_later(self)
+                    break
             self._flush()
         except CloseConnection:
             self._flush()
@@ -145,6 +147,12 @@ class Connection:
             self._is_handling = False
         self._compact()
         self._update_events()
+
+    def go_on(self) -> None:
+        """Another turn, other connections have had theirs."""
+        self.is_unfinished = False
+        if not self.is_closed:
+            self.handle_frames()
 
     def _is_blocked(self) -> bool:
         self._flush()
@@ -178,7 +186,11 @@ class Connection:
                 self._queued_bytes += len(answer)
                 return
         request = Request(self, frame, _HEADER.unpack_from(frame))
+        request.lane = self.listener.lane
         response = self.acceptor.dispatch(request)
+        if response is SLICED:
+            self.is_muted = self._is_in_lane = True
+            return
         if response is DELAYED:
             if not self.is_closed:
                 self.is_muted = True
@@ -189,7 +201,7 @@ class Connection:
 
     def _compact(self) -> None:
         """Make room: move the partial frame to the front, double the buffer when it is full of one frame."""
-        if self.is_closed:
+        if self.is_closed or self._is_in_lane:
             return
         pending = self._end - self._start
         capacity = len(self._buffer)
@@ -220,6 +232,18 @@ class Connection:
         self.is_muted = False
         self._queue(response)
         self.handle_frames()
+
+    def end_slices(self, outcome: Response | CloseConnection) -> None:
+        """The request of this connection that was worked off in slices is done; go on with what came since."""
+        self._is_in_lane = False
+        if isinstance(outcome, CloseConnection):
+            self._flush()
+            self.close()
+        elif outcome is not DELAYED:
+            self.complete(outcome)
+        else:
+            self._compact()
+            self._update_events()
 
     def pay(self, answer: bytes) -> None:
         """One of the answers that the shortcut owes, in their order; `settle` sends them."""
@@ -347,6 +371,8 @@ class Connection:
         if self.is_closed:
             return
         self.is_closed = True
+        if self._is_in_lane:
+            self.listener.lane.abandon(self)
         for part in self._output:
             if isinstance(part, FileRegion):
                 release_region(part)
@@ -363,29 +389,6 @@ def release_region(region: FileRegion) -> None:
     """Close the region's own descriptor, if it has one."""
     if isinstance(region.file, OwnedDescriptor):
         region.file.close()
-
-
-class Acceptor:
-    """One listener in Kafka's sense: a name, an address, and who answers what comes in there. `is_internal`: only
-    other nodes of the cluster come."""
-
-    def __init__(self, name: str, address: tuple[str, int], dispatch: Dispatch) -> None:
-        """The address is taken; connections are refused until `open`."""
-        self.name = name
-        self.dispatch = dispatch
-        self.socket = bind_acceptor(address)
-        self.host, self.port = self.socket.getsockname()[:2]
-        self.is_open = False
-        self.is_internal = False
-        self.is_protected = False
-
-    def open(self) -> None:
-        """Take connections from now on."""
-        try:
-            self.socket.listen(BACKLOG)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, f"{self.host}:{self.port}") from error
-        self.is_open = True
 
 
 class Listener:
@@ -414,6 +417,8 @@ class Listener:
         self._now_ms = 0
         self._next_idle_check_ms = 0
         self._accept_again_ms: int | None = None
+        self.lane = SlowLane()
+        self._unfinished: deque[Connection] = deque()
         self.acceptors: list[Acceptor] = []
         first = Acceptor(name, address, dispatch)
         self.host, self.port = first.host, first.port
@@ -468,6 +473,8 @@ class Listener:
         self._now_ms = now_ms
         if self._accept_again_ms is not None:
             timeout_ms = min(ACCEPT_PAUSE_MS, timeout_ms if timeout_ms is not None else ACCEPT_PAUSE_MS)
+        if self.lane.is_busy or self._unfinished:
+            timeout_ms = 0
         events = self._selector.select(None if timeout_ms is None else timeout_ms / 1000)
         for key, mask in events:
             owner = key.data
@@ -479,7 +486,16 @@ class Listener:
                 self._drain_wakeups()
             else:
                 owner()
+        for _ in range(len(self._unfinished)):
+            self._unfinished.popleft().go_on()
+        self.lane.turn()
         return len(events)
+
+    def go_on_later(self, connection: Connection) -> None:
+        """The connection had its share of this turn; it goes on with its frames in the next one."""
+        if not connection.is_unfinished:
+            connection.is_unfinished = True
+            self._unfinished.append(connection)
 
     def maintain(self, now_ms: int) -> None:
         """Idle connections and a paused acceptor; called by the node between polls."""
@@ -569,6 +585,7 @@ class Listener:
 
     def close(self) -> None:
         """Close all sockets."""
+        self.lane.close()
         for connection in list(self.connections):
             connection.close()
         for acceptor in self.acceptors:
@@ -578,17 +595,3 @@ class Listener:
         self._wake_receiver.close()
         self._wake_sender.close()
         self._selector.close()
-
-
-def bind_acceptor(address: tuple[str, int]) -> socket.socket:
-    """A socket with an address, that does not listen yet; port 0 takes a free one."""
-    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    acceptor = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        acceptor.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        acceptor.bind(address)
-    except OSError as error:
-        acceptor.close()
-        raise OSError(error.errno, error.strerror, f"{address[0]}:{address[1]}") from error
-    acceptor.setblocking(False)
-    return acceptor

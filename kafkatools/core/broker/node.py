@@ -143,6 +143,8 @@ class Node:
         self.keeper: DirectoryKeeper | None = None
         self.listener: Listener
         self.workers: list[Worker] = []
+        self._counted_offset = -1
+        self._partitions = 0
 
     # -- start -----------------------------------------------------------------------------------------------------
     def start(self, *, format_if_needed: bool = False) -> None:
@@ -487,6 +489,18 @@ class Node:
             self._reports.tell(f"{type(error).__name__}: {error}")
         elif isinstance(error, KafkaStorageError):
             self._reports.tell(str(error))
+
+    def report_refusal(self, line: str) -> None:
+        """Report a request that was refused; a line that repeats is reported once a minute."""
+        self._reports.tell(line)
+
+    def has_many_entries(self, count: int) -> bool:
+        """Whether there are more than so many partitions and groups: a list of all of them takes long."""
+        if self._counted_offset != self.metadata_offset:
+            self._counted_offset = self.metadata_offset
+            self._partitions = sum(len(topic.partitions) for topic in self.image.topics.values())
+        groups: GroupCoordinator | None = getattr(self, "groups", None)  # a node that is no broker has none
+        return self._partitions + (0 if groups is None else len(groups.groups)) > count
 
     @property
     def bootstrap(self) -> str:

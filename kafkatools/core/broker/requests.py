@@ -7,13 +7,16 @@ The size prefix counts all of them. A handler returns the parts; or `DELAYED` wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kafkatools.core.protocol.slices import pausing
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.listener import Connection
     from kafkatools.core.broker.quotas import Quotas
+    from kafkatools.core.broker.slow_lane import SlowLane
 
 _SIZE_AND_CORRELATION = Struct(">ii")
 
@@ -46,6 +49,7 @@ class FileRegion:
 Part = bytes | bytearray | memoryview | FileRegion
 Response = Sequence[Part]
 DELAYED: Final[Response] = (b"delayed",)
+SLICED: Final[Response] = (b"sliced",)
 NO_RESPONSE: Final[Response] = ()
 
 
@@ -61,6 +65,8 @@ class Request:
         "correlation_id",
         "frame",
         "is_flexible",
+        "lane",
+        "pause",
         "quotas",
         "started_ns",
         "throttle_ms",
@@ -77,6 +83,8 @@ class Request:
         self.quotas: Quotas | None = None
         self.started_ns = 0
         self.throttle_ms = 0
+        self.lane: SlowLane | None = None
+        self.pause: Callable[[], None] | None = None
 
     @property
     def listener_name(self) -> str:
@@ -88,7 +96,9 @@ class Request:
         from kafkatools.core.protocol import messages
 
         try:
-            entity, _ = messages.decode(messages.request_type(self.api_key, self.version), self.frame, self.body_offset)
+            entity_type = messages.request_type(self.api_key, self.version)
+            with pausing(self.pause):
+                entity, _ = messages.decode(entity_type, self.frame, self.body_offset)
         except Exception as error:  # noqa: BLE001 - boundary: whatever a decoder raises over hostile bytes ends this connection only
             raise CloseConnection(
                 f"malformed request (api key {self.api_key}, version {self.version}): {error}"

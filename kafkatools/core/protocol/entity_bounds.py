@@ -21,6 +21,7 @@ from kafkatools.core.protocol.plans import (
     FieldPlan,
     plan_of,
 )
+from kafkatools.core.protocol.slices import counting, note_elements, paced
 from kafkatools.core.protocol.varints import read_unsigned_varint
 
 Skip = Callable[
@@ -41,6 +42,12 @@ def is_sound(entity_type: Any, buffer: memoryview, offset: int) -> bool:
         return _skip_of(entity_type)(buffer, offset) <= len(buffer)
     except (IndexError, struct.error, DecodeError):
         return False
+
+
+def is_sound_within(entity_type: Any, buffer: memoryview, offset: int, most_elements: int) -> bool:
+    """`is_sound`; raises TooManyElements as soon as arrays and tagged fields claim more elements than these in all."""
+    with counting(most_elements):
+        return is_sound(entity_type, buffer, offset)
 
 
 def _sized(compact: bool, is_text: bool, nullable: bool) -> Skip:
@@ -76,6 +83,8 @@ def _count(buffer: memoryview, position: int, compact: bool, lowest: int) -> tup
         count, position = _int32(buffer, position)[0], position + 4
     if not lowest <= count <= len(buffer) - position:
         raise DecodeError(f"a count of {count} at byte {position} with {len(buffer) - position} bytes left")
+    if count > 0:
+        note_elements(count)
     return max(count, 0), position
 
 
@@ -92,7 +101,7 @@ def _array(item: Step, compact: bool, nullable: bool) -> Skip:
     def skip_each(buffer: memoryview, position: int) -> int:
         assert not isinstance(item, int)
         count, position = _count(buffer, position, compact, lowest)
-        for _ in range(count):
+        for _ in paced(range(count)):
             position = item(buffer, position)
         return position
 
@@ -114,7 +123,8 @@ def _tags(plan: EntityPlan) -> Skip:
 
     def skip(buffer: memoryview, position: int) -> int:
         count, position = read_unsigned_varint(buffer, position)
-        for _ in range(count):
+        note_elements(count)
+        for _ in paced(range(count)):
             tag, position = read_unsigned_varint(buffer, position)
             size, position = read_unsigned_varint(buffer, position)
             step = known.get(tag, size)

@@ -22,6 +22,7 @@ from kafkatools.core.protocol.plans import (
     plan_of,
     to_kio,
 )
+from kafkatools.core.protocol.slices import paced
 from kafkatools.core.protocol.varints import read_unsigned_varint
 
 Reader = Callable[[memoryview, int], tuple[Any, int]]  # (buffer, position) -> (value, position after it)
@@ -116,10 +117,26 @@ def _array(item: Reader, compact: bool, nullable: bool) -> Reader:
         if count is None:
             return None, position
         values = []
-        for _ in range(count):
+        for _ in paced(range(count)):
             value, position = item(buffer, position)
             values.append(value)
         return tuple(values), position
+
+    return read
+
+
+def _number_array(layout: str, compact: bool, nullable: bool) -> Reader:
+    """An array of numbers is one `unpack`."""
+    read_length = _length_reader(compact, _INT32, nullable)
+    size, code = struct.calcsize(layout), layout[1:]
+
+    def read(buffer: memoryview, position: int) -> tuple[Any, int]:
+        count, position = read_length(buffer, position)
+        if count is None:
+            return None, position
+        if count * size > len(buffer) - position:
+            raise DecodeError(f"{count} elements at byte {position} are cut off")
+        return struct.unpack_from(f">{count}{code}", buffer, position), position + count * size
 
     return read
 
@@ -134,6 +151,8 @@ def _nullable_entity(read_entity: Reader) -> Reader:
 
 def _field_reader(field: FieldPlan, compact: bool) -> Reader:
     nullable = field.is_nullable and field.tag is None
+    if field.is_array and field.type in NUMBER_LAYOUTS and field.type != "error_code":
+        return _number_array(NUMBER_LAYOUTS[field.type], compact, field.is_nullable)
     if field.type is None:
         item = _reader_of(field.entity)
         if nullable and not field.is_array:
@@ -153,7 +172,7 @@ def _reader_of(entity_type: Any) -> Reader:
 
     def read_tags(buffer: memoryview, position: int, values: dict[str, Any]) -> int:
         count, position = read_unsigned_varint(buffer, position)
-        for _ in range(count):
+        for _ in paced(range(count)):
             tag, position = read_unsigned_varint(buffer, position)
             size, position = read_unsigned_varint(buffer, position)
             if size > len(buffer) - position:

@@ -24,6 +24,7 @@ from kafkatools.core.protocol.plans import (
     plan_of,
     to_ms,
 )
+from kafkatools.core.protocol.slices import paced
 from kafkatools.core.protocol.varints import write_unsigned_varint
 
 Writer = Callable[[bytearray, Any], None]
@@ -134,7 +135,7 @@ def _each(item: Writer) -> Writer:
             write_all(out, values)
 
     def write_all(out: bytearray, values: Sequence[Any]) -> None:
-        for value in values:
+        for value in paced(values):
             item(out, value)
 
     return write

@@ -16,11 +16,14 @@ from kafkatools.core.protocol import kio_import
 from kafkatools.core.protocol.api_versions import ApiKey, versions_of
 from kafkatools.core.protocol.entity_bounds import is_sound
 from kafkatools.core.protocol.plans import FieldPlan, plan_of, to_kio
+from kafkatools.core.protocol.slices import is_paced
 
 Buffer = bytes | bytearray | memoryview
 
 # kio's native reader is worth its load time after so many entities of one type.
 NATIVE_AFTER = 8
+# A larger one is read by our own reader where work is done in slices: the native reader cannot be interrupted.
+MOST_UNSLICED_BYTES = 32 * 1024
 
 _decoded: Counter[Any] = Counter()
 
@@ -76,7 +79,8 @@ def _native_reader(entity_type: Any) -> Any:
 def decode(entity_type: Any, buffer: Buffer, offset: int = 0) -> tuple[Any, int]:
     """The entity at `offset` and its size. Raises DecodeError for bytes that are none."""
     view = memoryview(buffer)
-    if _decoded[entity_type] >= NATIVE_AFTER and is_sound(entity_type, view, offset):
+    is_native = _decoded[entity_type] >= NATIVE_AFTER and not (is_paced() and len(view) - offset > MOST_UNSLICED_BYTES)
+    if is_native and is_sound(entity_type, view, offset):
         try:
             entity, size = _native_reader(entity_type)(view if view.readonly else view.toreadonly(), offset)
         except Exception:  # noqa: BLE001, S110  # kio's errors have no common base; the other reader says what is wrong

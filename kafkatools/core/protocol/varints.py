@@ -9,6 +9,8 @@ from __future__ import annotations
 from kafkatools.core.errors import DecodeError
 
 _MAX_SHIFT = 28
+# No message has more than a dozen; a frame of hostile bytes could hold fifty million.
+_MOST_TAGGED_FIELDS = 1000
 
 
 def unsigned_varint(number: int) -> bytes:
@@ -47,6 +49,8 @@ def read_unsigned_varint(buffer: bytes | bytearray | memoryview, position: int) 
 def skip_tagged_fields(buffer: bytes | bytearray | memoryview, position: int) -> int:
     """The position behind a section of tagged fields. Raises DecodeError."""
     count, position = read_unsigned_varint(buffer, position)
+    if count > _MOST_TAGGED_FIELDS:
+        raise DecodeError(f"{count} tagged fields at byte {position}")
     for _ in range(count):
         _, position = read_unsigned_varint(buffer, position)
         size, position = read_unsigned_varint(buffer, position)

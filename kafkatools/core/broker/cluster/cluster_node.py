@@ -151,7 +151,7 @@ class ClusterNode(Node):
             RaftLog(metadata_log, clock.wall_ms),
             ElectionStore(self.files, metadata_log.directory, self.cluster.voters),
             quorum,
-            RaftSettings.of(config, self.cluster_id),
+            RaftSettings.of(config, self.cluster_id, self.directory_id),
             self._random,
         )
         controller_channel = self.open_channel("controller", self.cluster.voters.get)

@@ -85,7 +85,7 @@ class MetadataFollower:
         if node.raft.failure is not None and isinstance(error, KafkaError):
             node.fail(error)
         elif isinstance(error, KafkaError):
-            node.report(f"WARN {error}")
+            node.report_refusal(f"WARN {error}")
         else:
             node.note_failure(error)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -68,21 +69,21 @@ def alter(
     """By user why nothing was changed, None when it was; and the records of the changes."""
     from kafkatools.core.protocol.schemas.metadata import RemoveUserScramCredentialRecord
 
-    names = [name for name, _ in deletions] + [each.name for each in upsertions]
+    counts = Counter([name for name, _ in deletions] + [each.name for each in upsertions])
     outcomes: Outcomes = {}
     records: list[Any] = []
     for name, mechanism in deletions:
         outcomes[name] = _deletion_problem(credentials, name, mechanism)
-        if outcomes[name] is None and names.count(name) == 1:
+        if outcomes[name] is None and counts[name] == 1:
             records.append(RemoveUserScramCredentialRecord(name=name, mechanism=mechanism))
     for each in upsertions:
         if outcomes.get(each.name) is not None:
             continue
         outcomes[each.name] = _upsertion_problem(each)
-        if outcomes[each.name] is None and names.count(each.name) == 1:
+        if outcomes[each.name] is None and counts[each.name] == 1:
             records.append(_record(each))
     for name, problem in outcomes.items():
-        if problem is None and names.count(name) > 1:
+        if problem is None and counts[name] > 1:
             outcomes[name] = DuplicateResource("A user credential cannot be altered twice in the same request")
     return outcomes, records
 
@@ -130,9 +131,10 @@ def _record(wanted: Upsertion) -> Any:
 def describe(credentials: ScramCredentials, users: Sequence[str] | None) -> list[dict[str, Any]]:
     """Results of DescribeUserScramCredentials; without users all of them."""
     results = []
+    counts = Counter(users)
     for name in dict.fromkeys(users or credentials.by_user):
         error: KafkaError | None = None
-        if users and users.count(name) > 1:
+        if counts[name] > 1:
             error = DuplicateResource(
                 f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
             )

@@ -22,6 +22,7 @@ from kafkatools.core.errors import (
     KafkaError,
     TopicAuthorizationFailed,
 )
+from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -60,7 +61,7 @@ def _describe(node: Node, request: Request, group_id: str) -> Description:
         "group_epoch": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,
         "assignor_name": group.preferred_assignor(group.members.values(), node.groups.consumer.settings.assignors[0]),
-        "members": [_member(node, group, member) for member in group.members.values()],
+        "members": [_member(node, group, member) for member in paced(list(group.members.values()))],
     }
 
 

@@ -6,6 +6,7 @@ Not done: controller mutation quotas.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import ALTER, TOPIC
@@ -22,12 +23,12 @@ VERSIONS = (0, 3)
 def handle(node: Node, request: Request) -> Response:
     """Grow each; one answer per name."""
     entity = request.decode()
-    names = [topic.name for topic in entity.topics]
+    counts = Counter(topic.name for topic in entity.topics)
     results: dict[str, dict[str, Any]] = {}
     for topic in entity.topics:
         answer = {"name": topic.name, "error_code": 0, "error_message": None}
         try:
-            if names.count(topic.name) > 1:
+            if counts[topic.name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
             node.authorize_or_raise(request, ALTER, TOPIC, topic.name)
             _grow(node, topic, validate_only=entity.validate_only)

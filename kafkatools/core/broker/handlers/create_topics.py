@@ -7,6 +7,7 @@ Not done: CreateTopicPolicy, controller mutation quotas.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,12 +29,12 @@ _NOTHING = {"num_partitions": -1, "replication_factor": -1}
 def handle(node: Node, request: Request) -> Response:
     """Create, and say of each topic how it went."""
     entity = request.decode()
-    names = [topic.name for topic in entity.topics]
+    counts = Counter(topic.name for topic in entity.topics)
     may_create = node.authorize(request, CREATE, CLUSTER, CLUSTER_NAME)
     answers: dict[str, dict[str, Any]] = {}
     wanted = []
     for topic in entity.topics:
-        if names.count(topic.name) > 1:
+        if counts[topic.name] > 1:
             answers[topic.name] = _refused(topic.name, InvalidRequest("Duplicate topic name."))
         elif topic.name != METADATA_TOPIC and not (may_create or node.authorize(request, CREATE, TOPIC, topic.name)):
             answers[topic.name] = _refused(topic.name, TopicAuthorizationFailed("Authorization failed."))

@@ -9,7 +9,8 @@ Not done: controller mutation quotas.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, DELETE, DESCRIBE, TOPIC
@@ -39,23 +40,24 @@ def handle(node: Node, request: Request) -> Response:
     else:
         wanted = [(name, None) for name in entity.topic_names]
     ids = {topic_id for name, topic_id in wanted if name is None and topic_id is not None}
+    counts = Counter(wanted)
     answers: dict[Wanted, dict[str, Any]] = {}
     for each in sorted(wanted, key=lambda each: each[0] is None):
         if each not in answers:
-            answer = _delete(node, request, each, wanted, ids)
-            if not (each[0] is None and _is_named_too(node, each[1], wanted)):
+            answer = _delete(node, request, each, counts, ids)
+            if not (each[0] is None and _is_named_too(node, each[1], counts)):
                 answers[each] = answer
     return request.respond({"responses": list(answers.values())})
 
 
-def _is_named_too(node: Node, topic_id: uuid.UUID | None, wanted: Sequence[Wanted]) -> bool:
+def _is_named_too(node: Node, topic_id: uuid.UUID | None, wanted: Mapping[Wanted, int]) -> bool:
     """Whether an id belongs to a topic that the request also names: the answer to the name stands for both."""
     topic = None if topic_id is None else node.controller.image.topics_by_id.get(topic_id)
     return topic is not None and (topic.name, None) in wanted
 
 
 def _delete(
-    node: Node, request: Request, each: Wanted, wanted: Sequence[Wanted], ids: set[uuid.UUID]
+    node: Node, request: Request, each: Wanted, wanted: Mapping[Wanted, int], ids: set[uuid.UUID]
 ) -> dict[str, Any]:
     name, topic_id = each
     try:
@@ -63,7 +65,7 @@ def _delete(
             raise TopicDeletionDisabled()
         if name is not None and topic_id is not None:
             raise InvalidRequest("You may not specify both topic name and topic id.")
-        if wanted.count(each) > 1:
+        if wanted[each] > 1:
             raise InvalidRequest("Duplicate topic name." if name is not None else "Duplicate topic id.")
         name, topic_id = _permitted(node, request, name, topic_id)
         if each[0] is not None and topic_id in ids:

@@ -11,6 +11,7 @@ from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, DESCRI
 from kafkatools.core.broker.controller.configs import error_fields
 from kafkatools.core.broker.requests import CloseConnection, Request, Response
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -43,7 +44,7 @@ def handle(node: Node, request: Request) -> Response:
 
 def _by_resource(acls: list[Acl]) -> list[dict[str, Any]]:
     resources: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
-    for acl in acls:
+    for acl in paced(acls):
         entry = {
             "principal": acl.principal,
             "host": acl.host,

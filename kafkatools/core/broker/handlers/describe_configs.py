@@ -23,6 +23,7 @@ from kafkatools.core.broker.controller.topics import validate_name
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from kafkatools.core.protocol.entity_writer import Shared
+from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -52,7 +53,15 @@ def handle(node: Node, request: Request) -> Response:
     """One result per resource."""
     entity = request.decode()
     wanted = _Wanted(entity.include_synonyms, request.version >= 3 and entity.include_documentation, {})
-    return request.respond({"results": [_describe(node, request, each, wanted) for each in entity.resources]})
+    return request.respond({"results": [_describe(node, request, each, wanted) for each in paced(_distinct(entity))]})
+
+
+def _distinct(entity: Any) -> list[Any]:
+    """The resources, each once: what names one a thousand times is answered once."""
+    by_name = {
+        (int(each.resource_type), each.resource_name, each.configuration_keys): each for each in entity.resources
+    }
+    return list(by_name.values())
 
 
 def _describe(node: Node, request: Request, resource: Any, wanted: _Wanted) -> dict[str, Any]:

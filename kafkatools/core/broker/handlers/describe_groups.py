@@ -13,6 +13,7 @@ from kafkatools.core.broker.group_coordinator.group import Group
 from kafkatools.core.broker.group_coordinator.states import GroupState
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import GroupIdNotFound, KafkaError
+from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -29,7 +30,7 @@ def handle(node: Node, request: Request) -> Response:
     is_asked = request.version >= FIRST_VERSION_OF_OPERATIONS and entity.include_authorized_operations
     groups = [
         {**_answer(node, request, group_id), "authorized_operations": operations_of(node, request, group_id, is_asked)}
-        for group_id in entity.groups
+        for group_id in paced(dict.fromkeys(entity.groups))
     ]
     return request.respond({"groups": groups})
 
@@ -99,5 +100,5 @@ def _members(group: Group, *, is_stable: bool) -> list[dict[str, Any]]:
             "member_metadata": member.metadata(group.protocol_name or "") if is_stable else b"",
             "member_assignment": member.assignment,
         }
-        for member in group.members.values()
+        for member in paced(list(group.members.values()))
     ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaStorageError
+from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -55,7 +56,7 @@ def _result(node: Node, directory: LogDirectory, wanted: Mapping[str, set[int]] 
 
 def _topics(node: Node, directory: LogDirectory, wanted: Mapping[str, set[int]] | None) -> list[dict[str, Any]]:
     topics: dict[str, list[dict[str, Any]]] = {}
-    for name, log in sorted(directory.logs.items(), key=lambda item: item[0]):
+    for name, log in paced(sorted(directory.logs.items(), key=lambda item: item[0])):
         if wanted is not None and name.partition not in wanted.get(name.topic, ()):
             continue
         current = node.logs.logs.get(name)

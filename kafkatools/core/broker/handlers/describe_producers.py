@@ -9,6 +9,7 @@ from kafkatools.core.broker.controller.acls import READ, TOPIC
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.producer_snapshot import java_map_order
+from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -22,9 +23,9 @@ def handle(node: Node, request: Request) -> Response:
     topics = [
         {
             "name": topic.name,
-            "partitions": [_describe(node, request, topic.name, index) for index in topic.partition_indexes],
+            "partitions": [_describe(node, request, topic.name, index) for index in paced(topic.partition_indexes)],
         }
-        for topic in entity.topics
+        for topic in paced(entity.topics)
     ]
     return request.respond({"topics": topics})
 

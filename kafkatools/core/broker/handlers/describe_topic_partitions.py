@@ -10,6 +10,7 @@ from kafkatools.core.broker.controller.acls import DESCRIBE, TOPIC
 from kafkatools.core.broker.controller.topics import validate_name
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import InvalidRequest, InvalidTopic, TopicAuthorizationFailed, UnknownTopicOrPartition
+from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -32,7 +33,7 @@ def handle(node: Node, request: Request) -> Response:
             return request.respond({"topics": [_failed(topic.name, InvalidRequest.code) for topic in entity.topics]})
         if names and names[0] == cursor.topic_name:
             first_partition = cursor.partition_index
-    allowed = dict.fromkeys(name for name in names if node.authorize(request, DESCRIBE, TOPIC, name))
+    allowed = dict.fromkeys(name for name in paced(names) if node.authorize(request, DESCRIBE, TOPIC, name))
     limit = max(1, min(entity.response_partition_limit, node.config.max_request_partition_size_limit))
     topics, next_cursor = _page(node, list(allowed), first_partition, limit, AliveBrokers(image, request.listener_name))
     for topic in topics:
@@ -47,7 +48,7 @@ def _page(
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     topics: list[dict[str, Any]] = []
     left = limit
-    for name in names:
+    for name in paced(names):
         if left == 0:
             return topics, {"topic_name": name, "partition_index": 0}
         topic, following = _topic(node, name, first, left, alive)

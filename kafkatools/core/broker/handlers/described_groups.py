@@ -13,6 +13,7 @@ from kafkatools.core.broker.group_coordinator.java_order import topic_order
 from kafkatools.core.broker.handlers.describe_groups import operations_of
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import TopicAuthorizationFailed
+from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -27,7 +28,7 @@ def describe_each(node: Node, request: Request, describe: Callable[[Node, Reques
     is_asked = entity.include_authorized_operations
     groups = [
         {**describe(node, request, group_id), "authorized_operations": operations_of(node, request, group_id, is_asked)}
-        for group_id in entity.group_ids
+        for group_id in paced(dict.fromkeys(entity.group_ids))
     ]
     return request.respond({"groups": groups})
 

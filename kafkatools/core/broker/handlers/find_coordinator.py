@@ -16,6 +16,7 @@ from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.broker.share_coordinator.share_state_topic import ShareStateTopic
 from kafkatools.core.broker.transaction_coordinator.transaction_log import TransactionLog
 from kafkatools.core.errors import CoordinatorNotAvailable, DecodeError, InvalidRequest, KafkaError
+from kafkatools.core.protocol.slices import paced, pausing
 from kafkatools.core.protocol.uuids import uuid_from_text
 
 if TYPE_CHECKING:
@@ -40,7 +41,11 @@ def handle(node: Node, request: Request) -> Response:
     kind = entity.key_type if request.version >= FIRST_VERSION_OF_TYPES else GROUP
     if request.version < FIRST_VERSION_OF_BATCHES:
         return request.respond(_find(node, request, kind, entity.key))
-    return request.respond({"coordinators": [_find(node, request, kind, key) for key in entity.coordinator_keys]})
+    found = []
+    for key in paced(entity.coordinator_keys):
+        with pausing(None):  # the first one may create the topic of the coordinators
+            found.append(_find(node, request, kind, key))
+    return request.respond({"coordinators": found})
 
 
 def _find(node: Node, request: Request, kind: int, key: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Not done: AlterConfigPolicy; a changed setting of the broker works where it is a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +27,10 @@ VERSIONS = (0, 1)
 def handle(node: Node, request: Request) -> Response:
     """Each resource changes as a whole or not at all; one that is named twice is not changed."""
     entity = request.decode()
-    keys = [(int(resource.resource_type), resource.resource_name) for resource in entity.resources]
+    counts = Counter((int(resource.resource_type), resource.resource_name) for resource in entity.resources)
 
     def alter(key: tuple[int, str], configs: Sequence[Any], validate_only: bool) -> None:
-        if keys.count(key) > 1:
+        if counts[key] > 1:
             raise InvalidRequest("Each resource must appear at most once.")
         authorize_resource(node, request, ALTER_CONFIGS, key)
         changes = [ConfigChange(config.name, int(config.config_operation), config.value) for config in configs]

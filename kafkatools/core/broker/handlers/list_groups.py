@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE, GROUP
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import CoordinatorLoadInProgress
+from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -31,7 +32,7 @@ def handle(node: Node, request: Request) -> Response:
             "group_state": group.state_name,
             "group_type": group.group_type,
         }
-        for group in node.groups.groups.values()
+        for group in paced(list(node.groups.groups.values()))
         if (not states or group.state_name.lower() in states)
         and (not types or group.group_type in types)
         and is_shown(group.group_id)

@@ -21,6 +21,7 @@ from kafkatools.core.errors import (
     TopicAuthorizationFailed,
     UnsupportedVersion,
 )
+from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -37,11 +38,11 @@ def handle(node: Node, request: Request) -> Response:
     if entity.replica_id >= 0 and node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
         isolation_level = READ_ALL
     topics = []
-    for topic in entity.topics:
+    for topic in paced(entity.topics):
         is_allowed = node.authorize(request, DESCRIBE, TOPIC, topic.name)
         counts = Counter(each.partition_index for each in topic.partitions)
         partitions = {}
-        for each in topic.partitions:
+        for each in paced(topic.partitions):
             if not is_allowed:
                 answer = _unknown(each, TopicAuthorizationFailed.code)
             elif counts[each.partition_index] > 1:

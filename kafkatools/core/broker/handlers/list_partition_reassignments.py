@@ -12,6 +12,7 @@ from kafkatools.core.broker.controller.configs import error_fields
 from kafkatools.core.broker.controller.metadata_image import PartitionState
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -24,7 +25,7 @@ def handle(node: Node, request: Request) -> Response:
     entity = request.decode()
     wanted = None
     if entity.topics is not None:
-        wanted = [(topic.name, list(topic.partition_indexes)) for topic in entity.topics]
+        wanted = [(topic.name, list(topic.partition_indexes)) for topic in paced(entity.topics)]
     try:
         node.authorize_or_raise(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
         ongoing = node.controller.list_reassignments(wanted)

@@ -28,6 +28,7 @@ from kafkatools.core.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from kafkatools.core.protocol.slices import paced, pausing
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -47,7 +48,7 @@ def handle(node: Node, request: Request) -> Response:
         image = node.image
         found = [
             topic_fields(topic, alive, version)
-            for topic in image.topics.values()
+            for topic in paced(list(image.topics.values()))
             if node.authorize(request, DESCRIBE, TOPIC, topic.name)
         ]
     else:
@@ -57,7 +58,7 @@ def handle(node: Node, request: Request) -> Response:
         may_create = version < 4 or entity.allow_auto_topic_creation
         found = _named(node, request, wanted, alive, allow_creation=may_create)
     if version >= 8 and entity.include_topic_authorized_operations:
-        for topic in found:
+        for topic in paced(found):
             if topic["error_code"] != TopicAuthorizationFailed.code:
                 topic["topic_authorized_operations"] = node.authorized_operations(request, TOPIC, topic["name"] or "")
     fields: dict[str, Any] = {
@@ -84,7 +85,7 @@ def _with_names(found: list[dict[str, Any]], version: int) -> list[dict[str, Any
 
 def _invalid(wanted: Sequence[Any], version: int) -> KafkaError | None:
     """A request that Kafka does not answer topic by topic."""
-    for each in wanted:
+    for each in paced(wanted):
         topic_id = getattr(each, "topic_id", None)
         if version < 12 and (each.name is None or topic_id is not None):
             return InvalidRequest()
@@ -108,9 +109,9 @@ def _named(
 ) -> list[dict[str, Any]]:
     ids = dict.fromkeys(topic_id for each in wanted if (topic_id := getattr(each, "topic_id", None)) is not None)
     if ids:
-        return [_by_id(node, request, topic_id, alive) for topic_id in ids]
+        return [_by_id(node, request, topic_id, alive) for topic_id in paced(ids)]
     names = dict.fromkeys(each.name for each in wanted)
-    return [_by_name(node, request, name, alive, allow_creation=allow_creation) for name in names]
+    return [_by_name(node, request, name, alive, allow_creation=allow_creation) for name in paced(names)]
 
 
 def _by_id(node: Node, request: Request, topic_id: uuid.UUID, alive: AliveBrokers) -> dict[str, Any]:
@@ -144,7 +145,8 @@ def auto_create(node: Node, name: str) -> int:
     """Create a topic a client asked for; the error code to answer now."""
     if name in INTERNAL_TOPICS or name == topics.METADATA_TOPIC:
         return UnknownTopicOrPartition.code
-    result = node.create_topic(topics.NewTopic(name))
+    with pausing(None):
+        result = node.create_topic(topics.NewTopic(name))
     if isinstance(result, KafkaError) and not isinstance(result, TopicAlreadyExists):
         return result.code
     return UnknownTopicOrPartition.code

@@ -22,6 +22,7 @@ from kafkatools.core.broker.handlers.offset_fetch_framing import (
 from kafkatools.core.broker.later_response import LaterResponse
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicId, UnstableOffsetCommit
+from kafkatools.core.protocol.slices import paced, pausing
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -49,7 +50,7 @@ def handle(node: Node, request: Request) -> Response:
             group.member_id if version >= FIRST_VERSION_OF_EPOCHS else None,
             group.member_epoch if version >= FIRST_VERSION_OF_EPOCHS else NO_EPOCH,
         )
-        for fetch, group in zip(fetches, asked, strict=True)
+        for fetch, group in paced(zip(fetches, asked, strict=True))
     ]
     if not node.coordination.is_clustered:
         return [request.frame_response(response_body(version, found))]
@@ -63,7 +64,8 @@ def handle(node: Node, request: Request) -> Response:
         response.give([request.frame_response(response_body(version, groups))])
 
     told = [group.group_id for group, rows in zip(asked, found, strict=True) if not rows.error_code]
-    node.coordination.groups.when_all_committed(told, done)
+    with pausing(None):
+        node.coordination.groups.when_all_committed(told, done)
     return response.returned()
 
 
@@ -85,7 +87,7 @@ class _Fetch:
             self._node.groups.ensure_may_fetch(self._group_id, member_id, member_epoch)
         except KafkaError as error:
             return self.refused(wanted, coordinator_error_code(error))
-        topics = self._all_topics() if wanted is None else [self._topic(topic) for topic in wanted]
+        topics = self._all_topics() if wanted is None else [self._topic(topic) for topic in paced(wanted)]
         return GroupRows(self._group_id, topics)
 
     def refused(self, wanted: Any, code: int) -> GroupRows:
@@ -109,7 +111,7 @@ class _Fetch:
         if not self._node.authorize(self._request, DESCRIBE, TOPIC, name):
             code = TopicAuthorizationFailed.code
             return TopicRows(name, topic_id, [_nothing(index, code) for index in topic.partition_indexes])
-        return TopicRows(name, topic_id, [self._row(name, index) for index in topic.partition_indexes])
+        return TopicRows(name, topic_id, [self._row(name, index) for index in paced(topic.partition_indexes)])
 
     def _row(self, name: str, index: int) -> PartitionRow:
         place = (name, index)
@@ -123,7 +125,7 @@ class _Fetch:
     def _all_topics(self) -> list[TopicRows]:
         """Everything the group committed; asked by id, without topics that are gone."""
         found: dict[str, list[PartitionRow]] = {}
-        for (name, index), committed in sorted(self._offsets.items()):
+        for (name, index), committed in paced(sorted(self._offsets.items())):
             row = PartitionRow(index, committed.offset, committed.leader_epoch, committed.metadata, 0)
             found.setdefault(name, []).append(row)
         if self._unstable is not None:

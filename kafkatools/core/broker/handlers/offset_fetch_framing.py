@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
+from kafkatools.core.protocol.slices import paced
 from kafkatools.core.protocol.varints import unsigned_varint
 
 FIRST_VERSION_OF_ERRORS = 2
@@ -59,7 +60,7 @@ def response_body(version: int, groups: Sequence[GroupRows]) -> bytes:
     throttle = _INT.pack(0) if version >= FIRST_VERSION_OF_THROTTLE else b""
     if version >= FIRST_VERSION_OF_BATCHES:
         parts = [throttle, unsigned_varint(len(groups) + 1)]
-        for group in groups:
+        for group in paced(groups):
             parts.append(_compact(group.group_id))
             parts += _flexible_topics(version, group.topics)
             parts.append(_ERROR_AND_TAGS.pack(group.error_code, _NO_TAGS))
@@ -80,7 +81,7 @@ def _flexible_topics(version: int, topics: Sequence[TopicRows]) -> Iterable[byte
         else:
             yield _compact(topic.name)
         yield unsigned_varint(len(topic.partitions) + 1)
-        for partition, offset, leader_epoch, metadata, error_code in topic.partitions:
+        for partition, offset, leader_epoch, metadata, error_code in paced(topic.partitions):
             if metadata:
                 yield _PLACE_AND_EPOCH.pack(partition, offset, leader_epoch)
                 yield _compact(metadata) + _ERROR_AND_TAGS.pack(error_code, _NO_TAGS)
@@ -93,7 +94,7 @@ def _plain_topics(version: int, topics: Sequence[TopicRows]) -> Iterable[bytes]:
     yield _INT.pack(len(topics))
     for topic in topics:
         yield _string(topic.name) + _INT.pack(len(topic.partitions))
-        for partition, offset, leader_epoch, metadata, error_code in topic.partitions:
+        for partition, offset, leader_epoch, metadata, error_code in paced(topic.partitions):
             if version >= FIRST_VERSION_OF_LEADER_EPOCH:
                 yield _PLACE_AND_EPOCH.pack(partition, offset, leader_epoch)
             else:

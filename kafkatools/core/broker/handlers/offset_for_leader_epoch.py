@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, DESCRIBE, TOPIC
 from kafkatools.core.broker.replica_manager import error_code_of
 from kafkatools.core.broker.requests import Request, Response
+from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -21,9 +22,9 @@ def handle(node: Node, request: Request) -> Response:
     topics = [
         {
             "topic": topic.topic,
-            "partitions": [_partition(node, request, topic.topic, each) for each in topic.partitions],
+            "partitions": [_partition(node, request, topic.topic, each) for each in paced(topic.partitions)],
         }
-        for topic in entity.topics
+        for topic in paced(entity.topics)
     ]
     return request.respond({"topics": topics})
 

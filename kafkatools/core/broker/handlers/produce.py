@@ -44,6 +44,8 @@ VERSIONS = (3, 13)
 ALL = -1
 NONE = 0
 FIRST_WITH_LEADERS = 10
+# Each costs a few microseconds even when it is refused; a request of Kafka's size has room for fewer batches.
+MOST_PARTITIONS = 20_000
 ADMIN_CLIENT = "__admin_client"
 ZSTD = 4
 ATTRIBUTES_LOW_BYTE = 22
@@ -300,6 +302,7 @@ def parse(frame: memoryview, position: int, version: int) -> ProduceData:
     (topic_count,) = _INT32.unpack_from(frame, position + 6)
     position += 10
     topics = []
+    left = MOST_PARTITIONS
     for _ in range(_count(topic_count, frame, position)):
         start = position
         name, position = _name(_string(frame, position))
@@ -312,6 +315,7 @@ def parse(frame: memoryview, position: int, version: int) -> ProduceData:
             position += 8
             records, position = _slice(frame, position, size)
             partitions.append((index, records))
+        left = _bounded(left - len(partitions) - 1)
         topics.append(TopicData(name, None, wire_name, partitions))
     return ProduceData(transactional_id, acks, timeout_ms, topics)
 
@@ -321,6 +325,7 @@ def _parse_flexible(frame: memoryview, position: int, *, by_id: bool) -> Produce
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
     topic_count, position = read_unsigned_varint(frame, position + 6)
     topics = []
+    left = MOST_PARTITIONS
     for _ in range(_count(topic_count - 1, frame, position)):
         start, name, topic_id = position, None, None
         if by_id:
@@ -338,6 +343,7 @@ def _parse_flexible(frame: memoryview, position: int, *, by_id: bool) -> Produce
             position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
             partitions.append((index, records))
         position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
+        left = _bounded(left - len(partitions) - 1)
         topics.append(TopicData(name, topic_id, wire_name, partitions))
     return ProduceData(transactional_id, acks, timeout_ms, topics)
 
@@ -347,10 +353,17 @@ def _topic_id(data: bytes) -> uuid.UUID:
     return uuid.UUID(bytes=data)
 
 
+def _bounded(left: int) -> int:
+    if left < 0:
+        raise DecodeError(f"more than {MOST_PARTITIONS} topics and partitions")
+    return left
+
+
 def _count(count: int, frame: memoryview, position: int) -> int:
     """An array's size, checked against what is left of the frame."""
     if count > len(frame) - position:
         raise IndexError(f"array of {count} elements in {len(frame) - position} bytes")
+    _bounded(MOST_PARTITIONS - count)
     return count
 
 

@@ -16,6 +16,7 @@ from kafkatools.core.broker.handlers.described_groups import (
 from kafkatools.core.broker.handlers.share_group_heartbeat import ensure_enabled
 from kafkatools.core.broker.requests import Request, Response
 from kafkatools.core.errors import GroupAuthorizationFailed, InvalidGroupId, KafkaError
+from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -51,7 +52,7 @@ def _describe(node: Node, request: Request, group_id: str) -> Description:
         "group_epoch": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,
         "assignor_name": ASSIGNOR,
-        "members": [_member(node, member) for member in group.members.values()],
+        "members": [_member(node, member) for member in paced(list(group.members.values()))],
     }
 
 

@@ -23,6 +23,7 @@ from kafkatools.core.broker.cluster.channels import PeerChannel
 from kafkatools.core.broker.quorum import failed_member, raft_answers, raft_requests
 from kafkatools.core.broker.quorum import raft_messages as wire
 from kafkatools.core.broker.quorum.election_store import ElectionState, ElectionStore
+from kafkatools.core.broker.quorum.epoch_pace import EpochPace
 from kafkatools.core.broker.quorum.leadership import initial_state
 from kafkatools.core.broker.quorum.peer_requests import PeerRequests
 from kafkatools.core.broker.quorum.quorum_description import QuorumDescription, quorum_description
@@ -74,6 +75,7 @@ class Raft:
         self.high_watermark = -1
         self.last_heard: tuple[int, int] | None = None  # a leader that answered a fetch, and when
         self.parked: list[raft_requests.ParkedFetch] = []
+        self.epoch_pace = EpochPace(settings.election_timeout_ms)
         self._store = store
         self._random = random
         self._requests = PeerRequests(channel, settings)

@@ -40,15 +40,17 @@ def _has_other_cluster(raft: Raft, entity: Any) -> bool:
     return given is not None and own is not None and given != own
 
 
-def _voter_error(raft: Raft, sender_id: int, epoch: int) -> int:
-    """Of a request that only voters send to voters (validateVoterOnlyRequest)."""
+def _voter_error(raft: Raft, entity: Any, asked: Any, sender_id: int, epoch: int) -> int:
+    """Of a request that only voters send to this voter (validateVoterOnlyRequest), in an epoch that can be."""
     if epoch < raft.epoch:
         return FencedLeaderEpoch.code
     if sender_id < 0:
         return InvalidRequest.code
     if not raft.is_voter or sender_id not in raft.voters or sender_id == raft.node_id:
         return InconsistentVoterSet.code
-    return 0
+    if _is_for_another(raft, entity, asked):
+        return InvalidVoterKey.code
+    return InvalidRequest.code if _leaps(raft, sender_id, epoch) else 0
 
 
 def _leader_error(raft: Raft, epoch: int) -> int:
@@ -62,9 +64,26 @@ def _leader_error(raft: Raft, epoch: int) -> int:
     return BrokerNotAvailable.code if raft.is_shutting_down else 0
 
 
-def _is_for_another(raft: Raft, entity: Any) -> bool:
+def _is_for_another(raft: Raft, entity: Any, asked: Any) -> bool:
+    """Whether a request names another voter, or this one with another directory."""
     voter_id = getattr(entity, "voter_id", -1)
-    return bool(voter_id >= 0 and voter_id != raft.node_id)
+    directory_id, own = getattr(asked, "voter_directory_id", None), raft.settings.directory_id
+    is_other_directory = directory_id is not None and own is not None and directory_id != own
+    return bool(voter_id >= 0 and voter_id != raft.node_id) or is_other_directory
+
+
+def _leaps(raft: Raft, sender_id: int, epoch: int) -> bool:
+    """Whether a request would raise the epoch further than elections can have; it is reported."""
+    leap = epoch - raft.epoch
+    if leap <= 0 or raft.epoch_pace.allows(leap, raft.now_ms):
+        return False
+    raft.fault(
+        InvalidRequest(
+            f"A request in the name of voter {sender_id} was refused: its epoch lies further above this node's epoch "
+            f"{raft.epoch} than elections can have led"
+        )
+    )
+    return True
 
 
 # -- elections -----------------------------------------------------------------------------------------------------
@@ -84,11 +103,9 @@ def vote(raft: Raft, entity: Any) -> wire.Fields:
     newest_possible = epoch if is_pre_vote else epoch - 1
     if asked.last_offset < 0 or not 0 <= last_epoch <= newest_possible:
         return response(InvalidRequest.code)
-    error_code = _voter_error(raft, candidate_id, epoch)
+    error_code = _voter_error(raft, entity, asked, candidate_id, epoch)
     if error_code:
         return response(error_code)
-    if _is_for_another(raft, entity):
-        return response(InvalidVoterKey.code)
     if epoch > raft.epoch:
         raft.become_unattached(epoch)
     end = raft.log.end
@@ -125,9 +142,7 @@ def _heard_from_leader(raft: Raft, entity: Any) -> tuple[wire.Fields, Any | None
     asked = wire.only_partition(entity.topics, "topic_name")
     if asked is None:
         return wire.refusal(InvalidRequest), None
-    error_code = _voter_error(raft, asked.leader_id, asked.leader_epoch)
-    if not error_code and _is_for_another(raft, entity):
-        error_code = InvalidVoterKey.code
+    error_code = _voter_error(raft, entity, asked, asked.leader_id, asked.leader_epoch)
     if not error_code and not note_leader(raft, asked.leader_epoch, asked.leader_id):
         error_code = InvalidRequest.code
         known = f"this node knows {raft.leader_id} as the leader"

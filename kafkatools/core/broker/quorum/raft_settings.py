@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 
 from kafkatools.core.config import Config
@@ -21,9 +22,10 @@ class RaftSettings:
     fetch_max_bytes: int = 1_048_576
     fetch_snapshot_max_bytes: int = 1_048_576
     listener_name: str = "CONTROLLER"
+    directory_id: uuid.UUID | None = None
 
     @classmethod
-    def of(cls, config: Config, cluster_id: str | None) -> RaftSettings:
+    def of(cls, config: Config, cluster_id: str | None, directory_id: uuid.UUID | None = None) -> RaftSettings:
         """From a node's settings."""
         names = config["controller.listener.names"]
         return cls(
@@ -36,4 +38,5 @@ class RaftSettings:
             fetch_max_bytes=config["controller.quorum.fetch.max.bytes"],
             fetch_snapshot_max_bytes=config["controller.quorum.fetch.snapshot.max.bytes"],
             listener_name=names[0] if names else cls.listener_name,
+            directory_id=directory_id,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 
 import pytest
 from support.quorum_simulation import as_request, as_response
@@ -442,3 +443,72 @@ def test_what_cannot_be_forced_to_the_disk_never_counts() -> None:
         member.raft.append([TopicRecord(name="b")], 0)
     with pytest.raises(KafkaStorageError):
         member.vote(2, 9, (9, 9))  # it does not know what it would promise
+
+
+# -- forged epochs -------------------------------------------------------------------------------------------------
+LAST_EPOCH = 2**31 - 1
+
+
+@pytest.mark.parametrize("is_pre_vote", [False, True])
+def test_a_vote_does_not_take_a_member_further_than_elections_can_have_led(is_pre_vote: bool) -> None:
+    member = Member()
+    assert member.vote(2, 5).vote_granted
+    answer = member.vote(3, LAST_EPOCH, is_pre_vote=is_pre_vote)
+    assert (answer.error_code, answer.leader_epoch, answer.vote_granted) == (InvalidRequest.code, 5, False)
+    assert _stored(member) == ElectionState(5, None, 2)
+    assert len(member.faults) == 1
+    assert member.vote(3, 6).vote_granted
+
+
+def test_a_claim_to_lead_a_far_epoch_is_refused() -> None:
+    member = Member()
+    member.follow(2, 4)
+    fields = wire.begin_request(CLUSTER, 1, 3, LAST_EPOCH, wire.endpoint("CONTROLLER", ("h", 1)))
+    assert member.begin(fields).error_code == InvalidRequest.code
+    assert member.end(3, LAST_EPOCH, (1,)).error_code == InvalidRequest.code
+    assert (member.raft.leader_id, member.raft.epoch) == (2, 4)
+
+
+def test_forged_epochs_in_steps_get_no_further_than_time_allows() -> None:
+    member = Member()
+    for _ in range(2000):
+        member.vote(3, member.raft.epoch + 10)
+        member.now_ms += 1
+    assert member.raft.epoch <= 1000 + 2000 * 10 // member.settings.election_timeout_ms + 10
+
+
+def test_elections_without_end_are_never_taken_for_a_leap() -> None:
+    member = Member()
+    for epoch in range(1, 5000):
+        assert member.vote(2 + epoch % 2, epoch).vote_granted
+        member.now_ms += member.settings.election_timeout_ms // 2
+
+
+def test_a_member_that_was_away_catches_up_by_the_answers_of_the_voters() -> None:
+    member = Member()
+    assert member.vote(2, 5_000_000).error_code == InvalidRequest.code
+    member.tick(5000)
+    (sent, *_) = [each for each in member.take(wire.VOTE) if each.node_id == 2]
+    refusal = wire.election_response(member.position(5_000_000, 2), VOTERS, FencedLeaderEpoch.code)
+    member.answer(sent, {**refusal})
+    assert (member.raft.epoch, member.raft.leader_id) == (5_000_000, 2)
+    assert isinstance(member.raft.state, Follower)
+
+
+def test_a_vote_for_this_id_with_another_directory_is_refused() -> None:
+    own, other = uuid.uuid4(), uuid.uuid4()
+    member = Member(settings=RaftSettings(CLUSTER, directory_id=own))
+    codes = []
+    for directory_id in (other, own, None):
+        candidate = {
+            "replica_epoch": 3,
+            "replica_id": 2,
+            "last_offset_epoch": 0,
+            "last_offset": 0,
+            "pre_vote": False,
+            "voter_directory_id": directory_id,
+        }
+        request = as_request(wire.VOTE, wire.vote_request(CLUSTER, 1, candidate))
+        response = as_response(wire.VOTE, member.raft.handle_vote(request, 0))
+        codes.append(int(response.topics[0].partitions[0].error_code))
+    assert codes == [InvalidVoterKey.code, 0, 0]
