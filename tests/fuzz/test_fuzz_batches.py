@@ -15,7 +15,7 @@ import crc32c
 import pytest
 from support.crash.broker import DiskConnection
 from support.fuzz.batches import CODECS, HEADER, NOW_MS, varint
-from support.fuzz.in_process import MemoryListener, MemorySocket, Place, fresh_directory, running_node
+from support.fuzz.in_process import MemorySocket, Place, fresh_directory, running_node
 
 from kafkatools.core.protocol.api_versions import is_flexible
 from kafkatools.core.protocol.messages import build, decode_all, encode, request_type, response_type
@@ -123,9 +123,7 @@ class Producing:
         self.node = place.node
         self.reports = reports
         self.socket = MemorySocket()
-        listener: Any = MemoryListener(place.node)
-        socket: Any = self.socket
-        self.connection = DiskConnection(listener, place.acceptor, socket, 0)
+        self.connection = DiskConnection(place.node, place.acceptor, self.socket)
         topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "configs": [RULE]}
         self.ask(19, 7, topics=[topic], timeout=1000)
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from support.crash.disk import PowerDisk
-from support.fuzz.in_process import MemoryConnection, MemoryListener, MemorySocket
+from support.fuzz.in_process import MemoryConnection, MemorySocket
 
 from kafkatools.core.broker.node import Node, single_node_config
 from kafkatools.core.broker.requests import FileRegion
@@ -77,12 +77,7 @@ class Broker:
 
     def _open(self) -> None:
         self._socket = MemorySocket()
-        self._connection = DiskConnection(
-            MemoryListener(self.node),  # type: ignore[arg-type]
-            self.node.listener.acceptors[0],
-            self._socket,  # type: ignore[arg-type]
-            self.clock.now_ms(),
-        )
+        self._connection = DiskConnection(self.node, self.node.listener.acceptors[0], self._socket)
 
     def turn(self) -> None:
         """One turn of the crank; what waits for the disk may wait for another."""

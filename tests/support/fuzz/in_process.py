@@ -116,7 +116,12 @@ class MemoryListener:
 
 
 class MemoryConnection(Connection):
-    """A connection whose files are read, not sent by the kernel."""
+    """A connection over a socket in memory, whose files are read, not sent by the kernel."""
+
+    def __init__(self, node: Any, acceptor: Acceptor, sock: MemorySocket) -> None:
+        listener: Any = MemoryListener(node)
+        stream: Any = sock
+        super().__init__(listener, acceptor, stream, node.clock.now_ms(), "127.0.0.1")
 
     def _send_file(self, region: FileRegion) -> bool:
         data = os.pread(region.file.fileno(), region.size_bytes, region.position)
@@ -138,18 +143,12 @@ class Target:
         self.slowest_ms = 0.0
         self._reports = reports
         self._rng = rng
-        self._listener = MemoryListener(place.node)
         self._waiting: list[bytes] = []
         self._open()
 
     def _open(self) -> None:
         self.socket = MemorySocket()
-        self.connection = MemoryConnection(
-            self._listener,
-            self.place.acceptor,
-            self.socket,
-            self.place.node.clock.now_ms(),  # type: ignore[arg-type]
-        )
+        self.connection = MemoryConnection(self.place.node, self.place.acceptor, self.socket)
         self._waiting.clear()
 
     def send(self, frame: bytes) -> None:
