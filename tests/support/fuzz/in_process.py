@@ -170,12 +170,13 @@ class Target:
     def _handle(self) -> float:
         """Have what was sent handled, slice by slice; gives the processor time of the longest slice in ms."""
         longest_ns = 0
-        while (is_sent := bool(self.socket.input)) or self._listener.lane.is_busy:
+        lane = self.place.node.listener.lane
+        while (is_sent := bool(self.socket.input)) or lane.is_busy:
             begun = time.process_time_ns()
             if is_sent and not self.connection.is_muted:
                 self.connection.handle_readable()
             else:
-                self._listener.lane.turn()
+                lane.turn()
             longest_ns = max(longest_ns, time.process_time_ns() - begun)
             if self.connection.is_closed:
                 break
