@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.broker.cluster.channels import ControllerChannel, PeerChannel
+from kafkatools.core.broker.controller.directory_ids import is_online
 from kafkatools.core.broker.controller.metadata_image import MetadataImage
 from kafkatools.core.broker.partition import Partition
 from kafkatools.core.broker.replication.fetchers import ReplicaFetchers
@@ -144,7 +145,16 @@ class Replication:
         """Whether a follower outside of the ISR is caught up and may join it: the high watermark waits for it."""
         end = partition.log.log_end_offset
         is_caught_up = replica.is_caught_up(end, self.clock.now_ms(), self.max_lag_ms)
-        return is_caught_up and self.is_eligible(replica)
+        return is_caught_up and self.is_eligible(replica) and self._has_directory(partition, replica.broker_id)
+
+    def _has_directory(self, partition: Partition, broker_id: int) -> bool:
+        """Whether the log directory of a follower is online. One that has failed fetches nothing more, and the high
+        watermark would wait for it until replica.lag.time.max.ms is over (as Kafka's does)."""
+        topic, broker = self._image.topics_by_id.get(partition.topic_id), self._image.brokers.get(broker_id)
+        state = None if topic is None else topic.partitions.get(partition.index)
+        if state is None or broker is None or broker_id not in state.replicas:
+            return True
+        return is_online(state.directory(broker_id), broker.log_dirs)
 
     def preferred_replica(self, partition: Partition, fetch_offset: int, rack: str) -> int | None:
         """The follower a consumer in a rack should read from, None when the leader (KIP-392)."""

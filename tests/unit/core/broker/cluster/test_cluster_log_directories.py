@@ -101,6 +101,34 @@ def test_others_lead_what_lay_in_a_directory_that_failed(
     assert all(set(image.topics["t"].partitions[index].isr) == {1, 2, 3} for index in set(range(8)) - lying)
 
 
+def test_writes_do_not_wait_for_a_follower_whose_directory_failed(
+    cluster: ClusterNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is out of the ISR and fetches nothing more: that it was caught up lately says nothing."""
+    for node_id in cluster.ids:
+        start(cluster, node_id)
+    cluster.run_until(lambda: all(node.is_ready for node in cluster.nodes.values()))
+    assignments = [{"partition_index": index, "broker_ids": [1, 2, 3]} for index in range(4)]
+    topic = {"name": "t", "num_partitions": -1, "replication_factor": -1, "assignments": assignments}
+    assert cluster.ask(1, CREATE_TOPICS, 7, topics=[topic], timeout=30_000).topics[0].error_code == 0
+    cluster.run_until(lambda: knows_places(cluster) and len(cluster.nodes[2].replicas.partitions.get("t", {})) == 4)
+    assert [produce(cluster, index, acks=-1) for index in range(4)] == [0] * 4
+    broken = str(cluster.root / "more-2")
+    write = os.pwrite
+
+    def fail(descriptor: int, data: Buffer, position: int) -> int:
+        if os.readlink(f"/proc/self/fd/{descriptor}").startswith(broken):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return write(descriptor, data, position)
+
+    monkeypatch.setattr(os, "pwrite", fail)
+    begun_ms = cluster.clock.now_ms()
+    assert [produce(cluster, index, acks=-1) for index in range(4)] == [0] * 4
+    states = cluster.controller.image.topics["t"].partitions.values()
+    assert sorted(len(state.isr) for state in states) == [2, 2, 3, 3]
+    assert cluster.clock.now_ms() - begun_ms < 2000
+
+
 def test_a_disk_that_was_wiped_is_filled_again_and_the_controller_hears_of_its_new_id(cluster: ClusterNodes) -> None:
     cluster.start()
     cluster.create_topic("t", 2)
