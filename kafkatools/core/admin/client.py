@@ -167,7 +167,13 @@ class AdminClient:
         pending = wanted
         attempts = 0
         while pending:
-            for item, found in once(pending, deadline_ms).items():
+            try:
+                answers = once(pending, deadline_ms)
+            except Timeout:
+                if not done:
+                    raise
+                break  # the time was over while it was tried again: what was told before stands
+            for item, found in answers.items():
                 # What was said before tells more than that the time was over before the next answer.
                 if item not in done or self.left_ms(deadline_ms) > 0 or not isinstance(found, Timeout):
                     done[item] = found
