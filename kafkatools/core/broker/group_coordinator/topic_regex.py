@@ -2,14 +2,15 @@
 later, and again when topics are made or the last look is old.
 
 Kafka takes RE2's syntax. Python's `re` knows nearly all of it; what only backtracking can do (groups that look around,
-references) RE2 refuses, and so does this. A pattern must match the whole name. Source: GroupMetadataManager and
+references) RE2 refuses, and so does this. `re` parses a pattern, `linear_pattern.py` matches it: no pattern takes long.
+Names are matched some milliseconds at a time. A pattern must match the whole name. Source: GroupMetadataManager and
 TopicRegexResolver.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from kafkatools.core.broker.group_coordinator.consumer_changes import (
@@ -25,9 +26,12 @@ from kafkatools.core.broker.group_coordinator.consumer_course import (
 )
 from kafkatools.core.broker.group_coordinator.consumer_group import ConsumerGroup
 from kafkatools.core.broker.group_coordinator.consumer_member import ConsumerMember
+from kafkatools.core.broker.group_coordinator.linear_pattern import LinearPattern, TooComplex
+from kafkatools.core.clock import thread_time_ns
 from kafkatools.core.errors import InvalidRegularExpression
 
 LEAST_REFRESH_INTERVAL_MS = 10_000
+SLICE_NS = 5_000_000
 MayDescribe = Callable[[str], bool]
 _NEVER = -(1 << 63)
 _ONLY_BACKTRACKING = re.compile(r"(?:^|[^\\])(?:\\\\)*(?:\(\?(?:[=!>(]|<[=!]|P[=>])|\\[1-9]|[*+?}]\+)")
@@ -63,8 +67,19 @@ _POSIX_CLASSES = {
 
 
 @lru_cache(maxsize=256)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern; raises InvalidRegularExpression."""
+def compiled(pattern: str) -> LinearPattern:
+    """A pattern over topic names; raises InvalidRegularExpression."""
+    try:
+        return LinearPattern(backtracking(pattern).pattern, re.ASCII)
+    except (TooComplex, RecursionError) as error:
+        raise InvalidRegularExpression(
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: expression too large."
+        ) from error
+
+
+@lru_cache(maxsize=256)
+def backtracking(pattern: str) -> re.Pattern[str]:
+    """The pattern for names of any characters, as `re` has it; raises InvalidRegularExpression."""
     refused = _ONLY_BACKTRACKING.search(pattern)
     try:
         if refused is not None:
@@ -140,16 +155,28 @@ class TopicRegexes:
         if not isinstance(group, ConsumerGroup):
             return
         topics = self._course.topics
-        names, now_ms, version = (
-            list(filter(may_describe, topics.names())),
-            self._course.clock.wall_ms(),
-            topics.version,
-        )
-        found = {
-            regex: ResolvedRegex(frozenset(filter(compiled(regex).fullmatch, names)), version, now_ms)
-            for regex in wanted
-        }
-        self._keep(group, found, now_ms)
+        names, version = list(filter(may_describe, topics.names())), topics.version
+        found: dict[str, set[str]] = {regex: set() for regex in wanted}
+        self._match(group_id, ((regex, name) for regex in found for name in names), found, version)
+
+    def _match(
+        self, group_id: str, waiting: Iterator[tuple[str, str]], found: dict[str, set[str]], version: int
+    ) -> None:
+        """Match names for `SLICE_NS`; the rest after what came meanwhile."""
+        group = self._course.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return
+        end_ns = thread_time_ns() + SLICE_NS
+        for regex, name in waiting:
+            if compiled(regex).fullmatch(name):
+                found[regex].add(name)
+            if thread_time_ns() > end_ns:
+                key = ("regex", group_id)
+                self._course.timer.schedule(key, 0, lambda: self._match(group_id, waiting, found, version))
+                return
+        now_ms = self._course.clock.wall_ms()
+        resolved = {regex: ResolvedRegex(frozenset(topics), version, now_ms) for regex, topics in found.items()}
+        self._keep(group, resolved, now_ms)
 
     def _keep(self, group: ConsumerGroup, found: dict[str, ResolvedRegex], now_ms: int) -> None:
         """Write down what was found for patterns that are still used; other topics than before raise the epoch."""

@@ -59,6 +59,6 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
     """A pattern of RE2, to be matched by the whole id; raises InvalidRegularExpression."""
     if not text:
         return None
-    from kafkatools.core.broker.group_coordinator.topic_regex import compiled
+    from kafkatools.core.broker.group_coordinator.topic_regex import backtracking
 
-    return compiled(text)
+    return backtracking(text)
