@@ -43,7 +43,7 @@ complete -c kt -n '__kt_at topics' -l topic-id -d 'Describe the topic with this 
 complete -c kt -n '__kt_at topics' -l partitions -d 'How many partitions the topic is to have.' -x
 complete -c kt -n '__kt_at topics' -l replication-factor -d 'How many copies of each partition.' -x
 complete -c kt -n '__kt_at topics' -l replica-assignment -d 'The brokers of each partition, the first one preferred: 1:2,2:3 is two partitions with two copies each.' -x
-complete -c kt -n '__kt_at topics' -l config -d 'Configuration of the new topic.' -x
+complete -c kt -n '__kt_at topics' -l config -d 'Configuration of the new topic, also with units: retention.ms=7d.' -x
 complete -c kt -n '__kt_at topics' -l if-not-exists -d 'With --create: do nothing when the topic exists.'
 complete -c kt -n '__kt_at topics' -l if-exists -d 'With --alter, --delete, --describe: do nothing when the topic does not exist.'
 complete -c kt -n '__kt_at topics' -l exclude-internal -d 'With --list and --describe: leave out the topics of the brokers themselves.'
@@ -130,7 +130,7 @@ complete -c kt -n '__kt_at consumer-groups' -l to-latest -d 'Reset to the end.'
 complete -c kt -n '__kt_at consumer-groups' -l to-current -d 'Reset to the committed offset (the end where there is none): to export offsets.'
 complete -c kt -n '__kt_at consumer-groups' -l to-offset -d 'Reset to this offset.' -x
 complete -c kt -n '__kt_at consumer-groups' -l shift-by -d 'Reset to the committed offset plus this (it may be negative).' -x
-complete -c kt -n '__kt_at consumer-groups' -l by-duration -d 'Reset to the first record of the last P1DT2H3M4S.' -x
+complete -c kt -n '__kt_at consumer-groups' -l by-duration -d 'Reset to the first record of the last 2h, or P1DT2H3M4S.' -x
 complete -c kt -n '__kt_at consumer-groups' -l to-datetime -d 'Reset to the first record at or after 2026-01-31T13:45:00.000.' -x
 complete -c kt -n '__kt_at consumer-groups' -l from-file -d 'Reset to the offsets in a file: CSV (topic,partition,offset, or with the group in front) or lines of JSON.' -r -F
 complete -c kt -n '__kt_at consumer-groups' -l dry-run -d 'Only show what --reset-offsets, --delete or --delete-offsets would do.'
@@ -476,7 +476,7 @@ complete -c kt -n '__kt_at configs' -l ip-defaults -d 'In short for the default 
 complete -c kt -n '__kt_at configs' -l client-metrics -d 'In short for a client metrics subscription.' -x
 complete -c kt -n '__kt_at configs' -l group -d 'In short for a group.' -x -a '(__kt_names --groups)'
 complete -c kt -n '__kt_at configs' -l all -d 'With --describe: also settings that the entity does not have of its own.'
-complete -c kt -n '__kt_at configs' -l add-config -d 'What to set; brackets around values with commas: cleanup.policy=[compact,delete]. A credential: SCRAM-SHA-256=[iterations=8192,password=...].' -x
+complete -c kt -n '__kt_at configs' -l add-config -d 'What to set, also with units: retention.ms=7d; brackets around values with commas: cleanup.policy=[compact,delete]. A credential: SCRAM-SHA-256=[iterations=8192,password=...].' -x
 complete -c kt -n '__kt_at configs' -l add-config-file -d 'A properties file with what to set.' -r -F
 complete -c kt -n '__kt_at configs' -l delete-config -d 'What to remove, so that the default holds again.' -x
 complete -c kt -n '__kt_at configs' -l dry-run -d 'Say which settings would really change, and change nothing.'

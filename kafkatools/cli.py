@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _HINTS = {
     "CONNECTION_FAILED": "Is the address right, and does a broker listen there? "
     "Without --bootstrap-server kt uses the sandbox of this machine.",
+    "SECURITY_DISABLED": "Brokers keep ACLs when authorizer.class.name is set. A sandbox with it: kt sandbox stop && "
+    "kt sandbox start --set authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer "
+    "--set super.users=User:ANONYMOUS",
     "NOT_KAFKA": "Is this the port of a broker's plaintext listener?",
 }
 """What to try, by the name of an error."""
@@ -210,7 +213,8 @@ def _complain(console: Console, kind: str, message: str, hint: str, status: Exit
         console.error(message, kind, exit=int(status), **({"hint": hint} if hint else {}))
         return
     console.error(message)
-    advice = f"{hint} {page}".strip()
+    between = " " if hint.endswith((".", "?")) else "\n"  # a command to copy ends its line
+    advice = f"{hint}{between}{page}".strip()
     if advice:
         console.error(advice)
 
@@ -224,7 +228,7 @@ def _judge(command: Command, error: Exception, args: Args | None) -> tuple[str, 
     if isinstance(error, CommandError):
         return "FAILED", command.error_prefix + str(error), error.hint, error.status
     if isinstance(error, ConfigError):
-        return error.name, command.error_prefix + str(error), "", ExitStatus.USAGE
+        return error.name, command.error_prefix + str(error), error.hint, ExitStatus.USAGE
     if isinstance(error, KafkaError):
         from kafkatools.options.connection import endpoint_hint
 
@@ -258,7 +262,7 @@ def terminate_politely() -> None:
 
 def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
     """`kt` without a command of the table: version, help (by Typer), or a complaint about an unknown command."""
-    if arguments and arguments[0] == "--version":
+    if arguments and arguments[0] in ("--version", "version"):
         console.print(f"kafkatools {__version__} (Apache Kafka {KAFKA_VERSION} tools)")
         return ExitStatus.OK
     if arguments and arguments[0] not in ("--help", "-h", "help"):

@@ -204,7 +204,7 @@ class ConsumerPerformance:
         interval_ms: int = self._args.reporting_interval
         now_ms = last_arrival_ms = last_report_ms = clock.now_ms()
         while self._records < self._wanted and now_ms - last_arrival_ms <= timeout_ms:
-            fetched = consumer.poll_columns(_POLL_MS)
+            fetched = self._poll(consumer)
             now_ms = clock.now_ms()
             if fetched:
                 last_arrival_ms = now_ms
@@ -214,6 +214,17 @@ class ConsumerPerformance:
                 last_report_ms = now_ms
         if self._records < self._wanted:
             self._problem = consumer.connection_problem() or self._missing_topic(consumer)
+
+    def _poll(self, consumer: Consumer) -> list[FetchedColumns]:
+        """The next records. Brokers that cannot be reached are tried until --timeout, as by Kafka's tool."""
+        from kafkatools.core.errors import KafkaError
+
+        try:
+            return consumer.poll_columns(_POLL_MS)
+        except KafkaError as error:
+            if consumer.metadata_version or not error.retriable:
+                raise
+            return []
 
     def _missing_topic(self, consumer: Consumer) -> Exception | None:
         """That the brokers know no topic of those to read; None when they know one, or have not answered."""

@@ -669,7 +669,11 @@ class ShareSessionLimitReached(RetriableError, code=133, name="SHARE_SESSION_LIM
 
 
 class ConfigError(KafkaError, name="CONFIG_ERROR"):
-    """A setting is unknown, missing or has a value that it cannot take (ConfigException)."""
+    """A setting is unknown, missing or has a value that it cannot take (ConfigException). `hint`: what to write."""
+
+    def __init__(self, message: str | None = None, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class Timeout(RetriableError, name="TIMEOUT"):

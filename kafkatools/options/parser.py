@@ -15,7 +15,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.exit_status import UsageError
-from kafkatools.options.table import ARGPARSE4J, Command, Option, all_options, attribute_name, java_int, java_long
+from kafkatools.options.table import (
+    ARGPARSE4J,
+    Command,
+    Option,
+    Requirement,
+    all_options,
+    attribute_name,
+    java_int,
+    java_long,
+)
 
 if TYPE_CHECKING:
     from kafkatools.options.profiles import Profile
@@ -114,11 +123,23 @@ def check_rules(command: Command, args: Args) -> None:
     given = set(args.given_names())
     for option in command.options:
         if option.required and option.long not in given:
-            raise UsageError(f'Missing required argument "[{option.long}]"')
+            raise UsageError(f'Missing required argument "[{option.long}]"', _example(command, given, option.long))
     for rule in command.rules:
         message = rule.broken(given)
         if message is not None:
-            raise UsageError(message)
+            missing = rule.any_of[0] if isinstance(rule, Requirement) else ""
+            raise UsageError(message, _example(command, given, missing))
+
+
+def _example(command: Command, given: set[str], missing: str) -> str:
+    """An example of the command that has the missing option, and all that are given where there is one."""
+    if not missing:
+        return ""
+    fitting = [example for example in command.examples if f"--{missing} " in f"{example} "]
+    with_given = [example for example in fitting if all(f"--{name} " in f"{example} " for name in given)]
+    first = given - {"bootstrap-server", "command-config", "json"}
+    best = with_given or [example for example in fitting if any(f"--{name} " in f"{example} " for name in first)]
+    return f"For example: {best[0]}" if best else ""
 
 
 def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
@@ -233,6 +254,8 @@ def did_you_mean(command: Command, name: str) -> str:
     """A hint that names the nearest option, or nothing."""
     import difflib
 
+    if name in ("profile", "confirm"):
+        return f"--{name} stands in front of the command: kt --{name} NAME COMMAND ..."
     names = [option.long for option in all_options(command)]
     starts = [one for one in names if len(name) >= 3 and one.startswith(name)]
     near = starts or difflib.get_close_matches(name.lstrip("-"), names, n=1, cutoff=0.6)

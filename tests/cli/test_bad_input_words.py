@@ -27,7 +27,8 @@ COMMANDS = (
 
 def refused(ran: Ran, status: int) -> str:
     """The line on stderr: the only one besides the hint."""
-    lines = [line for line in ran.err.splitlines() if not line.startswith(("See kt", "Did you", "Processed a total"))]
+    besides = ("See kt", "Did you", "Add the port", "Processed a total")
+    lines = [line for line in ran.err.splitlines() if not line.startswith(besides)]
     assert ran.status == status, ran.err
     assert "Traceback" not in ran.err and "internal error" not in ran.err
     assert len(lines) == 1, lines

@@ -29,7 +29,9 @@ _DIFFERENCES = {
     "051": Difference("reset-no-later-record", stderr=(
         "Warn: Partition 0 from topic orders has no record that late. Falling back to latest known offset."
     )),
-    "053": Difference("usage", status=ExitStatus.USAGE),
+    "053": Difference("reset-duration", status=ExitStatus.OK, own_words=True),
+    "067": Difference("reset-preview", stderr="Group 'brandnew' does not exist: --execute would create it"),
+    "068": Difference("reset-preview", stderr="Group 'brandnew2' does not exist: --execute would create it"),
     "071": Difference("reset-warning", stderr="One of the reset scopes should be defined: --all-topics, --topic."),
     "072": Difference("reset-scope", status=ExitStatus.USAGE, stdout="", stderr=(
         'Option "[topic]" can\'t be used with option "[all-topics]"'

@@ -105,13 +105,13 @@ def test_json_keeps_epoch_and_metadata(client: GroupClient, kt: Callable[..., Ra
         "group": "lossless-g", "topic": "lossless", "partition": 0, "offset": 1, "leader_epoch": 0,
         "metadata": 'a "b"\n', "executed": False,
     }  # fmt: skip
-    assert json.loads(exported.out) == row
+    assert json.loads(exported.out) == {**row, "current_offset": 1, "difference": 0}
     (tmp_path / "plan.jsonl").write_bytes(exported.stdout)
     kt("--delete-offsets", "--group", "lossless-g", "--topic", "lossless")
     again = kt("--reset-offsets", "--group", "lossless-g", "--from-file", "plan.jsonl", "--execute", "--json")
     assert json.loads(again.out) == {**row, "executed": True}
     exported = kt("--reset-offsets", "--group", "lossless-g", "--all-topics", "--to-current", "--dry-run", "--json")
-    assert json.loads(exported.out) == row
+    assert json.loads(exported.out) == {**row, "current_offset": 1, "difference": 0}
 
 
 @pytest.mark.parametrize("path", ["there.csv", "missing/undo.csv"])

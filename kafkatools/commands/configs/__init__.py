@@ -75,7 +75,8 @@ OPTIONS = (
     Option("--all", "With --describe: also settings that the entity does not have of its own."),
     Option(
         "--add-config",
-        "What to set; brackets around values with commas: cleanup.policy=[compact,delete]. "
+        "What to set, also with units: retention.ms=7d; brackets around values with commas: "
+        "cleanup.policy=[compact,delete]. "
         "A credential: SCRAM-SHA-256=[iterations=8192,password=...].",
         value="NAME=VALUE,...",
     ),

@@ -17,6 +17,7 @@ from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
 from kafkatools.options.patterns import java_map_order
 from kafkatools.options.properties import read_properties
+from kafkatools.options.quantities import plain_settings
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -40,7 +41,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDf
 
 def alter(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
     """Sets and removes what the command line says."""
-    added, deleted = _added(args), _deleted(args)
+    added, deleted = plain_settings(_added(args), console.note), _deleted(args)
     if entities.kind in (USERS, CLIENTS):
         if _is_about_credentials(entities, added, deleted):
             return _alter_scram(console, args, admin, entities, added, deleted)

@@ -90,7 +90,7 @@ OPTIONS = (
     Option(
         "--shift-by", "Reset to the committed offset plus this (it may be negative).", value="COUNT", type=java_long
     ),
-    Option("--by-duration", "Reset to the first record of the last P1DT2H3M4S.", value="DURATION"),
+    Option("--by-duration", "Reset to the first record of the last 2h, or P1DT2H3M4S.", value="DURATION"),
     Option("--to-datetime", "Reset to the first record at or after 2026-01-31T13:45:00.000.", value="TIME"),
     Option(
         "--from-file",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import java_int
+from kafkatools.options.quantities import DURATION_FORM, duration_ms
 
 if TYPE_CHECKING:
     from kafkatools.commands.consumer_groups.plan_file import PlanFile
@@ -110,9 +111,11 @@ def _timestamp(console: Console, args: Args) -> int | None:
         if args.to_datetime is not None:
             return parse_datetime(args.to_datetime)
         if args.by_duration is not None:
-            return console.clock.wall_ms() - parse_duration(args.by_duration)
+            elapsed_ms = duration_ms(args.by_duration)
+            return console.clock.wall_ms() - (parse_duration(args.by_duration) if elapsed_ms is None else elapsed_ms)
     except ValueError as error:
-        raise UsageError(args.command.error_prefix + str(error)) from None
+        hint = f"Write a duration like PT2H or 2h: {DURATION_FORM}." if args.by_duration is not None else ""
+        raise UsageError(args.command.error_prefix + str(error), hint) from None
     return None
 
 
@@ -136,9 +139,17 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
         from kafkatools.commands.consumer_groups.undo import carry_out
 
         plans, is_done = carry_out(session, plans)
+    if not args.execute:
+        _tell_missing(session, [plan.group_id for plan in plans if descriptions[plan.group_id].error is not None])
     _show(session, ordered, plans)
     is_good = is_complete and is_planned and is_done and len(inactive) == len(ordered)
     return ExitStatus.OK if is_good else ExitStatus.FAILED
+
+
+def _tell_missing(session: Session, names: Iterable[str]) -> None:
+    """Groups that do not exist, which a name with a typo may be."""
+    for name in names:
+        session.console.note(f"Group '{name}' does not exist: --execute would create it")
 
 
 def _may_reset(session: Session, description: GroupDescription) -> bool:
@@ -221,14 +232,19 @@ def _scoped_partitions(session: Session, scope: TopicScope) -> list[TopicPartiti
 
 
 def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) -> None:
-    """Prints the new offsets: a table, CSV or JSON (OffsetsUtils.printOffsetsToReset, exportOffsetsToCsv)."""
+    """Prints the new offsets: a table, CSV or JSON (OffsetsUtils.printOffsetsToReset, exportOffsetsToCsv). A dry run
+    tells the present ones too, in JSON and on a terminal: what scripts read is Kafka's table."""
     from kafkatools.commands.consumer_groups.plan_file import NO_OFFSET, csv_line, plan_json
 
     args = session.args
+    present = _present(session, plans)
     if args.json:
         for plan in plans:
             for key, new in plan.offsets.items():
-                session.print_json({**plan_json(plan.group_id, key, new), "executed": bool(args.execute)})
+                row = {**plan_json(plan.group_id, key, new), "executed": bool(args.execute)}
+                session.print_json(
+                    row if present is None else {**row, **_change_json(present, plan.group_id, key, new)}
+                )
         return
     rows = [
         (plan.group_id, key, None if new is None else new.offset) for plan in plans for key, new in plan.offsets.items()
@@ -241,11 +257,61 @@ def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) ->
         return
     widths = max([15, *map(len, names)]), max([15, *(len(key[0]) for _, key, _ in rows)])
     line = f"%-{widths[0]}s %-{widths[1]}s %-10s %s"
+    titles: tuple[str, ...] = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
+    if present is not None:
+        line = f"%-{widths[0]}s %-{widths[1]}s %-10s %-14s %-12s %s"
+        titles = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET", "DIFFERENCE")
     session.console.print()
     if names:
-        session.console.print(line % ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"))
+        session.console.print(line % titles)
     for group_id, (topic, partition), offset in rows:
-        session.console.print(line % (group_id, topic, partition, NO_OFFSET if offset is None else offset))
+        new_offset = NO_OFFSET if offset is None else offset
+        cells: tuple[object, ...] = (new_offset,)
+        if present is not None:
+            cells = present.cells(group_id, (topic, partition), new_offset, offset)
+        session.console.print(line % (group_id, topic, partition, *cells))
+
+
+class _Present(NamedTuple):
+    """The committed offsets of the groups; those of a group that could not be asked are not known."""
+
+    offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+
+    def is_known(self, group_id: str) -> bool:
+        """Whether the group could be asked."""
+        return group_id in self.offsets
+
+    def of(self, group_id: str, key: TopicPartition) -> int | None:
+        """The committed offset; None without one."""
+        found = self.offsets.get(group_id, {}).get(key)
+        return None if found is None else found.offset
+
+    def cells(self, group_id: str, key: TopicPartition, shown: object, new: int | None) -> tuple[object, ...]:
+        """Current, new and difference as a terminal shows them: `-` for none, `?` for what is not known."""
+        if not self.is_known(group_id):
+            return "?", shown, "?"
+        current = self.of(group_id, key)
+        difference = "-" if current is None or new is None else f"{new - current:+d}" if new != current else "0"
+        return "-" if current is None else current, shown, difference
+
+
+def _present(session: Session, plans: Sequence[GroupPlan]) -> _Present | None:
+    """What is committed now, for a dry run that is read by a person or as JSON; else None."""
+    from kafkatools.core.admin.group_offsets import fetch_offsets
+
+    args = session.args
+    if args.execute or args.export or not (args.json or session.console.is_terminal):
+        return None
+    found = fetch_offsets(session.admin, [plan.group_id for plan in plans])
+    return _Present({name: group.offsets for name, group in found.items() if group.error is None and not group.errors})
+
+
+def _change_json(
+    present: _Present, group_id: str, key: TopicPartition, new: OffsetAndMetadata | None
+) -> dict[str, int | None]:
+    current = present.of(group_id, key)
+    difference = None if current is None or new is None else new.offset - current
+    return {"current_offset": current, "difference": difference}
 
 
 # -- delete offsets --

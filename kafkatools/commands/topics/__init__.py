@@ -60,7 +60,12 @@ OPTIONS = (
         "The brokers of each partition, the first one preferred: 1:2,2:3 is two partitions with two copies each.",
         value="BROKER:BROKER,...",
     ),
-    Option("--config", "Configuration of the new topic.", value="NAME=VALUE", repeatable=True),
+    Option(
+        "--config",
+        "Configuration of the new topic, also with units: retention.ms=7d.",
+        value="NAME=VALUE",
+        repeatable=True,
+    ),
     Option("--if-not-exists", "With --create: do nothing when the topic exists."),
     Option("--if-exists", "With --alter, --delete, --describe: do nothing when the topic does not exist."),
     Option("--exclude-internal", "With --list and --describe: leave out the topics of the brokers themselves."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args, java_int
+from kafkatools.options.quantities import plain_settings
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -27,7 +28,7 @@ def create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     """Order of the checks: TopicService.createTopic."""
     from kafkatools.core.admin.topics import NewTopic, create_topics
 
-    configs = topic_configs(args.config)
+    configs = plain_settings(topic_configs(args.config), console.note)
     assignment = replica_assignment(args.replica_assignment) if args.replica_assignment is not None else None
     if not args.topic:
         raise CommandError("The given topic name '' cannot be represented in a request.")

@@ -45,8 +45,17 @@ def _parse(text: str) -> HostPort:
     elif ":" in host:
         host = ""
     if not host or not colon or not port.isdecimal() or not 0 < int(port) <= _MAX_PORT:
-        raise ConfigError(f"Invalid url in bootstrap.servers: {text}")
+        raise ConfigError(f"Invalid url in bootstrap.servers: {text}", _hint(address, host))
     return HostPort(host, int(port))
+
+
+def _hint(address: str, host: str) -> str:
+    """What an address that cannot be read lacks."""
+    if address and ":" not in address:
+        return f"Add the port of the broker: Kafka's default is {address}:9092, the sandbox's {address}:29092."
+    if address.count(":") > 1 and not host:
+        return "An IPv6 address stands in brackets: [::1]:9092."
+    return f"An address is HOST:PORT with a port from 1 to {_MAX_PORT}."
 
 
 def resolve(host: str, port: int) -> list[Address]:

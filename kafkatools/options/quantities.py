@@ -1,0 +1,61 @@
+"""Numbers with a unit, as people write durations and sizes: `1h`, `7d`, `1h30m`, `512MiB`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+
+from kafkatools.exit_status import CommandError
+
+_DURATIONS = {
+    "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000,
+}  # fmt: skip
+_SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_NUMBER = r"(\d+(?:\.\d+)?)\s*"
+_DURATION = re.compile(rf"{_NUMBER}(ms|[smhdw])\s*", re.ASCII)
+_SIZE = re.compile(rf"{_NUMBER}([KMGT]iB|B)", re.ASCII)
+_WITH_UNIT = re.compile(r"\d+(?:\.\d+)?\s*[A-Za-z]\w*", re.ASCII)
+_SIZE_SUFFIXES = (".bytes", ".rate", "_byte_rate")
+DURATION_FORM = "a number with ms, s, m, h, d or w, like 90m or 1d12h"
+SIZE_FORM = "a number of bytes, or one with KiB, MiB, GiB or TiB, like 512MiB"
+
+
+def duration_ms(text: str) -> int | None:
+    """`90m` and `1d12h` in milliseconds; None for any other text and for a fraction of a millisecond."""
+    total, at = Fraction(0), 0
+    text = text.strip()
+    for match in _DURATION.finditer(text):
+        if match.start() != at:
+            return None
+        total += Fraction(match[1]) * _DURATIONS[match[2]]
+        at = match.end()
+    return int(total) if text and at == len(text) and total.denominator == 1 else None
+
+
+def size_bytes(text: str) -> int | None:
+    """`512MiB` in bytes; None for any other text and for a fraction of a byte."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        return None
+    size = Fraction(match[1]) * _SIZES[match[2]]
+    return int(size) if size.denominator == 1 else None
+
+
+def plain_settings(settings: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, str]:
+    """Settings with the numbers that brokers understand: those in milliseconds (`*.ms`) may be written `1h`, those in
+    bytes `512MiB`. `tell` gets a line for each that was converted. Raises CommandError for a unit that is none."""
+    return dict(_converted(settings.items(), tell))
+
+
+def _converted(pairs: Iterable[tuple[str, str]], tell: Callable[[str], None]) -> Iterable[tuple[str, str]]:
+    for name, text in pairs:
+        number = duration_ms(text) if name.endswith(".ms") else None
+        if name.endswith(_SIZE_SUFFIXES):
+            number = size_bytes(text)
+        if number is None and _WITH_UNIT.fullmatch(text) and name.endswith((".ms", *_SIZE_SUFFIXES)):
+            form = DURATION_FORM if name.endswith(".ms") else SIZE_FORM
+            raise CommandError(f"Invalid value {text} for configuration {name}: unknown unit", hint=f"Write {form}.")
+        if number is not None:
+            tell(f"{name}={text} is sent as {name}={number}")
+        yield name, text if number is None else str(number)

@@ -1,0 +1,191 @@
+"""The hint that solves an error stands below it, and what people write is understood."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections.abc import Iterator
+
+import pytest
+from support.embedded import embedded_broker
+from support.kt import Ran, run_kt
+
+from kafkatools import __version__
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with embedded_broker(tmp_path_factory.mktemp("hints"), group_initial_rebalance_delay_ms="0") as address:
+        yield address
+
+
+def kt(bootstrap: str, *words: str, stdin: bytes = b"", terminal: bool = False) -> Ran:
+    return run_kt(*words, "--bootstrap-server", bootstrap, stdin=stdin, terminal=terminal)
+
+
+@pytest.mark.parametrize(
+    ("address", "hint"),
+    [
+        ("localhost", "localhost:9092"),
+        ("broker.example", "broker.example:9092"),
+        ("a:9092,localhost", "localhost:9092"),
+        ("::1:9092", "[::1]:9092"),
+        ("localhost:abc", "HOST:PORT"),
+        ("localhost:0", "HOST:PORT"),
+        (":9092", "HOST:PORT"),
+    ],
+)
+def test_an_address_that_cannot_be_read_is_shown_how_it_is_written(address: str, hint: str) -> None:
+    for words in (("topics", "--list"), ("get-offsets",), ("console-producer", "--topic", "t"), ("doctor",)):
+        ran = kt(address, *words)
+        assert ran.status == 2
+        lines = ran.err.splitlines()
+        assert "Invalid url in bootstrap.servers: " in lines[0]
+        assert hint in lines[1]
+    error = json.loads(kt(address, "topics", "--list", "--json").err)["error"]
+    assert hint in error["hint"]
+
+
+def test_kt_version_is_the_version() -> None:
+    assert run_kt("version").out == run_kt("--version").out
+    assert __version__ in run_kt("version").out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("topics", "--list", "--profile", "prod"),
+        ("topics", "--list", "--profile=prod"),
+        ("cluster", "cluster-id", "--profile", "prod"),
+        ("sandbox", "status", "--confirm", "prod"),
+        ("reassign-partitions", "plan", "--profile", "prod"),
+    ],
+)
+def test_an_option_for_in_front_of_the_command_is_told_where_it_stands(words: tuple[str, ...]) -> None:
+    name = next(word for word in words if word.startswith(("--profile", "--confirm"))).partition("=")[0]
+    ran = run_kt(*words)
+    assert (ran.status, ran.out) == (2, "")
+    assert f"{name} stands in front of the command: kt {name} NAME" in ran.err
+
+
+@pytest.mark.parametrize("words", [("--create",), ("--create", "--partitions", "3"), ("--delete",)])
+def test_a_missing_topic_is_shown_in_an_example(words: tuple[str, ...]) -> None:
+    ran = run_kt("topics", *words)
+    assert ran.status == 2
+    error, example, page = ran.err.splitlines()
+    assert error == 'Missing required argument "[topic]"'
+    assert re.fullmatch(rf"For example: kt topics {words[0]} --topic .*", example)
+    assert page == "See kt topics --help."
+
+
+def test_acls_without_an_authorizer_name_a_command_that_starts_a_sandbox_with_one(
+    bootstrap: str, tmp_path: pathlib.Path
+) -> None:
+    ran = kt(bootstrap, "acls", "--list")
+    assert ran.status == 1
+    error, hint = ran.err.splitlines()
+    assert "No Authorizer is configured" in error
+    command = hint.partition(" && kt ")[2].split()
+    environ = {"KT_HOME": str(tmp_path), "KT_SANDBOX": "quiet"}
+    try:
+        assert run_kt(*command, "--port", "0", environ=environ).status == 0
+        add = ("acls", "--add", "--allow-principal", "User:a", "--operation", "Read", "--topic", "t")
+        assert run_kt(*add, environ=environ).status == 0
+        assert "User:a" in run_kt("acls", "--list", environ=environ).out
+    finally:
+        run_kt("sandbox", "stop", environ=environ)
+
+
+def test_settings_with_units_reach_the_broker_as_numbers(bootstrap: str) -> None:
+    create = ("topics", "--create", "--topic", "units", "--config", "retention.ms=1h", "--config", "segment.bytes=1MiB")
+    made = kt(bootstrap, *create)
+    assert made.status == 0
+    assert [line.split("=")[0] for line in made.err.splitlines()] == ["retention.ms", "segment.bytes"]
+    described = kt(bootstrap, "configs", "--describe", "--topic", "units").out
+    assert f"retention.ms={60 * 60 * 1000} " in described and f"segment.bytes={1024 * 1024} " in described
+    altered = kt(bootstrap, "configs", "--alter", "--topic", "units", "--add-config", "retention.ms=2d", "--json")
+    assert altered.status == 0
+    assert f"retention.ms={2 * 24 * 60 * 60 * 1000} " in kt(bootstrap, "configs", "--describe", "--topic", "units").out
+    for words in (
+        ("topics", "--create", "--topic", "wrong", "--config", "retention.ms=1y"),
+        ("configs", "--alter", "--topic", "units", "--add-config", "retention.ms=1y"),
+    ):
+        refused = kt(bootstrap, *words)
+        assert refused.status == 1
+        assert "Invalid value 1y for configuration retention.ms" in refused.err.splitlines()[0]
+        assert "ms, s, m, h, d or w" in refused.err.splitlines()[1]
+    assert "wrong" not in kt(bootstrap, "topics", "--list").out
+
+
+@pytest.fixture(scope="module")
+def group(bootstrap: str) -> str:
+    """A group that has read 3 of 5 records."""
+    assert kt(bootstrap, "topics", "--create", "--topic", "read").status == 0
+    assert kt(bootstrap, "console-producer", "--topic", "read", stdin=b"1\n2\n3\n4\n5\n").status == 0
+    words = ("--topic", "read", "--group", "readers", "--from-beginning", "--max-messages", "3")
+    assert kt(bootstrap, "console-consumer", *words).status == 0
+    return "readers"
+
+
+def reset(bootstrap: str, group: str, *words: str, terminal: bool = False) -> Ran:
+    command = ("consumer-groups", "--reset-offsets", "--group", group, "--topic", "read", *words)
+    return kt(bootstrap, *command, terminal=terminal)
+
+
+@pytest.mark.parametrize(
+    ("target", "new", "difference"),
+    [("--to-earliest", "0", "-3"), ("--to-latest", "5", "+2"), ("--to-current", "3", "0")],
+)
+def test_a_dry_run_shows_current_new_and_difference(
+    bootstrap: str, group: str, target: str, new: str, difference: str
+) -> None:
+    shown = reset(bootstrap, group, target, "--dry-run", terminal=True).out.split("\n")
+    titles, cells = (line.split() for line in shown if line.strip())
+    row = dict(zip(titles, cells, strict=True))
+    assert (row["CURRENT-OFFSET"], row["NEW-OFFSET"], row["DIFFERENCE"]) == ("3", new, difference)
+    line = json.loads(reset(bootstrap, group, target, "--dry-run", "--json").out)
+    assert (line["current_offset"], line["offset"], line["difference"]) == (3, int(new), int(difference))
+    assert line["executed"] is False
+    plain = reset(bootstrap, group, target, "--dry-run").out.split()
+    assert plain == ["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET", group, "read", "0", new]
+
+
+def test_a_dry_run_of_a_group_that_does_not_exist_says_so(bootstrap: str, group: str) -> None:
+    ran = reset(bootstrap, "typo", "--to-earliest", "--dry-run", terminal=True)
+    assert "Group 'typo' does not exist" in ran.err
+    titles, cells = (line.split() for line in ran.out.split("\n") if line.strip())
+    assert dict(zip(titles, cells, strict=True))["CURRENT-OFFSET"] == "-"
+    assert "does not exist" not in reset(bootstrap, group, "--to-earliest", "--dry-run").err
+    assert "typo" not in kt(bootstrap, "consumer-groups", "--list").out
+
+
+def test_what_a_dry_run_writes_in_json_is_taken_back(bootstrap: str, group: str, tmp_path: pathlib.Path) -> None:
+    plan = tmp_path / "plan.jsonl"
+    plan.write_bytes(reset(bootstrap, group, "--to-current", "--dry-run", "--json").stdout)
+    words = ("consumer-groups", "--reset-offsets", "--group", group, "--from-file", str(plan), "--dry-run")
+    assert kt(bootstrap, *words).out.split()[-1] == "3"
+
+
+def test_durations_are_iso_or_a_number_with_a_unit(bootstrap: str, group: str) -> None:
+    for duration in ("2h", "PT2H", "1d12h", "90m"):
+        assert reset(bootstrap, group, "--by-duration", duration, "--dry-run").out.split()[-1] == "0"
+    for duration in ("2x", "2", "", "h"):
+        ran = reset(bootstrap, group, f"--by-duration={duration}", "--dry-run")
+        assert (ran.status, ran.out) == (2, "")
+        error, hint = ran.err.splitlines()
+        assert error.endswith("Text cannot be parsed to a Duration")
+        assert "PT2H or 2h" in hint
+
+
+def test_a_directory_of_a_log_is_dumped_file_by_file(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "notes.txt").write_text("a line\n")
+    empty = run_kt("dump-log", "--files", str(tmp_path))
+    assert empty.status == 1
+    assert "no segments, indexes or snapshots in this directory" in empty.err
+    segment = tmp_path / "t-0" / "00000000000000000000.log"
+    segment.parent.mkdir()
+    segment.write_bytes(b"")
+    ran = run_kt("dump-log", "--files", str(tmp_path))
+    assert (ran.status, ran.err) == (0, "")
+    assert "t-0" in ran.out and "notes.txt" not in ran.out

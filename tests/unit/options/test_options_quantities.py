@@ -1,0 +1,62 @@
+"""Numbers with units: durations, sizes, and the settings that take them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkatools.exit_status import CommandError
+from kafkatools.options.quantities import duration_ms, plain_settings, size_bytes
+
+DURATIONS = {"ms": 1, "s": 1000, "m": 60 * 1000, "h": 3600 * 1000, "d": 24 * 3600 * 1000, "w": 7 * 24 * 3600 * 1000}
+SIZES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
+
+
+NUMBERS = (0, 1, 7, 60, 999, 1024, 10**6, 10**12)
+
+
+@pytest.mark.parametrize("unit", DURATIONS)
+def test_a_duration_is_its_number_times_its_unit(unit: str) -> None:
+    for number in NUMBERS:
+        assert duration_ms(f"{number}{unit}") == duration_ms(f" {number} {unit} ") == number * DURATIONS[unit]
+
+
+@pytest.mark.parametrize("unit", SIZES)
+def test_a_size_is_its_number_times_its_unit(unit: str) -> None:
+    for number in NUMBERS:
+        assert size_bytes(f"{number}{unit}") == size_bytes(f" {number} {unit} ") == number * SIZES[unit]
+
+
+def test_parts_add_up_and_fractions_are_exact() -> None:
+    assert duration_ms("1d12h") == duration_ms("36h") == duration_ms("1.5d")
+    assert duration_ms("1h 30m") == duration_ms("90m")
+    assert size_bytes("1.5KiB") == 3 * size_bytes("512B")  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("text", ["", "2", "h", "2x", "-2h", "2h-", "1h3", "0.5ms", "1e3s", "2H", "PT2H", "٣h", "1MiB"])
+def test_other_texts_are_no_durations(text: str) -> None:
+    assert duration_ms(text) is None
+
+
+@pytest.mark.parametrize("text", ["", "2", "MiB", "2mib", "-2MiB", "1KB", "1K", "0.3B", "1MiB2", "1h"])
+def test_other_texts_are_no_sizes(text: str) -> None:
+    assert size_bytes(text) is None
+
+
+def test_settings_are_converted_by_their_names_and_each_is_told() -> None:
+    told: list[str] = []
+    settings = {
+        "retention.ms": "1h", "segment.bytes": "1MiB", "producer_byte_rate": "2KiB", "flush.ms": "9",
+        "cleanup.policy": "compact", "compression.type": "1h",
+    }  # fmt: skip
+    plain = plain_settings(settings, told.append)
+    changed = {name: value for name, value in plain.items() if value != settings[name]}
+    assert changed == {"retention.ms": "3600000", "segment.bytes": "1048576", "producer_byte_rate": "2048"}
+    assert [line.split("=")[0] for line in told] == list(changed)
+    assert list(plain) == list(settings)
+
+
+@pytest.mark.parametrize(("name", "text"), [("retention.ms", "2y"), ("segment.bytes", "1MB"), ("retention.ms", "1MiB")])
+def test_an_unknown_unit_is_an_error_with_the_units_that_there_are(name: str, text: str) -> None:
+    with pytest.raises(CommandError, match=f"Invalid value {text} for configuration {name}") as refused:
+        plain_settings({name: text}, print)
+    assert ("MiB" if name == "segment.bytes" else "ms, s, m, h, d or w") in refused.value.hint
