@@ -101,6 +101,7 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, ch
         if args.given("version"):
             console.print(KAFKA_VERSION)
             return ExitStatus.OK
+        _quiet_logs(console)
         args.profile = profile_for(args, chosen.profile, console.environ)
         if args.profile is not None:
             ensure_confirmed(console, command, args, args.profile, chosen.confirm)
@@ -116,7 +117,6 @@ def _run(command: Command, args: Args, console: Console) -> ExitStatus:
     run: Callable[[Any, Any], ExitStatus] | None = command.run
     if run is None:
         raise UsageError(f"kt {command.name} needs a subcommand")
-    _quiet_logs(console)
     return run(console, args)
 
 

@@ -155,7 +155,7 @@ class Console:
         if self.is_json:
             from kafkatools.output import json_error
 
-            line = json_error(kind, line.strip(), **more)
+            line = json_error(kind, _redacted(line.strip()), **_redacted(more))
         self._tell(line)
 
     def error_lines(self, text: str) -> None:
@@ -163,22 +163,23 @@ class Console:
         if self.is_json:
             self.note(text)
         else:
-            self._tell_by(lambda: self.stderr.write(_encode(text) + b"\n"))
+            self._tell_by(lambda: self.stderr.write(_encode(_redacted(text)) + b"\n"))
 
     def draw_error(self, text: str) -> None:
         """As `draw`, to stderr."""
-        self._tell_by(lambda: draw(self.stderr, text))
+        self._tell_by(lambda: draw(self.stderr, _redacted(text)))
 
     def note(self, line: str, row: Mapping[str, Any] | None = None) -> None:
         """A line to stderr that is no failure: what will be done, a warning. With --json the row, or {"note": ...}."""
         if self.is_json:
             from kafkatools.output import json_line
 
-            line = json_line({"note": line.strip()} if row is None else row)
+            line = json_line(_redacted({"note": line.strip()} if row is None else row))
         self._tell(line)
 
     def _tell(self, line: str) -> None:
-        self._tell_by(lambda: self.stderr.write(_line(line, self.stderr)))
+        shown = line if self.is_json else _redacted(line)
+        self._tell_by(lambda: self.stderr.write(_line(shown, self.stderr)))
 
     def _tell_by(self, write: Callable[[], object]) -> None:
         """Writes to stderr at once, after what stdout holds, while no progress is drawn."""
@@ -306,6 +307,17 @@ def _bytes_left(stream: BinaryIO) -> int | None:
 def _buffered(descriptor: int) -> BinaryIO:
     """Stdout with a buffer large enough for bulk output, flushed by cli.main."""
     return open(descriptor, "wb", buffering=_BUFFER_BYTES, closefd=False)
+
+
+def _redacted(value: Any) -> Any:
+    """What goes to stderr, without secrets (core/secrets.py)."""
+    if isinstance(value, str):
+        from kafkatools.core.secrets import redacted_line
+
+        return redacted_line(value)
+    if isinstance(value, Mapping):
+        return {name: _redacted(item) for name, item in value.items()}
+    return [_redacted(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _line(line: str, stream: BinaryIO) -> bytes:

@@ -6,7 +6,9 @@ Kafka's words. Settings of the properties file that formatting does not need are
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.exit_status import CommandError, ExitStatus
@@ -174,8 +176,19 @@ def run_format(console: Console, args: Args) -> ExitStatus:
         else:
             console.print(f"Formatting {directory.kind} {directory.path} with metadata.version {release}.")
         if not args.dry_run:
-            formatter.write_directory(files, request, directory, console.clock.wall_ms())
+            with _private_files():
+                formatter.write_directory(files, request, directory, console.clock.wall_ms())
     return ExitStatus.OK
+
+
+@contextmanager
+def _private_files() -> Iterator[None]:
+    """What is made meanwhile is for this user only: bootstrap.checkpoint holds the keys of SCRAM users."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _ensure_can_be_made(path: str) -> None:

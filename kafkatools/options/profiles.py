@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.exit_status import CommandError, UsageError
+from kafkatools.options.secret_files import warn_if_others_can_read
 
 if TYPE_CHECKING:
     from kafkatools.options.parser import Args
@@ -181,8 +182,12 @@ def _profile(name: str, path: str, table: Any, environ: Mapping[str, str], is_de
 
         beside = os.path.join(os.path.dirname(path), os.path.expanduser(table["command_config"]))
         settings.update(read_properties(beside))
+    written: dict[str, str] = {}
     for key, value in table.get("settings", {}).items():
         settings[key] = _setting(value, path, f"{prefix}settings.{key}", environ)
+        if not isinstance(value, dict):
+            written[key] = settings[key]
+    warn_if_others_can_read(path, written)
     return Profile(
         name, path, table.get("bootstrap_servers"), settings, table.get("protected", False),
         table.get("cluster", name), is_default,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkatools.exit_status import CommandError
+from kafkatools.options.secret_files import warn_if_others_can_read
 
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -29,7 +30,9 @@ def read_properties(path: str) -> dict[str, str]:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         text = data.decode("iso-8859-1")
-    return parse_properties(text, path)
+    settings = parse_properties(text, path)
+    warn_if_others_can_read(path, settings)
+    return settings
 
 
 def parse_properties(text: str, path: str = "properties") -> dict[str, str]:

@@ -32,7 +32,7 @@ def write_new_file(path: str, lines: Iterable[str]) -> None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        with open(temporary, "x", encoding="utf-8", newline="") as file:
+        with open(temporary, "x", encoding="utf-8", newline="", opener=_open_private) as file:
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
@@ -46,6 +46,11 @@ def write_new_file(path: str, lines: Iterable[str]) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def _open_private(path: str, flags: int) -> int:
+    """A file of settings is for its owner only, whatever the umask."""
+    return os.open(path, flags, 0o600)
 
 
 def _name(temporary: str, path: str) -> None:

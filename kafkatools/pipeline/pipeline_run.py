@@ -194,7 +194,6 @@ def reports_directory(pipeline: Pipeline) -> Iterator[str]:
         if below is not None and not os.path.isdir(below):
             raise PipelineError(f"--report-path {below}: there is no such directory")
         with tempfile.TemporaryDirectory(prefix="kt-pipeline-", dir=below) as directory:
-            os.chmod(directory, 0o777)  # noqa: S103 - executors may run as another user
             yield directory
         return
     from fsspec.core import url_to_fs

@@ -199,7 +199,22 @@ def _launch(conf: SparkConf, said: IO[bytes] | None) -> None:
 
     if SparkContext._gateway is None:
         streams: dict[str, Any] = {"stdout": 2} if said is None else {"stdout": said, "stderr": said}
-        SparkContext._ensure_initialized(gateway=launch_gateway(conf, streams), conf=conf)  # type: ignore[no-untyped-call]
+        gateway = launch_gateway(_without_secrets(conf), streams)  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+
+def _without_secrets(conf: SparkConf) -> SparkConf:
+    """The settings for the command line of the JVM, which others see in `ps`: those that may be secret are told to it
+    with the session, through its gateway."""
+    from pyspark import SparkConf
+
+    from kafkatools.core.secrets import is_secret_name
+
+    shown = SparkConf(loadDefaults=False)
+    for name, value in conf.getAll():
+        if not is_secret_name(name):
+            shown.set(name, value)
+    return shown
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import json
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkatools.console import Console
@@ -56,6 +56,7 @@ def test_bytes_that_are_no_text_are_shown_as_bytes() -> None:
     assert visible(b"a\x9b\xff".decode("utf-8", "surrogateescape")) == "a\\x9b\\xff"
 
 
+@settings(deadline=None)  # a busy machine is no mistake
 @given(st.text())
 def test_json_reads_back_and_holds_no_control(text: str) -> None:
     line = json_line({"value": text, text: [text]})
@@ -68,6 +69,7 @@ def test_the_quick_look_misses_nothing() -> None:
     assert missed == []
 
 
+@settings(deadline=None)  # a busy machine is no mistake
 @given(st.lists(st.none() | st.binary() | st.text().map(str.encode), min_size=1))
 def test_columns_of_cells_are_the_single_cells(values: list[bytes | None]) -> None:
     buffer = b"".join(value or b"" for value in values)
@@ -100,6 +102,7 @@ def test_bytes_on_a_terminal_are_escaped_whoever_writes_them() -> None:
     assert err.getvalue() == b"one\ntwo\\x1b[2J\n"
 
 
+@settings(deadline=None)  # a busy machine is no mistake
 @given(st.binary(), st.integers(0, 40))
 def test_a_character_cut_by_a_write_is_the_same_character(data: bytes, cut: int) -> None:
     whole, parts = Terminal(), Terminal()

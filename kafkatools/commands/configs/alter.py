@@ -186,4 +186,7 @@ def _credential(mechanism: str, text: str) -> ScramUpsertion:
     if iterations < MIN_ITERATIONS:
         message = f"Iterations {iterations} is less than the minimum {MIN_ITERATIONS} required for {mechanism}"
         raise UsageError(message)
+    from kafkatools.core.secrets import remember
+
+    remember(match[2])
     return ScramUpsertion(mechanism, iterations, match[2])

@@ -1,5 +1,5 @@
-"""The process of a sandbox, or of one of its nodes: `python -m kafkatools.core.broker.sandbox_process '<json>'`,
-started by sandbox.py and sandbox_cluster.py only.
+"""The process of a sandbox, or of one of its nodes: `python -m kafkatools.core.broker.sandbox_process`,
+started by sandbox.py and sandbox_cluster.py only. What it is to do comes as JSON on stdin, to its end.
 
 It says on stdout in a line of JSON that it listens, or why it does not; a node of several says in a second line that
 the cluster is complete as far as it was to wait for. It ends on SIGTERM, when no request came for the idle time, or
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
     from kafkatools.core.clock import Clock
 
-STDOUT, STDERR = 1, 2
+STDIN, STDOUT, STDERR = 0, 1, 2
 STOPPED, FAILED = 0, 1
 IDLE_CHECK_MS = 1000
 _LOCK_TRIES, _LOCK_PAUSE_MS = 25, 20
@@ -301,9 +301,17 @@ def _answer(content: Mapping[str, Any], *, is_last: bool = True) -> None:
         os.close(null)
 
 
-if __name__ == "__main__":
-    import sys
+def _request() -> Any:
+    """What the starter wrote to stdin, which goes nowhere after that."""
+    with open(STDIN, "rb", closefd=False) as told:
+        request = json.load(told)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, STDIN)
+    os.close(null)
+    return request
 
+
+if __name__ == "__main__":
     from kafkatools.core.clock import SystemClock
 
-    raise SystemExit(main(json.loads(sys.argv[1]), SystemClock()))
+    raise SystemExit(main(_request(), SystemClock()))

@@ -1,6 +1,7 @@
 """Processes of the sandbox: starting one, hearing what it says, waiting for its end.
 
-A process says on stdout, in lines of JSON, what became of it (sandbox_process.py), and its messages go to a file. It
+A process gets its settings on stdin, where `ps` does not see them. It says on stdout, in lines of JSON, what became of
+it (sandbox_process.py), and its messages go to a file. It
 is this interpreter in a session of its own, so that it outlives whoever started it.
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.secrets import remember, secrets_of
 
 if TYPE_CHECKING:
     import subprocess
@@ -76,6 +78,8 @@ class Child:
         import subprocess
         import sys
 
+        settings = request.get("settings") or request.get("layout", {}).get("settings") or {}
+        remember(*secrets_of(settings))  # the reason why it does not start may hold one
         self.name = name
         self._log_path = log_path
         self._heard = b""
@@ -83,8 +87,8 @@ class Child:
         log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             self.process: subprocess.Popen[bytes] = subprocess.Popen(
-                [sys.executable, "-m", "kafkatools.core.broker.sandbox_process", json.dumps(request)],
-                stdin=subprocess.DEVNULL,
+                [sys.executable, "-m", "kafkatools.core.broker.sandbox_process"],
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
@@ -92,6 +96,9 @@ class Child:
             )
         finally:
             os.close(log)
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), self.process.stdin as told:  # `answer` says why it is gone
+            told.write(json.dumps(request).encode())
 
     def answer(self, clock: Clock | None = None, timeout_ms: int | None = None) -> dict[str, Any] | None:
         """Its next line; None when it says nothing in that time. Raises SandboxError, with the reason it gave, when it

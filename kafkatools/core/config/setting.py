@@ -160,6 +160,9 @@ def _parse_password(setting: Setting, raw: object) -> Value:
     if raw is None or isinstance(raw, Password):
         return raw
     if isinstance(raw, str):
+        from kafkatools.core.secrets import remember
+
+        remember(raw.strip())
         return Password(raw.strip())
     raise invalid(setting.name, HIDDEN, f"Expected value to be a string, but it was a {type(raw).__name__}")
 

@@ -124,3 +124,12 @@ def test_the_zip_for_executors_holds_the_package(tmp_path: pathlib.Path) -> None
         *names
     }
     assert not [name for name in names if name.endswith((".so", ".c", ".pyc")) or os.path.isabs(name)]
+
+
+def test_settings_that_may_be_secret_are_not_on_the_command_line_of_the_jvm() -> None:
+    pyspark = pytest.importorskip("pyspark")
+    conf = pyspark.SparkConf(loadDefaults=False).setMaster("local[1]")
+    conf.set("spark.hadoop.fs.s3a.secret.key", "canary").set("spark.executor.memory", "1g")
+    shown = dict(session._without_secrets(conf).getAll())
+    assert shown == {"spark.master": "local[1]", "spark.executor.memory": "1g"}
+    assert conf.get("spark.hadoop.fs.s3a.secret.key") == "canary"

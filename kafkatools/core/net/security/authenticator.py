@@ -28,6 +28,7 @@ from kafkatools.core.net.security.login import Login, login_of
 from kafkatools.core.net.security.mechanisms import Mechanism
 from kafkatools.core.net.security.warnings import warn
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.secrets import redacted
 
 if TYPE_CHECKING:
     from kafkatools.core.net.network_client import ClientResponse, NetworkClient
@@ -141,7 +142,7 @@ class Authenticator:
 
     def _check_handshake(self, body: Any) -> None:
         if body.error_code == UnsupportedSaslMechanism.code:
-            enabled = ", ".join(body.mechanisms)
+            enabled = redacted(", ".join(body.mechanisms))
             raise UnsupportedSaslMechanism(
                 f"the mechanism {self._login.mechanism} is not enabled in the server, "
                 f"enabled mechanisms are [{enabled}]"
@@ -156,7 +157,7 @@ class Authenticator:
     def _respond(self, mechanism: Mechanism, body: Any) -> bytes | None:
         if body.error_code:
             kind = error_for_code(body.error_code)
-            raise kind(body.error_message or None)
+            raise kind(redacted(body.error_message) if body.error_message else None)
         answer = mechanism.respond(body.auth_bytes)
         if answer is None and not mechanism.is_complete:
             raise SaslAuthenticationFailed("the server ended the exchange too early")

@@ -8,15 +8,20 @@ in no error and no `repr`, nor is a name of an option that is not one of Kafka's
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.secrets import is_secret_name, remember
 
 _FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
 _MODULES = ("PlainLoginModule", "ScramLoginModule", "OAuthBearerLoginModule")
 _OPTIONS = ("username", "password", "tokenauth", "clientId", "clientSecret", "scope")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_CLASS = re.compile(r"(?:[A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*|[A-Za-z]+(?:Module|Callback|Handler)")
+_WORD = re.compile(r"[A-Za-z]{1,10}")
+"""A name of a class and a flag are shown in errors; anything else may be a whole entry in quotes, password and all."""
 _END = ""
 
 
@@ -53,11 +58,12 @@ def parse_jaas_config(value: str) -> LoginModule:
             f"JAAS config property sasl.jaas.config contains {len(entries)} login modules, should be 1 module"
         )
     entry = entries[0]
+    remember(*(value for name, value in entry.options.items() if is_secret_name(name)))
     if entry.name.rpartition(".")[2] not in _MODULES:
         hint = "; see AWS MSK in docs/security.md" if entry.name.endswith("IAMLoginModule") else ""
+        shown = f" {entry.name}" if _CLASS.fullmatch(entry.name) else ""
         raise ConfigError(
-            f"sasl.jaas.config: the login module {entry.name} is not known; "
-            f"it may be one of {', '.join(_MODULES)}{hint}"
+            f"sasl.jaas.config: the login module{shown} is not known; it may be one of {', '.join(_MODULES)}{hint}"
         )
     return entry
 
@@ -69,7 +75,8 @@ def _entry(module: _Token, tokens: Iterator[_Token]) -> LoginModule:
     if flag.text is None:
         raise ConfigError("Login module control flag not specified in JAAS config")
     if flag.text.upper() not in _FLAGS:
-        raise ConfigError(f"Invalid login module control flag '{flag.text}' in JAAS config")
+        shown = f" '{flag.text}'" if _WORD.fullmatch(flag.text) else ""
+        raise ConfigError(f"Invalid login module control flag{shown} in JAAS config")
     options: dict[str, str] = {}
     while True:
         key = next(tokens)

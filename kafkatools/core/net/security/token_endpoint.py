@@ -17,6 +17,7 @@ from typing import NamedTuple
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import AuthenticationFailed, ConfigError
 from kafkatools.core.net.security.tokens import Token, TokenSource, token_of
+from kafkatools.core.secrets import redacted, remember, remember_url
 
 _MAX_ANSWER_BYTES = 1 << 20
 _PASSING = (408, 429)
@@ -37,7 +38,12 @@ class Endpoint(NamedTuple):
     retry_max_ms: int
 
     def __repr__(self) -> str:
-        return f"Endpoint({self.url})"
+        return f"Endpoint({self.shown_url})"
+
+    @property
+    def shown_url(self) -> str:
+        """The URL without user and password."""
+        return remember_url(self.url)
 
 
 class _TryAgain(Exception):
@@ -48,7 +54,9 @@ def endpoint_source(endpoint: Endpoint, tls: ssl.SSLContext | None, clock: Clock
     """Raises ConfigError for a URL that is none."""
     parts = urllib.parse.urlsplit(endpoint.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"sasl.oauthbearer.token.endpoint.url {endpoint.url} is neither an http(s) nor a file URL")
+        raise ConfigError(
+            f"sasl.oauthbearer.token.endpoint.url {endpoint.shown_url} is neither an http(s) nor a file URL"
+        )
 
     def fetch() -> Token:
         started_ms, pause_ms = clock.now_ms(), endpoint.retry_ms
@@ -57,7 +65,7 @@ def endpoint_source(endpoint: Endpoint, tls: ssl.SSLContext | None, clock: Clock
                 return _ask(endpoint, parts, tls, clock.wall_ms())
             except _TryAgain as reason:
                 if clock.now_ms() - started_ms + pause_ms > endpoint.retry_max_ms:
-                    raise AuthenticationFailed(f"no token from {endpoint.url}: {reason}") from None
+                    raise AuthenticationFailed(f"no token from {endpoint.shown_url}: {reason}") from None
                 clock.sleep_ms(pause_ms)
                 pause_ms *= 2
 
@@ -78,7 +86,7 @@ def _ask(endpoint: Endpoint, parts: urllib.parse.SplitResult, tls: ssl.SSLContex
         with connection.getresponse() as answer:
             status, content = answer.status, answer.read(_MAX_ANSWER_BYTES)
     except ssl.SSLCertVerificationError as problem:
-        raise AuthenticationFailed(f"no token from {endpoint.url}: TLS: {problem.verify_message}") from None
+        raise AuthenticationFailed(f"no token from {endpoint.shown_url}: TLS: {problem.verify_message}") from None
     except (OSError, http.client.HTTPException) as problem:
         raise _TryAgain(getattr(problem, "strerror", None) or type(problem).__name__) from None
     finally:
@@ -91,6 +99,7 @@ def _headers(endpoint: Endpoint) -> dict[str, str]:
     if endpoint.encodes_header:
         user, secret = urllib.parse.quote_plus(user), urllib.parse.quote_plus(secret)
     credentials = base64.b64encode(f"{user}:{secret}".encode()).decode()
+    remember(endpoint.client_secret, credentials)
     return {
         "Authorization": f"Basic {credentials}",
         "Accept": "application/json",
@@ -116,9 +125,9 @@ def _token_of(endpoint: Endpoint, status: int, content: bytes, now_ms: int) -> T
         try:
             return token_of(answer.get("access_token") or answer.get("id_token"), now_ms, answer.get("expires_in"))
         except AuthenticationFailed:
-            raise AuthenticationFailed(f"no token from {endpoint.url}: its answer has no access_token") from None
-    said = [str(answer[name]) for name in ("error", "error_description") if answer.get(name)]
+            raise AuthenticationFailed(f"no token from {endpoint.shown_url}: its answer has no access_token") from None
+    said = [redacted(str(answer[name])) for name in ("error", "error_description") if answer.get(name)]
     reason = f"status {status}" + (f" ({': '.join(said)[:200]})" if said else "")
     if status in _PASSING or status >= _FIRST_SERVER_ERROR or answer.get("error") == _TEMPORARILY:
         raise _TryAgain(reason)
-    raise AuthenticationFailed(f"no token from {endpoint.url}: {reason}")
+    raise AuthenticationFailed(f"no token from {endpoint.shown_url}: {reason}")

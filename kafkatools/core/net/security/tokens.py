@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import AuthenticationFailed, ConfigError
+from kafkatools.core.secrets import redacted, remember
 
 # What Kafka's OAuthBearerClientInitialResponse lets through.
 _TOKEN = re.compile(r"[-_.~+/=a-zA-Z0-9]+")
@@ -42,6 +43,7 @@ def token_of(value: object, now_ms: int, lifetime_s: object = None) -> Token:
     """A token by its text, with the end that is said beside it or in it. Raises AuthenticationFailed."""
     if not isinstance(value, str) or not _TOKEN.fullmatch(value):
         raise AuthenticationFailed("what came is not a token")
+    remember(value)
     if isinstance(lifetime_s, (int, float)) and not isinstance(lifetime_s, bool):
         return Token(value, now_ms + int(lifetime_s * 1000))
     return Token(value, _expiry_ms(value))
@@ -84,7 +86,7 @@ def command_source(command: str, timeout_ms: int | None, clock: Clock) -> TokenS
             ) from None
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()
-            reason = f": {said[-1][:200]}" if said else ""
+            reason = f": {redacted(said[-1])[:200]}" if said else ""
             raise AuthenticationFailed(f"the token command {arguments[0]} ended with {done.returncode}{reason}")
         try:
             return _token_in(done.stdout.decode(errors="replace").strip(), clock.wall_ms())

@@ -1,0 +1,138 @@
+"""Secrets in text that is shown or logged: what counts as one, and what stands in its place.
+
+Two ways, since one alone misses half. By form: the user and password of a URL, the value behind `password=` and its
+like, an Authorization header, a bearer token. By value: every password, token and key that this process read is
+remembered, as it is and as it travels (base64, percent-encoded), so that a server that echoes it does not bring it to
+a screen. Values are kept in memory only, the last few hundred of them.
+
+`redacted` is for text of others at the place where it comes in (an error of a server: short values count there too);
+`redacted_line` is the net under everything that goes to stderr and to logs, where a value may be a word of a message.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import threading
+import urllib.parse
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+HIDDEN = "[hidden]"
+_MOST = 512
+_COMMON_WORD, _LONG_WORD = 8, 12
+"""A value below the first length, or of small letters and below the second, may be a word of a message of ours:
+`admin`, `password`."""
+
+_lock = threading.Lock()  # guards _known
+_known: dict[str, None] = {}  # the last ones that were remembered, oldest first
+
+_USERINFO = re.compile(r"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/?#'\"]*|[^\s/?#'\":]*:(?!\d+[/?#])[^\s'\"]*)@")
+"""Also a password with a slash, which has no place in a URL: what follows the colon is then no port."""
+_ASSIGNED = re.compile(
+    r"(?P<name>\b[\w.-]*(?:password|passwd|secret|client_assertion|access_token|id_token|refresh_token|api[_-]?key)"
+    r"(?:\\?[\"']\s*:\s*|\s*=\s*))(?P<value>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\[[^\]\s]*\]|[^\s,;&\"'\]})]+)",
+    re.IGNORECASE,
+)
+_AUTHORIZATION = re.compile(r"(?P<name>\b(?:Authorization:\s*)?(?:Basic|Bearer)\s+)(?P<value>[A-Za-z0-9+/=._~-]{16,})")
+_SETTINGS = re.compile(r"(?:password|secret|jaas\.config|keystore\.key|user\.info)$")
+_NAMES = re.compile(r"password|passwd|secret|token|credential|access[._-]?key|api[._-]?key|jaas|private", re.IGNORECASE)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a setting of this name may hold a secret, for names that are in no table of settings."""
+    return _NAMES.search(name) is not None
+
+
+def holds_secret(name: str, value: str) -> bool:
+    """Whether a setting of Kafka's clients or brokers is a secret."""
+    has_userinfo = "://" in value and without_userinfo(value) != value
+    return bool(value) and (has_userinfo or _SETTINGS.search(name) is not None)
+
+
+def secrets_of(settings: Mapping[str, str]) -> list[str]:
+    """The values of the settings that are secrets."""
+    return [value for name, value in settings.items() if holds_secret(name, value)]
+
+
+def remember(*values: str | None) -> None:
+    """Values that this process uses to authenticate, and that it must not show."""
+    with _lock:
+        for value in values:
+            if value:
+                _known.pop(value, None)
+                _known[value] = None
+        while len(_known) > _MOST:
+            del _known[next(iter(_known))]
+
+
+def remember_url(url: str) -> str:
+    """The URL without its user and password, which are remembered."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.password:
+        remember(parts.password, urllib.parse.unquote(parts.password))
+    return without_userinfo(url)
+
+
+def without_userinfo(text: str) -> str:
+    """The text with the user and password of each URL in it hidden."""
+    return _USERINFO.sub(lambda found: f"{found['scheme']}{HIDDEN}@", text) if "@" in text else text
+
+
+def redacted(text: str) -> str:
+    """Text of somebody else's, such as the error of a server, without any secret that this process knows."""
+    return _by_form(_by_value(text))
+
+
+def redacted_line(text: str) -> str:
+    """Text on its way to stderr or to a log, without secrets long enough not to be a word of ours."""
+    return _by_form(_by_value(text, spares_words=True))
+
+
+def _by_form(text: str) -> str:
+    text = without_userinfo(text)
+    text = _ASSIGNED.sub(_hide_value, text)
+    return _AUTHORIZATION.sub(lambda found: f"{found['name']}{HIDDEN}", text)
+
+
+def _hide_value(found: re.Match[str]) -> str:
+    """The name with a hidden value; `password=...` of a help text stays."""
+    return f"{found['name']}{HIDDEN}" if found["value"].strip("[].") not in ("", "hidden") else found[0]
+
+
+def _may_be_word(value: str) -> bool:
+    return len(value) < (_LONG_WORD if value.isalpha() and value.islower() else _COMMON_WORD)
+
+
+def _by_value(text: str, *, spares_words: bool = False) -> str:
+    with _lock:
+        values = [value for value in _known if not (spares_words and _may_be_word(value))]
+    for shown in sorted({form for value in values for form in _forms(value)}, key=len, reverse=True):
+        if shown in text:
+            text = _whole(shown).sub(HIDDEN, text) if len(shown) < _COMMON_WORD else text.replace(shown, HIDDEN)
+    return text
+
+
+def _whole(word: str) -> re.Pattern[str]:
+    """A short value as a word of its own: `a` is no part of `failed`."""
+    return re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+
+
+@lru_cache(maxsize=_MOST)
+def _forms(value: str) -> tuple[str, ...]:
+    """A value as it is and as it travels."""
+    data = value.encode("utf-8", "surrogateescape")
+    coded = _inner_base64(data) if len(value) >= _COMMON_WORD else ()
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+    return value, quoted, urllib.parse.quote(data, safe=""), urllib.parse.quote_plus(data), *coded
+
+
+def _inner_base64(data: bytes) -> Iterable[str]:
+    """What every base64 text holds that has these bytes in it, at each of the three alignments, in both alphabets."""
+    for shift in range(3):
+        head, tail = (0, 2, 3)[shift], (len(data) + shift) % 3
+        coded = base64.b64encode(bytes(shift) + data).rstrip(b"=").decode()
+        inner = coded[head : len(coded) - (1 if tail else 0)]
+        if len(inner) >= _COMMON_WORD:
+            yield inner
+            yield inner.replace("+", "-").replace("/", "_")
