@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import pytest
 from support.waiting import eventually
 
-from kafkatools.commands.monitor import server
 from kafkatools.commands.monitor.server import Content, listening
+from kafkatools.core.net import http_server
 from kafkatools.core.net.addresses import HostPort
 
 _WAIT_S = 30
@@ -166,7 +166,7 @@ def test_a_page_that_fails_is_a_status_without_a_traceback(port: int, capfd: pyt
 
 
 def test_a_request_that_never_ends_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "REQUEST_S", 0.3)
+    monkeypatch.setattr(http_server, "REQUEST_S", 0.3)
     with listening(HostPort(HOST, 0), PAGES) as port, connect(port) as slow, connect(port) as silent:
         stopped = threading.Event()
 
@@ -185,7 +185,7 @@ def test_a_request_that_never_ends_is_closed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_reader_that_takes_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "ANSWER_S", 0.3)
+    monkeypatch.setattr(http_server, "ANSWER_S", 0.3)
     with listening(HostPort(HOST, 0), PAGES) as port, connect(port) as idle:
         idle.sendall(get("/large"))
         assert exchange(port, get("/"))[0] == 200
@@ -199,12 +199,12 @@ def test_a_reader_that_takes_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_connections_of_one_address_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "CONNECTIONS_PER_ADDRESS", 4)
+    monkeypatch.setattr(http_server, "CONNECTIONS_PER_ADDRESS", 4)
     _assert_limited(4)
 
 
 def test_connections_in_all_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "CONNECTIONS", 3)
+    monkeypatch.setattr(http_server, "CONNECTIONS", 3)
     _assert_limited(3)
 
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from kafkatools.commands.monitor.wanted import is_loopback
+from kafkatools.core.net.http_server import Refused
 
-HEAD_BYTES = 8192
 TARGET_BYTES = 2048
 METHODS = ("GET", "HEAD")
 _QUERY_FIELDS = 20
@@ -54,16 +54,6 @@ class Request(NamedTuple):
     path: str
     query: dict[str, str]
     keeps_open: bool
-
-
-class Refused(Exception):
-    """A request that gets an error; its connection is closed."""
-
-    def __init__(self, status: HTTPStatus, reason: str, *, is_head: bool = False) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-        self.is_head = is_head
 
 
 class _Parser(BaseHTTPRequestHandler):

@@ -1,0 +1,183 @@
+"""An HTTP server with bounds, for pages of a command: connections on one event loop, in a thread of its own.
+
+Whoever connects is bounded: the number of connections, in all and of one address, the bytes of a request and the time
+until it is there, the time an answer may take. `respond` makes an answer of a request line with its headers; it must
+not raise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from typing import NamedTuple
+
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.net.addresses import HostPort, resolve
+
+HEAD_BYTES = 8192
+CONNECTIONS = 128
+CONNECTIONS_PER_ADDRESS = 64
+REQUEST_S = 10.0
+ANSWER_S = 20.0
+_LINGER_S = 0.2
+_LINGER_BYTES = 1 << 16
+_REQUESTS_PER_CONNECTION = 1000
+_EMPTY_LINES = 2
+"""Before a request they are ignored (RFC 9112 2.2)."""
+
+
+class Reply(NamedTuple):
+    """The bytes of an answer. `keeps_open`: the client may send another request on this connection."""
+
+    data: bytes
+    keeps_open: bool
+
+
+class Refused(Exception):
+    """A request that gets an error; its connection is closed."""
+
+    def __init__(self, status: HTTPStatus, reason: str, *, is_head: bool = False) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.is_head = is_head
+
+
+Respond = Callable[[bytes], Reply]
+Refuse = Callable[[Refused], bytes]
+
+
+@contextmanager
+def listening(address: HostPort, respond: Respond, refuse: Refuse) -> Iterator[int]:
+    """Serve while entered; gives the port. Raises KafkaError or OSError when the address cannot be listened at.
+
+    `respond` may raise Refused, which `refuse` makes an answer of.
+    """
+    found = resolve(address.host, address.port)[0]
+    listener = socket.create_server(found.sockaddr[:2], family=found.family, backlog=CONNECTIONS)
+    server = _Server(listener, respond, refuse)
+    server.start()
+    try:
+        yield int(listener.getsockname()[1])
+    finally:
+        server.stop()
+
+
+def reason_of(error: OSError | KafkaError) -> str:
+    """Why an address cannot be listened at, in a few words."""
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if number and number > 0 else str(error)
+
+
+class _Server(threading.Thread):
+    """One listener and its connections, on a thread with an event loop."""
+
+    def __init__(self, listener: socket.socket, respond: Respond, refuse: Refuse) -> None:
+        super().__init__(name="monitor-http", daemon=True)
+        self._listener = listener
+        self._respond = respond
+        self._refuse = refuse
+        self._connections: Counter[str] = Counter()
+        self._loop = asyncio.new_event_loop()
+        self._stopped = asyncio.Event()
+
+    def run(self) -> None:
+        self._loop.set_exception_handler(lambda loop, context: None)  # a client's fault is nobody's news
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    def stop(self) -> None:
+        """Close the listener and all connections. Called by the thread that started this one."""
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._stopped.set)
+        self.join()
+
+    async def _serve(self) -> None:
+        server = await asyncio.start_server(self._connected, sock=self._listener, limit=HEAD_BYTES)
+        await self._stopped.wait()
+        server.close()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = str((writer.get_extra_info("peername") or ("",))[0])
+        self._connections[peer] += 1
+        try:
+            is_full = self._connections.total() > CONNECTIONS or self._connections[peer] > CONNECTIONS_PER_ADDRESS
+            await self._converse(reader, writer, is_full)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            writer.transport.abort()
+        finally:
+            self._connections[peer] -= 1
+            if not self._connections[peer]:
+                del self._connections[peer]
+            writer.close()
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_full: bool) -> None:
+        try:
+            if is_full:
+                raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections")
+            for _ in range(_REQUESTS_PER_CONNECTION):
+                head = await _read_head(reader)
+                if head is None:
+                    return
+                reply = self._respond(head)
+                await _send(writer, reply.data)
+                if not reply.keeps_open:
+                    return
+        except Refused as problem:
+            await _send(writer, self._refuse(problem))
+            await _linger(reader, writer)
+
+
+async def _read_head(reader: asyncio.StreamReader) -> bytes | None:
+    """A request line and its headers, None when the client has gone; raises Refused for one too long or too late."""
+    head = b""
+    empty_lines = 0
+    try:
+        async with asyncio.timeout(REQUEST_S):
+            while True:
+                line = await reader.readline()
+                if not line.endswith(b"\n"):
+                    return None
+                if not head and not line.strip() and empty_lines < _EMPTY_LINES:
+                    empty_lines += 1
+                    continue
+                head += line
+                if len(head) > HEAD_BYTES:
+                    raise Refused(
+                        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"More than {HEAD_BYTES} bytes of headers"
+                    )
+                if not line.strip():
+                    return head
+    except TimeoutError:
+        if not head:
+            return None
+        raise Refused(HTTPStatus.REQUEST_TIMEOUT, f"The request was not complete in {REQUEST_S:g} s") from None
+    except ValueError:  # a line longer than the reader's limit
+        if not head:
+            raise Refused(
+                HTTPStatus.REQUEST_URI_TOO_LONG, f"The request line has more than {HEAD_BYTES} bytes"
+            ) from None
+        raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"More than {HEAD_BYTES} bytes of headers") from None
+
+
+async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
+    async with asyncio.timeout(ANSWER_S):
+        writer.write(data)
+        await writer.drain()
+
+
+async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Take what the client still sends for a moment: closed at once, the connection could lose our answer."""
+    if writer.can_write_eof():
+        writer.write_eof()
+    taken = 0
+    with suppress(TimeoutError, ValueError):
+        async with asyncio.timeout(_LINGER_S):
+            while taken < _LINGER_BYTES and (data := await reader.read(HEAD_BYTES)):
+                taken += len(data)
