@@ -71,7 +71,7 @@ class AdminClient:
         )
         metadata.consider_fresh(clock.now_ms())
         self.client = NetworkClient(given, clock, metadata, transport_factory=transport_factory)
-        self._requester = Requester(self.client, clock)
+        self._requester = Requester(self.client, clock, learns_nodes=not through_controllers)
         self.through_controllers = through_controllers
         self._backoff = ExponentialBackoff(given.retry_backoff_ms, given.retry_backoff_max_ms)
         self.timeout_ms: int = given.default_api_timeout_ms

@@ -58,8 +58,10 @@ class Answer(NamedTuple):
 class Requester:
     """Blocking requests, one or many at a time. One thread."""
 
-    def __init__(self, client: NetworkClient, clock: Clock) -> None:
+    def __init__(self, client: NetworkClient, clock: Clock, *, learns_nodes: bool = True) -> None:
+        """`learns_nodes`: ask for metadata when a node that is not known is to answer; controllers cannot give it."""
         self._client = client
+        self._learns_nodes = learns_nodes
         self._clock = clock
         self._has_reached_a_node = False
         self._last_errors: dict[int, KafkaError] = {}  # by question: why it had to be asked again
@@ -107,7 +109,7 @@ class Requester:
         node = self._client.least_loaded_node(now_ms) if question.node is None else question.node
         if node is None or not self._client.can_send(node, now_ms):
             if node is not None:
-                self._client.ready(node, now_ms)
+                self._reach(node, now_ms)
             return None
 
         def complete(response: ClientResponse) -> None:
@@ -132,6 +134,12 @@ class Requester:
         )
         self._client.send(request, now_ms)
         return None
+
+    def _reach(self, node: int, now_ms: int) -> None:
+        """Begin to connect when that is due. A node that metadata did not name, as it was fenced then, may be back."""
+        if self._learns_nodes and self._client.known_node(node) is None:
+            self._client.metadata.request_update(reset_backoff=False)
+        self._client.ready(node, now_ms)
 
     def _hopeless(
         self, questions: Sequence[Question], waiting: set[int], waited_ms: int, left_ms: int

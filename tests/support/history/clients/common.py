@@ -31,6 +31,28 @@ Read = tuple[str, int, int, str]
 COMMON = {"reconnect.backoff.max.ms": "500"}
 
 
+class Stop:
+    """Whether this client was told to end. Not a threading.Event: its lock is held while it is set, and a second signal
+    that comes then would wait for it without end, in the same thread."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        signal.signal(signal.SIGTERM, self._set)
+
+    def _set(self, number: int, frame: object) -> None:
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long, or until it is set."""
+        until = time.monotonic() + seconds
+        while not self._is_set and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, 0.02))
+        return self._is_set
+
+
 class Arguments:
     """The command line of a client; `more` is its own."""
 
@@ -39,8 +61,7 @@ class Arguments:
         self.library, self.bootstrap, path, self.name, run, *self.more = sys.argv[1:]
         self.run = int(run)
         self.recorder = Recorder(path, self.name, self.run)
-        self.stopping = threading.Event()
-        signal.signal(signal.SIGTERM, lambda number, frame: self.stopping.set())
+        self.stopping = Stop()
 
 
 def complain(arguments: Arguments, error: object) -> None:
