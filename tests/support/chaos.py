@@ -162,6 +162,12 @@ class WorkerChaos:
             self._start_at[worker] = 0
         self.watch(0.1)
 
+    def release(self, worker: Worker) -> None:
+        """Leave a worker alone from now on: one that ends is not started again."""
+        self.workers.remove(worker)
+        self._start_at.pop(worker, None)
+        self._continue_at.pop(worker, None)
+
     def _free_workers(self) -> list[Worker]:
         return [each for each in self.workers if each.is_running and each not in self._continue_at]
 

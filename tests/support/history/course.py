@@ -171,7 +171,7 @@ class Course:
         """Ask all of them to end, then wait for each until the time is over."""
         self.nemesis.let_all_go_on()
         for worker in workers:
-            self.nemesis.workers.remove(worker)
+            self.nemesis.release(worker)
             worker.signal(signal.SIGTERM)
         until = time.monotonic() + END_S
         for worker in workers:
