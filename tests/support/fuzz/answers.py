@@ -22,6 +22,7 @@ ANSWERED_SO_BY_KAFKA = frozenset(
         ApiKey.SYNC_GROUP,  # an assignment that no record can hold
         ApiKey.OFFSET_COMMIT,  # a commit that no record can hold
         ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.SHARE_FETCH,  # a share partition whose state cannot be read
     }
 )
 _HEAD = struct.Struct(">hhi")

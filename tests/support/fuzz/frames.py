@@ -9,6 +9,7 @@ from typing import Any
 
 from support.fuzz.batches import BatchMaker
 from support.fuzz.messages import Maker, Memory
+from support.fuzz.stories import step
 
 from kafkatools.core.protocol.api_versions import is_flexible
 
@@ -16,7 +17,7 @@ ODDITIES = (0.0, 0.0, 0.01, 0.05, 0.2, 0.5)
 CLIENT_IDS = (b"\0\4fuzz", b"\0\4fuzz", b"\0\4fuzz", b"\xff\xff", b"\0\0", b"\0\16__admin_client")
 ODD_CLIENT_IDS = (b"\0\2\xff\xfe", b"\x7f\xff", b"\x80\0", b"\0\4")
 ODD_INTS = (b"\x80\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\0", b"\0\1\0\0", b"\xff\xff\xff\xff\x0f")
-EXPENSIVE = frozenset({(37, "count")})
+STORIES = 0.15
 
 
 class FrameMaker:
@@ -29,6 +30,7 @@ class FrameMaker:
         self.maker = Maker(rng, self.memory, self.batches.records)
         self.pairs = [(api.key, v) for api in apis.values() for v in range(api.lowest, api.highest + 1)]
         self._keys = list(apis.values())
+        self._served = {api.key for api in apis.values()}
         self._last = b""
         self._correlation = 0
 
@@ -53,6 +55,9 @@ class FrameMaker:
     def frames(self) -> Sequence[bytes]:
         """The next frames: one of a random API and version, and some of its mutations."""
         rng = self.rng
+        if rng.random() < STORIES and (found := step(rng, self.memory, self._served)) is not None:
+            self.maker.oddity = 0.0
+            return [self.header(*found[:2]) + found[2]]
         if rng.random() < 0.5:
             api_key, version = rng.choice(self.pairs)
         else:

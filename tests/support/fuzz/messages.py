@@ -92,9 +92,18 @@ SMALL = {
     "last_offset": 30,
     "max_wait": 50,
     "timeout": 100,
-    "session_timeout": 30000,
-    "rebalance_timeout": 30000,
 }
+USUAL = {
+    "session_timeout": (10_000, 30_000),
+    "rebalance_timeout": (1_000, 60_000),
+    "transaction_timeout": (1_000, 60_000),
+    "acks": (-1, -1, 1, 0),
+    "replication_factor": (1, -1),
+    "partition_max_bytes": (1 << 20, 1),
+    "max_bytes": (1 << 20, 1),
+    "key_type": (0, 1, 2),
+}
+"""What a correct client would send, for fields whose other values are refused at once."""
 LIMITS = {
     "int8": (-128, -1, 0, 1, 127),
     "int16": (-32768, -1, 0, 1, 32767),
@@ -118,20 +127,22 @@ Writer = Callable[["Maker", bytearray], None]
 
 
 class Memory:
-    """Values by field name that a broker told."""
+    """Values by field name that a broker told, but those in `hidden`: they belong to somebody else."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[Any]] = {}
+        self.hidden: set[Any] = set()
 
     def note(self, name: str, value: Any, rng: Random) -> None:
         """Keep a value; of many some."""
         kept = self.values.setdefault(name, [])
-        if value in kept:
+        if value in self.hidden:
             return
-        if len(kept) < MOST_REMEMBERED:
-            kept.append(value)
-        else:
-            kept[rng.randrange(MOST_REMEMBERED)] = value
+        if value in kept:
+            kept.remove(value)
+        elif len(kept) == MOST_REMEMBERED:
+            del kept[rng.randrange(MOST_REMEMBERED)]
+        kept.append(value)
 
     def note_entity(self, entity: Any, rng: Random) -> None:
         """Keep the texts, ids and numbers of an entity and of those in it."""
@@ -180,8 +191,8 @@ class Maker:
         if self.is_odd:
             return rng.choice(ODD_TEXTS)
         remembered = self.memory.values.get(name)
-        if remembered and rng.random() < 0.4:
-            found = rng.choice(remembered)
+        if remembered and rng.random() < 0.6:
+            found = self._remembered(remembered)
             if isinstance(found, str):
                 return found
         if name in WORDS:
@@ -192,6 +203,11 @@ class Maker:
             return rng.choice(CONFIG_NAMES)
         return rng.choice(("", "a", "consumer", "member-1", "127.0.0.1"))
 
+    def _remembered(self, values: list[Any]) -> Any:
+        """What was told lately, most times: ids and epochs that belong together are told together."""
+        recent = values[-2:] if self.rng.random() < 0.6 else values
+        return self.rng.choice(recent)
+
     def number(self, name: str, kind: str) -> int:
         """A number for a field, within the bounds of its type."""
         rng = self.rng
@@ -200,9 +216,11 @@ class Maker:
             return rng.choice(limits)
         remembered = self.memory.values.get(name)
         if remembered and rng.random() < 0.5:
-            found = rng.choice(remembered)
+            found = self._remembered(remembered)
             if isinstance(found, int) and limits[0] <= found <= max(limits):
                 return found
+        if name in USUAL and rng.random() < 0.8:
+            return rng.choice(USUAL[name])
         if name in SMALL:
             return rng.randint(-1 if limits[0] and rng.random() < 0.1 else 0, min(SMALL[name], max(limits)))
         return max(limits[0], rng.choice((-1, 0, 0, 1, 2)))

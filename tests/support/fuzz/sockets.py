@@ -72,7 +72,9 @@ class HealthyClient:
         self._client.socket.settimeout(PATIENCE_S)
         self._stopping = threading.Event()
         topics = [{"name": "healthy", "num_partitions": 1, "replication_factor": 1, "configs": []}]
-        assert int(self._client.call(19, 7, topics=topics, timeout=1000).topics[0].error_code) == 0
+        created = self._client.call(19, 7, topics=topics, timeout=1000).topics[0]
+        assert int(created.error_code) == 0
+        self.own = {"healthy", created.topic_id}
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -204,6 +206,7 @@ def run_over_sockets(seed: str, seconds: float, *, frames: int | None = None) ->
         address = host, int(port)
         process = Process(broker.pid)
         healthy = HealthyClient(*address)
+        maker.memory.hidden |= healthy.own
         targets = [SocketTarget(address, tally, rng, maker.memory) for _ in range(CONNECTIONS)]
         end = time.monotonic() + seconds
         looked = 0.0

@@ -33,6 +33,7 @@ from kafkatools.core.broker.share_fetch_read import ShareFetched
 from kafkatools.core.broker.share_partition import BATCH_OPTIMIZED, Wish
 from kafkatools.core.broker.share_session import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 from kafkatools.core.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed, UnknownTopicId
+from kafkatools.core.protocol.plans import UUID_ZERO
 from kafkatools.core.protocol.varints import unsigned_varint
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def _respond(
     leaders: set[int] = set()
     out += unsigned_varint(len(topics) + 1)
     for topic_id, keys in topics.items():
-        out += topic_id.bytes + unsigned_varint(len(keys) + 1)
+        out += (topic_id or UUID_ZERO).bytes + unsigned_varint(len(keys) + 1)
         for key in keys:
             found = fetched.get(key) or ShareFetched()
             code, message = outcomes.get(key, DONE)
