@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
 VERSIONS = (2, 10)
+LONG_MAX = 2**63 - 1
 LAST_VERSION_OF_RETENTION = 4
 FIRST_VERSION_OF_LEADER_EPOCH = 6
 FIRST_VERSION_OF_INSTANCE_ID = 7
@@ -165,4 +166,4 @@ def _expiry(node: Node, entity: Any, version: int) -> int | None:
         return None
     retention = entity.retention_time
     retention_ms = retention // timedelta(milliseconds=1) if isinstance(retention, timedelta) else int(retention)
-    return None if retention_ms < 0 else node.clock.wall_ms() + retention_ms
+    return None if retention_ms < 0 else min(node.clock.wall_ms() + retention_ms, LONG_MAX)
