@@ -20,7 +20,8 @@ from kafkatools.core.log.log_config import LogConfig
 from kafkatools.core.log.partition_log import PartitionLog
 from kafkatools.core.log.producer_append import AppendOrigin
 
-SETTINGS: dict[str, Any] = {"segment_bytes": 900}
+SETTINGS: dict[str, Any] = {"segment_bytes": 1500}
+"""More than an answer of a fetch holds here, as such an answer comes from one segment."""
 PRODUCERS = (1, 2, 3)
 
 
