@@ -43,6 +43,7 @@ START_S = 90
 LOOK_S = 0.1
 MAX_DOWN_S = 4.0
 MAX_STAGGER_S = 1.5
+REST_S = 12.0
 ROLES: Mapping[str, Sequence[str]] = {
     "librdkafka": ("produced", "consumed", "consumed-848", "assigned"),
     "java": ("produced", "consumed", "consumed-848"),
@@ -169,7 +170,11 @@ class KillAll:
             return
 
     def run_once(self) -> None:
-        """Kill all, wait, start all in any order, and note when each client goes on."""
+        """Kill all, wait, start all in any order, and note when each client goes on.
+
+        Members of groups have time for a heartbeat first: after two outages without one a member joins anew under
+        another id, and the coordinator waits a session time-out of 45 s for the one that it knows."""
+        time.sleep(REST_S)
         self._change_topics()
         for node in NODES:
             self.cluster.processes[node].send_signal(signal.SIGKILL)
