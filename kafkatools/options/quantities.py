@@ -15,7 +15,8 @@ _SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40
 _NUMBER = r"(\d+(?:\.\d+)?)\s*"
 _DURATION = re.compile(rf"{_NUMBER}(ms|[smhdw])\s*", re.ASCII)
 _SIZE = re.compile(rf"{_NUMBER}([KMGT]iB|B)", re.ASCII)
-_WITH_UNIT = re.compile(r"\d+(?:\.\d+)?\s*[A-Za-z]\w*", re.ASCII)
+_WITH_UNIT = re.compile(r"\d+(?:\.\d+)?\s*(?![eE]\d)[A-Za-z]\w*", re.ASCII)
+"""A number and letters behind it, unless they are an exponent: quotas are Doubles, and 9e9 is one."""
 _SIZE_SUFFIXES = (".bytes", ".rate", "_byte_rate")
 DURATION_FORM = "a number with ms, s, m, h, d or w, like 90m or 1d12h"
 SIZE_FORM = "a number of bytes, or one with KiB, MiB, GiB or TiB, like 512MiB"

@@ -68,7 +68,7 @@ def test_a_lost_broker_is_one_line_with_the_cause_and_the_lines(tmp_path: pathli
     sent, failed = (int(part.split()[0]) for part in lines[-1].split(", "))
     assert sent and failed and sent + failed <= 3000  # lines behind the last one that was tried are neither
     told = [one for one in lines if RANGE.search(one)]
-    assert len(told) == 1
+    assert len(told) == 1, lines
     assert broker.bootstrap in told[0] and told[0].startswith("Error when sending message to topic t: ")
     found = RANGE.search(told[0])
     assert found is not None

@@ -228,7 +228,9 @@ class ClusterNodes:
 
 def has_response(client: BrokerClient) -> bool:
     """Whether a whole response has come, or the connection has ended."""
-    if not select.select([client.socket], [], [], 0)[0]:
+    arrived = select.poll()  # unlike select(), it takes descriptors above 1023
+    arrived.register(client.socket, select.POLLIN)
+    if not arrived.poll(0):
         return False
     head = client.socket.recv(4, socket.MSG_PEEK)
     if len(head) < 4:

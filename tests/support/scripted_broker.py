@@ -58,8 +58,11 @@ class ScriptedBroker:
 
     def run_once(self, wait_s: float = 0.002) -> None:
         """Accept, read and answer what there is."""
-        ready, _, _ = select.select([self.listener, *self._connections], [], [], wait_s)
-        for sock in ready:
+        arrived = select.poll()  # unlike select(), it takes descriptors above 1023
+        sockets = {sock.fileno(): sock for sock in (self.listener, *self._connections)}
+        for descriptor in sockets:
+            arrived.register(descriptor, select.POLLIN)
+        for sock in [sockets[descriptor] for descriptor, _ in arrived.poll(wait_s * 1000)]:
             if sock is self.listener:
                 connection, _ = self.listener.accept()
                 self._connections[connection] = FrameReader()

@@ -60,3 +60,11 @@ def test_an_unknown_unit_is_an_error_with_the_units_that_there_are(name: str, te
     with pytest.raises(CommandError, match=f"Invalid value {text} for configuration {name}") as refused:
         plain_settings({name: text}, print)
     assert ("MiB" if name == "segment.bytes" else "ms, s, m, h, d or w") in refused.value.hint
+
+
+@pytest.mark.parametrize("text", ["9e9", "1.5E3", "1e+6", "1e-3", "1048576", "0.5"])
+def test_an_exponent_is_no_unit(text: str) -> None:
+    """Quotas are Doubles."""
+    told: list[str] = []
+    assert plain_settings({"producer_byte_rate": text}, told.append) == {"producer_byte_rate": text}
+    assert told == []
