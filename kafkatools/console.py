@@ -105,6 +105,17 @@ class Console:
         except (ImportError, AttributeError, OSError, ValueError):
             return
 
+    def has_more_input(self) -> bool:
+        """Is stdin not at its end? May take a byte from it; a pipe or terminal that is open and empty is not."""
+        import select
+
+        try:
+            if not select.select([self.stdin], [], [], 0)[0]:
+                return True
+        except (OSError, ValueError, TypeError):
+            pass  # not a stream of the system, which never waits
+        return bool(self.stdin.read(1))
+
     @property
     def has_colour(self) -> bool:
         """May stdout be coloured: a terminal, and NO_COLOR is not set (https://no-color.org)."""

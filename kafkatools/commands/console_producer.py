@@ -189,8 +189,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _silence_log() -> None:
-    """What the client logs on its way (retries, reconnects) is not for the terminal; failures are told by the
-    report."""
+    """Keep the client's log (retries, reconnects) off the terminal: the report names failures."""
     import logging
 
     logging.getLogger("kafkatools").addHandler(logging.NullHandler())
@@ -265,6 +264,8 @@ class ConsoleProducer:
         self._transaction_records: int = args.transaction_records or 0
         self._transactions: RecordTransactions | None = None
         self._stopped: Exception | None = None
+        self._is_interrupted = False
+        self._last_line = 0
         self._told_ms = console.clock.now_ms()
         self._has_prompt = console.is_input_terminal and console.is_terminal
 
@@ -274,7 +275,6 @@ class ConsoleProducer:
         from kafkatools.core.producer.first_contact import reason_not_to_start
         from kafkatools.core.producer.producer import Producer
 
-        is_interrupted = False
         producer = self._producer = Producer(self._config, self._console.clock)
         try:
             try:
@@ -288,17 +288,18 @@ class ConsoleProducer:
                 is_open = self._transactions is not None and self._transactions.is_open
                 producer.close(_INTERRUPTED_CLOSE_MS if is_open else None)
             except KeyboardInterrupt:
-                is_interrupted = True
+                self._is_interrupted = True
                 if self._has_prompt:
                     self._console.write(b"\n")
                 self._break_off_transactions()
                 producer.close(_INTERRUPTED_CLOSE_MS)
         except KeyboardInterrupt:
+            self._is_interrupted = True
             producer.close(0)
         finally:
             producer.close(0)
             self._report()
-        if is_interrupted:
+        if self._is_interrupted:
             return ExitStatus.INTERRUPTED
         return ExitStatus.FAILED if self._tally.failed or self._stopped else ExitStatus.OK
 
@@ -355,6 +356,7 @@ class ConsoleProducer:
             line = self._reader.line_number - rows.count + 1
             if self._transactions is None:
                 producer.send_columns(self._topic, rows, callback=self._rows_callback(rows, line))
+                self._last_line = self._reader.line_number
                 continue
             self._tell_oversized()
             self._send_in_transactions(producer, self._transactions, rows, line)
@@ -400,6 +402,7 @@ class ConsoleProducer:
         for number, record in self._json.records() if self._is_json else self._line_records():
             with nullcontext() if transactions is None else transactions.sending():
                 future = producer.send(record, self._record_callback(record, number))
+            self._last_line = number
             if self._is_sync:
                 try:
                     future.get()
@@ -438,16 +441,20 @@ class ConsoleProducer:
     ) -> None:
         """Records of these lines (the first, the last, how many) failed: by a cause of their own, or one in the cluster
         that their neighbours share."""
-        from kafkatools.core.producer.tally import LostLines
+        from kafkatools.core.errors import IllegalState
+        from kafkatools.core.producer.tally import LostLines, is_hopeless_cause
 
         is_unplaced = partition < 0
-        is_hopeless = is_unplaced and _is_hopeless(error)
+        is_hopeless = is_unplaced and is_hopeless_cause(error)
         if is_hopeless and self._tally.unplaced is None:
             self._tally.unplaced = error
-        if not (is_hopeless or getattr(error, "retriable", False)):
+        is_broken_off = self._is_interrupted and isinstance(error, IllegalState)  # by the end of the producer's time
+        if not (is_hopeless or is_broken_off or getattr(error, "retriable", False)):
             self._tally.fail(lines[2], error, describe)
             return
         problem = self._connection_problem(partition)
+        if is_broken_off:
+            error = problem or IllegalState("kt was interrupted before a broker acknowledged them")
         if problem is not None:
             key, cause, is_unplaced = "connection", str(problem), False
         else:
@@ -558,6 +565,8 @@ class ConsoleProducer:
             self._console.error(f"{tally.hidden} more records failed")
         if self._stopped is not None and not tally.has_told(self._stopped):
             self._console.error(str(self._stopped), getattr(self._stopped, "name", "FAILED"))
+        if self._has_unsent_lines():
+            self._console.note(f"Lines after line {self._last_line} were not sent")
         counts = {"sent": tally.sent, "failed": tally.failed}
         if self._transactions is not None:
             outcome = self._transactions.outcome()
@@ -568,16 +577,12 @@ class ConsoleProducer:
             self._console.print_json(counts)
         self._console.note(", ".join(f"{count} {what}" for what, count in counts.items()))
 
-
-def _is_hopeless(error: Exception) -> bool:
-    """Whether the next record would fail in the same way: the topic or the brokers are not there. Exhausted memory may
-    come back."""
-    return getattr(error, "name", "") in (
-        "TIMEOUT",
-        "INVALID_TOPIC_EXCEPTION",
-        "TOPIC_AUTHORIZATION_FAILED",
-        "NO_BROKERS_AVAILABLE",
-    )
+    def _has_unsent_lines(self) -> bool:
+        """Whether the run ended before the input. In transactions their outcome says what was not sent."""
+        is_lost = self._tally.unplaced is not None
+        if self._transactions is not None or not (is_lost or self._is_interrupted):
+            return False
+        return self._last_line < self._reader.line_number or (is_lost and self._console.has_more_input())
 
 
 COMMAND = Command(

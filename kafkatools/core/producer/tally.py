@@ -39,11 +39,11 @@ class LostLines:
     is_over: bool = False
 
     def messages(self) -> list[str]:
-        """One line with the cause and the range. Kafka's words for a single record, and before a range that was never
-        sent, whose cause is the same for the whole run."""
-        described = [f"{self.description} with error: {self.error}"]
+        """One line with the cause and the range. Kafka's sentence for a single record, and before a range that was
+        never sent, whose cause is the same for the whole run."""
         if self.count == 1:
-            return described
+            return [f"{self.description} with error: {self.cause}"]
+        described = [f"{self.description} with error: {self.error}"]
         if self.count == self.last - self.first + 1:
             lines = f"lines {self.first}-{self.last} ({self.count} records)"
         else:
@@ -156,3 +156,14 @@ class Tally:
 
 def _kind(error: Exception) -> str:
     return getattr(error, "name", "FAILED")
+
+
+def is_hopeless_cause(error: Exception) -> bool:
+    """Whether the next record would fail in the same way: the topic or the brokers are not there. Exhausted memory may
+    come back."""
+    return getattr(error, "name", "") in (
+        "TIMEOUT",
+        "INVALID_TOPIC_EXCEPTION",
+        "TOPIC_AUTHORIZATION_FAILED",
+        "NO_BROKERS_AVAILABLE",
+    )
