@@ -111,7 +111,17 @@ def test_an_interrupt_while_no_broker_answers_is_one_line_with_the_lines(
     broker.start()
     try:
         make_topic(broker.bootstrap, "t", 1)
-        words = ("--bootstrap-server", broker.bootstrap, "--topic", "t", "--timeout", "300000", "--batch-size", "500", *options)
+        words = (
+            "--bootstrap-server",
+            broker.bootstrap,
+            "--topic",
+            "t",
+            "--timeout",
+            "300000",
+            "--batch-size",
+            "500",
+            *options,
+        )
         producer = start_kt(tmp_path, "console-producer", *words)
         assert producer.stdin is not None and producer.stderr is not None
         producer.stdin.write("".join(map(line.format, range(1, 201))).encode())

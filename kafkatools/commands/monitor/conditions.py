@@ -1,4 +1,5 @@
-"""Conditions of --fail-if: `MEASURE OP NUMBER`, such as `under-replicated>0`, `brokers<3`, `lag>1000`; and `unwell`.
+"""Conditions of --fail-if: `MEASURE OP NUMBER`, such as `under-replicated>0`, `brokers<3`, `lag>1000`, `lag>5m`; and
+`unwell`.
 
 MEASURES says what can be measured; OP is one of > >= < <= = == !=. `lag`, `lag-seconds` and `members` are about each
 group, the others about everything that is looked at. A condition over something that is not known neither holds nor
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options.comparisons import COMPARISONS
+from kafkatools.options.quantities import duration_ms
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.cluster_view import ClusterView, GroupView
 
 UNWELL = "unwell"
-_GRAMMAR = re.compile(r"\s*([a-z-]+)\s*(>=|<=|==|!=|>|<|=)\s*([0-9]{1,18})\s*", re.ASCII)
+_GRAMMAR = re.compile(r"\s*([a-z-]+)\s*(>=|<=|==|!=|>|<|=)\s*([0-9]{1,18})\s*(ms|[smhdw]?)\s*", re.ASCII)
 
 MEASURES: dict[str, Callable[[ClusterView], float | None]] = {
     "brokers": lambda view: view.totals.alive,
@@ -64,7 +66,7 @@ class Condition(NamedTuple):
     text: str
     measure: str
     comparison: str = ""
-    amount: int = 0
+    amount: float = 0
 
     def findings(self, view: ClusterView) -> Iterator[str]:
         """Where it holds, in words."""
@@ -178,14 +180,18 @@ def parse_condition(text: str) -> Condition:
     match = _GRAMMAR.fullmatch(text)
     if match is None:
         raise UsageError(
-            f"--fail-if '{text}' is no condition: it takes MEASURE OP NUMBER, such as under-replicated>0, brokers<3, "
-            "lag>1000, or unwell"
+            f"Invalid condition '{text}' of --fail-if: write MEASURE OP NUMBER, such as under-replicated>0, brokers<3, "
+            "lag>1000, lag>5m, or unwell"
         )
-    measure, comparison, amount = match.groups()
+    measure, comparison, amount, unit = match.groups()
     if measure not in MEASURES and measure not in _OF_GROUPS:
         known = ", ".join([*MEASURES, *_OF_GROUPS, UNWELL])
-        raise UsageError(f"--fail-if '{text}': there is no measure '{measure}'; those are {known}")
-    return Condition(text.strip(), measure, comparison, int(amount))
+        raise UsageError(f"Unknown measure '{measure}' in --fail-if '{text}'; known: {known}")
+    if not unit:
+        return Condition(text.strip(), measure, comparison, int(amount))
+    if measure not in ("lag", "lag-seconds"):
+        raise UsageError(f"Invalid condition '{text}' of --fail-if: {measure} is a number without a unit")
+    return Condition(text.strip(), "lag-seconds", comparison, (duration_ms(f"{amount}{unit}") or 0) / 1000)
 
 
 def what_is_wrong(view: ClusterView) -> list[str]:

@@ -65,7 +65,7 @@ class TablesOutput(Output):
         for text in once_text(self.console, view, self.wanted):
             self.console.draw(text + "\n")
         for problem in view.problems:
-            self.console.error(f"not told: {problem.message}")
+            self.console.error(f"No data: {problem.message}")
         self.tell([*findings, *unknowns])
 
 

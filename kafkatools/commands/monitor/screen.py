@@ -100,7 +100,7 @@ class Screen(Output):
         if error is not None:
             yield _text(f"the last look failed: {visible(error)}", style="bold red")
         for problem in view.problems[:3]:
-            yield _text(f"not told: {visible(problem.message)}", style="yellow")
+            yield _text(f"No data: {visible(problem.message)}", style="yellow")
         for line in self._addresses:
             yield _text(line, style="dim")
         yield Text("")

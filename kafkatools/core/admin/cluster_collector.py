@@ -253,11 +253,12 @@ class ClusterCollector:
             yield BrokerView(node.id, node.host, node.port, node.rack, is_fenced, is_answering, log_dirs)
 
     def _with_lag_time(self, group: GroupView) -> GroupView:
+        if not group.is_lag_known:  # a partition whose end is unknown may be the one that is furthest behind
+            return group
         now_ms = self._admin.clock.now_ms()
         ages = [
             0 if part.lag == 0 else self._history.age_ms((part.topic, part.partition), part.committed, now_ms)
             for part in group.partitions or ()
-            if part.lag is not None
         ]
         known = [age for age in ages if age is not None]
         return group._replace(lag_ms=max(known)) if known and len(known) == len(ages) else group

@@ -112,6 +112,9 @@ def board_of(view: ClusterView) -> Board:
         ("messages<1000", ["messages<1000 holds: messages is 250.0"]),
         ("lag>=100", ["lag>=100 holds for group g: lag is at least 100", "lag>=100 holds for group left: lag is 500"]),
         ("lag-seconds>60", ["lag-seconds>60 holds for group left: lag-seconds is 90.5"]),
+        ("lag>90s", ["lag>90s holds for group left: lag-seconds is 90.5"]),
+        ("lag > 90500 ms", []),
+        ("lag-seconds>=1m", ["lag-seconds>=1m holds for group left: lag-seconds is 90.5"]),
         ("members<1", ["members<1 holds for group left: members is 0"]),
     ],
 )
@@ -210,12 +213,13 @@ def test_unwell_says_what_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "--fail-if '' is no condition"),
-        ("lag", "--fail-if 'lag' is no condition"),
-        ("lag>", "--fail-if 'lag>' is no condition"),
-        ("lag>5m", "--fail-if 'lag>5m' is no condition"),
-        ("lag>-1", "--fail-if 'lag>-1' is no condition"),
-        ("leaders>1", "--fail-if 'leaders>1': there is no measure 'leaders'; those are brokers, fenced, "),
+        ("", "Invalid condition '' of --fail-if"),
+        ("lag", "Invalid condition 'lag' of --fail-if"),
+        ("lag>", "Invalid condition 'lag>' of --fail-if"),
+        ("lag>5x", "Invalid condition 'lag>5x' of --fail-if"),
+        ("offline>5m", "Invalid condition 'offline>5m' of --fail-if: offline is a number without a unit"),
+        ("lag>-1", "Invalid condition 'lag>-1' of --fail-if"),
+        ("leaders>1", "Unknown measure 'leaders' in --fail-if 'leaders>1'; known: brokers, fenced, "),
     ],
 )
 def test_what_is_no_condition(text: str, message: str) -> None:

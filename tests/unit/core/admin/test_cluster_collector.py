@@ -298,6 +298,25 @@ def test_what_a_silent_broker_does_not_tell_is_named_and_later_looks_are_quick()
     assert cluster.brokers[2].count(ApiKey.LIST_GROUPS) == 2, "it owes an answer: it is not asked again"
 
 
+class CaughtUp(Brokers):
+    """Their groups have consumed partitions 1 and 2 to the end."""
+
+    def _offsets(self, header: RequestHeader, request: Any) -> Any:
+        parts = [{"partition_index": id, "committed_offset": 100, "metadata": ""} for id in (1, 2)]
+        topics = [{"name": "t", "partitions": parts}]
+        return {"groups": [{"group_id": each.group_id, "topics": topics} for each in request.groups]}
+
+
+def test_the_time_of_a_group_behind_an_unknown_end_is_unknown() -> None:
+    cluster = CaughtUp(1, 2)
+    with cluster.running() as bootstrap, collector(bootstrap, patience_ms=PATIENCE_MS) as collects:
+        known = collects.collect()
+        cluster.silence(2)
+        unknown = collects.collect()
+    assert (known.groups[0].lag, known.groups[0].lag_ms) == (0, 0)
+    assert (unknown.groups[0].lag, unknown.groups[0].lag_ms) == (None, None)
+
+
 def test_a_broker_that_falls_silent_within_a_look_is_named() -> None:
     cluster = Brokers(1, 2)
     with cluster.running() as bootstrap, collector(bootstrap, patience_ms=PATIENCE_MS) as collects:
