@@ -18,7 +18,7 @@ from kafkatools.commands import ALIASES, COMMANDS, load
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options.parser import Args, parse
 from kafkatools.options.profiles import ensure_confirmed, profile_for
-from kafkatools.options.table import Command
+from kafkatools.options.table import Command, all_options
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -262,12 +262,11 @@ def terminate_politely() -> None:
 
 def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
     """`kt` without a command of the table: version, help (by Typer), or a complaint about an unknown command."""
+    console.is_json = "--json" in arguments
     if arguments and arguments[0] in ("--version", "version"):
-        console.print(f"kafkatools {__version__} (Apache Kafka {KAFKA_VERSION} tools)")
-        return ExitStatus.OK
+        return _version(arguments[1:], console)
     if arguments and arguments[0] not in ("--help", "-h", "help"):
-        console.is_json = "--json" in arguments
-        return _report_unknown(arguments[0], console)
+        return _report_unknown(arguments, console)
     import typer
 
     about = "Apache Kafka's bin/ without the JVM. kt COMMAND --help tells about a command."
@@ -287,19 +286,46 @@ def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
     return ExitStatus.OK
 
 
-def _report_unknown(name: str, console: Console) -> ExitStatus:
-    import difflib
-
-    if name.partition("=")[0] in _GLOBALS:
-        message, near = f"Option {name.lstrip('-')} requires an argument", []
+def _version(arguments: Sequence[str], console: Console) -> ExitStatus:
+    """Print the version; with --json an object with the version of kt and that of the tools it stands for."""
+    unexpected = next((argument for argument in arguments if argument != "--json"), None)
+    if unexpected is not None:
+        _complain(console, "USAGE", f"Unexpected argument '{unexpected}'", "", ExitStatus.USAGE, "See kt --help.")
+        return ExitStatus.USAGE
+    if console.is_json:
+        console.print_json({"version": __version__, "kafka_version": KAFKA_VERSION})
     else:
-        message = f"kt has no {'option' if name.startswith('-') else 'command'} '{name}'"
-        short = name.removeprefix("kafka-").removesuffix(".sh")
-        known = [*_GLOBALS, "--help", "--version"] if name.startswith("-") else [*COMMANDS, *ALIASES]
-        near = difflib.get_close_matches(short, known, n=1, cutoff=0.5)
-    hint = f"Did you mean kt {near[0]}?" if near else ""
+        console.print(f"kafkatools {__version__} (Apache Kafka {KAFKA_VERSION} tools)")
+    return ExitStatus.OK
+
+
+def _report_unknown(arguments: Sequence[str], console: Console) -> ExitStatus:
+    name = arguments[0]
+    message = f"kt has no {'option' if name.startswith('-') else 'command'} '{name}'"
+    if name.partition("=")[0] in _GLOBALS:
+        message, hint = f"Option {name.lstrip('-')} requires an argument", ""
+    else:
+        hint = _place_of_option(name, arguments[1:]) or _nearest(name)
     _complain(console, "USAGE", message, hint, ExitStatus.USAGE, "See kt --help.")
     return ExitStatus.USAGE
+
+
+def _place_of_option(name: str, rest: Sequence[str]) -> str:
+    """A hint when an option of a command stands in front of it; else nothing."""
+    chosen = next((argument for argument in rest if argument in COMMANDS or argument in ALIASES), None)
+    option = name.partition("=")[0]
+    if chosen is None or not any(option == each.name for each in all_options(load(chosen))):
+        return ""
+    return f"{option} stands behind the command: kt {chosen} {option} ..."
+
+
+def _nearest(name: str) -> str:
+    import difflib
+
+    short = name.lower().removeprefix("kafka-").removesuffix(".sh")
+    known = [*_GLOBALS, "--help", "--version"] if name.startswith("-") else [*COMMANDS, *ALIASES, "version", "help"]
+    near = difflib.get_close_matches(short, known, n=1, cutoff=0.5)
+    return f"Did you mean kt {near[0]}?" if near else ""
 
 
 def _global_options_help() -> Callable[..., None]:

@@ -291,6 +291,8 @@ class Console:
         choice = self.environ.get("KT_SANDBOX", "").lower()
         if choice in ("off", "0", "false", "no"):
             raise UsageError(args.command.missing_bootstrap)
+        if choice not in ("", "on", "1", "true", "yes", "quiet"):
+            raise UsageError(f"KT_SANDBOX is '{choice}': set it to off, quiet or on, or unset it")
         return self._connect_to_sandbox(is_quiet=choice == "quiet")
 
     def _connect_to_sandbox(self, *, is_quiet: bool) -> str:

@@ -235,8 +235,9 @@ class ConsumerPerformance:
         is_there = any(map(topics, known)) if callable(topics) else any(topic in known for topic in topics)
         if is_there or not consumer.metadata_version:
             return None
-        name = f"A topic that matches {self._args.include}" if callable(topics) else f"Topic {', '.join(topics)}"
-        return UnknownTopicOrPartition(f"{name} does not exist")
+        if callable(topics):
+            return UnknownTopicOrPartition(f"No topic matches {self._args.include}")
+        return UnknownTopicOrPartition(f"Topic {', '.join(topics)} does not exist")
 
     def _take(self, consumer: Consumer, fetched: Sequence[FetchedColumns]) -> None:
         """Counts; what is beyond the count asked for is given back."""

@@ -224,7 +224,8 @@ class _Run:
 
         try:
             if not self._dump.dump(path):
-                self._fail(f"Ignoring unknown file {path}", path)
+                reason = "" if os.path.lexists(path) else ": no such file or directory"
+                self._fail(f"Ignoring unknown file {path}{reason}", path)
         except BrokenPipeError:
             raise
         except FileNotFoundError as problem:

@@ -103,7 +103,7 @@ def _serve(console: Console, node: Node) -> None:
     try:
         node.start()
     except ConfigError as error:  # the directory does not go with the settings, which are sound
-        raise CommandError(str(error)) from None
+        raise CommandError(str(error), hint=error.hint) from None
     run_file = RunFile(os.path.join(console.home, "servers", f"{os.getpid()}.json"))
     try:
         run_file.write(

@@ -127,14 +127,13 @@ def check_rules(command: Command, args: Args) -> None:
     for rule in command.rules:
         message = rule.broken(given)
         if message is not None:
-            missing = rule.any_of[0] if isinstance(rule, Requirement) else ""
-            raise UsageError(message, _example(command, given, missing))
+            missing = rule.any_of if isinstance(rule, Requirement) else ()
+            examples = (_example(command, given, name) for name in missing)
+            raise UsageError(message, next(filter(None, examples), ""))
 
 
 def _example(command: Command, given: set[str], missing: str) -> str:
     """An example of the command that has the missing option, and all that are given where there is one."""
-    if not missing:
-        return ""
     fitting = [example for example in command.examples if f"--{missing} " in f"{example} "]
     with_given = [example for example in fitting if all(f"--{name} " in f"{example} " for name in given)]
     first = given - {"bootstrap-server", "command-config", "json"}
@@ -267,4 +266,5 @@ def did_you_mean_subcommand(command: Command, name: str) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, [one.name for one in command.subcommands], n=1)
+    near = near or [f"--{option.long}" for option in command.options if option.long == name]
     return f"Did you mean {near[0]}?" if near else ""

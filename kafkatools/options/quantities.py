@@ -15,7 +15,7 @@ _SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40
 _NUMBER = r"(\d+(?:\.\d+)?)\s*"
 _DURATION = re.compile(rf"{_NUMBER}(ms|[smhdw])\s*", re.ASCII)
 _SIZE = re.compile(rf"{_NUMBER}([KMGT]iB|B)", re.ASCII)
-_WITH_UNIT = re.compile(r"\d+(?:\.\d+)?\s*(?![eE]\d)[A-Za-z]\w*", re.ASCII)
+_WITH_UNIT = re.compile(r"(-?)\d+(?:\.\d+)?\s*(?![eE]\d)[A-Za-z]\w*", re.ASCII)
 """A number and letters behind it, unless they are an exponent: quotas are Doubles, and 9e9 is one."""
 _SIZE_SUFFIXES = (".bytes", ".rate", "_byte_rate")
 DURATION_FORM = "a number with ms, s, m, h, d or w, like 90m or 1d12h"
@@ -54,9 +54,11 @@ def _converted(pairs: Iterable[tuple[str, str]], tell: Callable[[str], None]) ->
         number = duration_ms(text) if name.endswith(".ms") else None
         if name.endswith(_SIZE_SUFFIXES):
             number = size_bytes(text)
-        if number is None and _WITH_UNIT.fullmatch(text) and name.endswith((".ms", *_SIZE_SUFFIXES)):
+        wrong = _WITH_UNIT.fullmatch(text)
+        if number is None and wrong and name.endswith((".ms", *_SIZE_SUFFIXES)):
             form = DURATION_FORM if name.endswith(".ms") else SIZE_FORM
-            raise CommandError(f"Invalid value {text} for configuration {name}: unknown unit", hint=f"Write {form}.")
+            reason = "negative with a unit" if wrong[1] else "unknown unit"
+            raise CommandError(f"Invalid value {text} for configuration {name}: {reason}", hint=f"Write {form}.")
         if number is not None:
             tell(f"{name}={text} is sent as {name}={number}")
         yield name, text if number is None else str(number)

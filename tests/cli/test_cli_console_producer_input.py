@@ -75,7 +75,7 @@ def test_what_the_consumer_writes_the_producer_reads_back(bootstrap: str) -> Non
         ('{"val": "x"}', "Line 2 has an unknown key: val"),
         ('{"value": 5}', 'Line 2: a key, value or header is a string, null or {"b64": "..."}'),
         ('{"value": {"b64": "%%"}}', "Line 2: "),
-        ('{"value": "x", "timestamp": "soon"}', "Line 2: 'soon' is not a whole number"),
+        ('{"value": "x", "timestamp": "soon"}', "Line 2: timestamp: 'soon' is not a whole number"),
     ],
 )
 def test_a_json_line_that_is_no_record_ends_the_run_after_those_before_it(

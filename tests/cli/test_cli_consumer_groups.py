@@ -31,7 +31,7 @@ _DIFFERENCES = {
     )),
     "053": Difference("reset-duration", status=ExitStatus.OK, own_words=True),
     "067": Difference("reset-preview", stderr="Group 'brandnew' does not exist: --execute would create it"),
-    "068": Difference("reset-preview", stderr="Group 'brandnew2' does not exist: --execute would create it"),
+    "068": Difference("reset-preview", stderr="Group 'brandnew2' does not exist: there are no offsets to reset"),
     "071": Difference("reset-warning", stderr="One of the reset scopes should be defined: --all-topics, --topic."),
     "072": Difference("reset-scope", status=ExitStatus.USAGE, stdout="", stderr=(
         'Option "[topic]" can\'t be used with option "[all-topics]"'

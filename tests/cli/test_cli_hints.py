@@ -34,6 +34,9 @@ def kt(bootstrap: str, *words: str, stdin: bytes = b"", terminal: bool = False) 
         ("localhost:abc", "HOST:PORT"),
         ("localhost:0", "HOST:PORT"),
         (":9092", "HOST:PORT"),
+        ("localhost:", "Add the port of the broker: Kafka's default is localhost:9092"),
+        ("[::1]", "Add the port of the broker: Kafka's default is [::1]:9092"),
+        ("[::1]:", "Add the port of the broker: Kafka's default is [::1]:9092"),
     ],
 )
 def test_an_address_that_cannot_be_read_is_shown_how_it_is_written(address: str, hint: str) -> None:
@@ -47,9 +50,79 @@ def test_an_address_that_cannot_be_read_is_shown_how_it_is_written(address: str,
     assert hint in error["hint"]
 
 
+def test_an_empty_list_of_brokers_is_named() -> None:
+    for address in ("", " , "):
+        ran = kt(address, "topics", "--list")
+        assert ran.status == 2
+        assert "The list of brokers is empty: write HOST:PORT" in ran.err.splitlines()[1]
+
+
 def test_kt_version_is_the_version() -> None:
     assert run_kt("version").out == run_kt("--version").out
     assert __version__ in run_kt("version").out
+    assert json.loads(run_kt("version", "--json").out) == {"version": __version__, "kafka_version": "4.3.1"}
+    for words in (("version", "--verbose"), ("--version", "topics"), ("version", "--json", "x")):
+        ran = run_kt(*words)
+        assert (ran.status, ran.out) == (2, "")
+        assert f"Unexpected argument '{words[-1]}'" in ran.err
+    assert "Did you mean kt version?" in run_kt("Version").err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("--json", "topics", "--list"), "--json stands behind the command: kt topics --json ..."),
+        (
+            ("--bootstrap-server", "localhost:9092", "get-offsets"),
+            "--bootstrap-server stands behind the command: kt get-offsets --bootstrap-server ...",
+        ),
+        (
+            ("--bootstrap-server=localhost:9092", "topics", "--list"),
+            "--bootstrap-server stands behind the command: kt topics --bootstrap-server ...",
+        ),
+    ],
+)
+def test_an_option_for_behind_the_command_is_told_where_it_stands(words: tuple[str, ...], hint: str) -> None:
+    ran = run_kt(*words)
+    assert (ran.status, ran.out) == (2, "")
+    assert hint in ran.err
+    assert "stands behind" not in run_kt("--frob", "topics").err
+
+
+def test_an_action_without_its_hyphens_is_named() -> None:
+    assert "Did you mean --list?" in run_kt("topics", "list").err
+
+
+def test_a_missing_scenario_of_a_reset_is_shown_in_an_example() -> None:
+    ran = run_kt("consumer-groups", "--reset-offsets", "--group", "g", "--topic", "t", "--dry-run")
+    assert ran.status == 2
+    assert re.fullmatch(r"For example: kt consumer-groups --reset-offsets .*--dry-run", ran.err.splitlines()[1])
+
+
+def test_an_unknown_choice_of_the_sandbox_is_refused(tmp_path: pathlib.Path) -> None:
+    ran = run_kt("topics", "--list", environ={"KT_SANDBOX": "quite", "KT_HOME": str(tmp_path)})
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("KT_SANDBOX is 'quite': set it to off, quiet or on")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_quoted_jaas_entry_and_an_unformatted_directory_have_a_hint(tmp_path: pathlib.Path) -> None:
+    settings = tmp_path / "client.properties"
+    entry = "org.apache.kafka.common.security.plain.PlainLoginModule required username='u' password='p';"
+    settings.write_text(f'security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config="{entry}"\n')
+    settings.chmod(0o600)
+    ran = kt("localhost:1", "topics", "--list", "--command-config", str(settings))
+    assert ran.status == 2
+    assert ran.err.splitlines()[1].startswith("Write the value of sasl.jaas.config without quotes around all of it.")
+    server = tmp_path / "server.properties"
+    server.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=C\n"
+        "listeners=PLAINTEXT://127.0.0.1:0,C://127.0.0.1:9\ncontroller.quorum.voters=1@127.0.0.1:9\n"
+        f"log.dirs={tmp_path / 'data'}\n"
+    )
+    ran = run_kt("server-start", str(server))
+    assert ran.status == 1
+    assert "kt storage format --config FILE" in ran.err.splitlines()[1]
 
 
 @pytest.mark.parametrize(
@@ -115,6 +188,8 @@ def test_settings_with_units_reach_the_broker_as_numbers(bootstrap: str) -> None
         assert refused.status == 1
         assert "Invalid value 1y for configuration retention.ms" in refused.err.splitlines()[0]
         assert "ms, s, m, h, d or w" in refused.err.splitlines()[1]
+    negative = kt(bootstrap, "topics", "--create", "--topic", "wrong", "--config", "retention.ms=-2h")
+    assert "Invalid value -2h for configuration retention.ms: negative with a unit" in negative.err
     assert "wrong" not in kt(bootstrap, "topics", "--list").out
 
 
@@ -157,6 +232,8 @@ def test_a_dry_run_of_a_group_that_does_not_exist_says_so(bootstrap: str, group:
     titles, cells = (line.split() for line in ran.out.split("\n") if line.strip())
     assert dict(zip(titles, cells, strict=True))["CURRENT-OFFSET"] == "-"
     assert "does not exist" not in reset(bootstrap, group, "--to-earliest", "--dry-run").err
+    words = ("consumer-groups", "--reset-offsets", "--group", "typo", "--all-topics", "--to-earliest", "--dry-run")
+    assert "Group 'typo' does not exist: there are no offsets to reset" in kt(bootstrap, *words).err
     assert "typo" not in kt(bootstrap, "consumer-groups", "--list").out
 
 
@@ -180,6 +257,9 @@ def test_durations_are_iso_or_a_number_with_a_unit(bootstrap: str, group: str) -
 
 def test_a_directory_of_a_log_is_dumped_file_by_file(tmp_path: pathlib.Path) -> None:
     (tmp_path / "notes.txt").write_text("a line\n")
+    missing = run_kt("dump-log", "--files", str(tmp_path / "typo"))
+    assert missing.err == f"Ignoring unknown file {tmp_path / 'typo'}: no such file or directory\n"
+    assert "no such file" not in run_kt("dump-log", "--files", str(tmp_path / "notes.txt")).err
     empty = run_kt("dump-log", "--files", str(tmp_path))
     assert empty.status == 1
     assert "no segments, indexes or snapshots in this directory" in empty.err

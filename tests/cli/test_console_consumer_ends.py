@@ -115,7 +115,8 @@ def test_json_keeps_every_byte(broker: str) -> None:
     }
     missing = consume(broker, "--topic", "control", "--partition", "4", "--json")
     assert (
-        json.loads(missing.err.splitlines()[-1])["error"]["message"] == "Topic control has no partition 4, only 0 to 0"
+        json.loads(missing.err.splitlines()[-1])["error"]["message"]
+        == "Topic control has no partition 4, only partition 0"
     )
 
 

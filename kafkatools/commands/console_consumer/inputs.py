@@ -42,9 +42,9 @@ class Wanted(NamedTuple):
     start: str | int
 
     @property
-    def name(self) -> str:
-        """For messages."""
-        return f"Topic {self.topic}" if self.topic else f"A topic that matches {self.include}"
+    def missing(self) -> str:
+        """The sentence of messages about a topic that does not exist."""
+        return f"Topic {self.topic} does not exist" if self.topic else f"No topic matches {self.include}"
 
 
 def wanted(args: Args, settings: Mapping[str, str]) -> Wanted:

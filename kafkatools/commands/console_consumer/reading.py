@@ -149,7 +149,7 @@ class ConsoleConsumer:
     def _check_idle(self, consumer: Consumer, source: Source) -> None:
         """Nothing came for --timeout-ms: that is an end, unless nothing could have come."""
         if not source.has_topics():
-            raise CommandError(f"{self._what.name} does not exist")
+            raise CommandError(self._what.missing)
         problem = _problem(consumer)
         if problem is not None:
             raise problem

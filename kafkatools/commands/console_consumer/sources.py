@@ -61,9 +61,10 @@ class OnePartition:
         consumer = self._consumer
         known = consumer.partitions_for(topic)
         if not known:
-            raise CommandError(f"{self._wanted.name} does not exist")
+            raise CommandError(self._wanted.missing)
         if partition not in known:
-            raise CommandError(f"Topic {topic} has no partition {partition}, only 0 to {len(known) - 1}")
+            held = f"0 to {len(known) - 1}" if len(known) > 1 else "partition 0"
+            raise CommandError(f"Topic {topic} has no partition {partition}, only {held}")
         consumer.assign([(topic, partition)])
         if start == "earliest":
             consumer.seek_to_beginning()
@@ -174,5 +175,5 @@ class GroupTopics(RebalanceListener):
 
 def _tell_missing(console: Console, wanted: Wanted, to_end: bool) -> None:
     if to_end:
-        raise CommandError(f"{wanted.name} does not exist")
-    console.note(f"{wanted.name} does not exist yet: waiting for it")
+        raise CommandError(wanted.missing)
+    console.note(f"{wanted.missing} yet: waiting for {'it' if wanted.topic else 'one'}")

@@ -67,7 +67,7 @@ def parse_condition(text: str, states: tuple[str, ...]) -> Condition:
     """Reads one; `states` are the words of the measure `state`. Raises UsageError."""
     match = _GRAMMAR.fullmatch(text)
     if match is None:
-        raise UsageError(f"--fail-if '{text}' is no condition: {_EXPECTED}")
+        raise UsageError(f"Invalid condition '{text}' of --fail-if: {_EXPECTED}")
     measure, comparison, amount = match.groups()
     if measure == "state":
         return _state_condition(text, comparison, amount, states)

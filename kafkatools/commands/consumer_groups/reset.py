@@ -140,16 +140,17 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
 
         plans, is_done = carry_out(session, plans)
     if not args.execute:
-        _tell_missing(session, [plan.group_id for plan in plans if descriptions[plan.group_id].error is not None])
+        _tell_missing(session, [plan for plan in plans if descriptions[plan.group_id].error is not None])
     _show(session, ordered, plans)
     is_good = is_complete and is_planned and is_done and len(inactive) == len(ordered)
     return ExitStatus.OK if is_good else ExitStatus.FAILED
 
 
-def _tell_missing(session: Session, names: Iterable[str]) -> None:
-    """Groups that do not exist, which a name with a typo may be."""
-    for name in names:
-        session.console.note(f"Group '{name}' does not exist: --execute would create it")
+def _tell_missing(session: Session, plans: Iterable[GroupPlan]) -> None:
+    """Name the groups that do not exist: a name may have a typo."""
+    for plan in plans:
+        outcome = "--execute would create it" if plan.offsets else "there are no offsets to reset"
+        session.console.note(f"Group '{plan.group_id}' does not exist: {outcome}")
 
 
 def _may_reset(session: Session, description: GroupDescription) -> bool:

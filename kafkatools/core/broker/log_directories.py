@@ -214,5 +214,6 @@ class NodeDirectories:
 def not_formatted(path: str) -> ConfigError:
     """What to say of a directory without meta.properties."""
     return ConfigError(
-        f"No `meta.properties` found in {path} (have you run `kafka-storage.sh` to format the directory?)"
+        f"No `meta.properties` found in {path} (have you run `kafka-storage.sh` to format the directory?)",
+        "Format it: kt storage format --config FILE --cluster-id $(kt storage random-uuid)",
     )

@@ -33,7 +33,8 @@ def parse_bootstrap_servers(servers: str | Iterable[str]) -> list[HostPort]:
     parts = servers.split(",") if isinstance(servers, str) else list(servers)
     found = [_parse(part.strip()) for part in parts if part.strip()]
     if not found:
-        raise ConfigError("No resolvable bootstrap urls given in bootstrap.servers")
+        hint = "The list of brokers is empty: write HOST:PORT, such as localhost:9092."
+        raise ConfigError("No resolvable bootstrap urls given in bootstrap.servers", hint)
     return found
 
 
@@ -51,7 +52,8 @@ def _parse(text: str) -> HostPort:
 
 def _hint(address: str, host: str) -> str:
     """What an address that cannot be read lacks."""
-    if address and ":" not in address:
+    address = address.removesuffix(":")
+    if address and (":" not in address or address.endswith("]")):
         return f"Add the port of the broker: Kafka's default is {address}:9092, the sandbox's {address}:29092."
     if address.count(":") > 1 and not host:
         return "An IPv6 address stands in brackets: [::1]:9092."

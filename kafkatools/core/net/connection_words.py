@@ -63,6 +63,6 @@ def end_of_stream(name: str, channel: Channel, step: str) -> KafkaError:
     if not channel.has_received and not channel.is_trusted:
         return Disconnected(
             f"{name} closed the connection before it answered: it is no Kafka broker, wants another "
-            "security.protocol, or is going down"
+            "security.protocol, has all the connections that it allows, or is shutting down"
         )
     return Disconnected(f"{name} closed the connection")

@@ -101,6 +101,6 @@ class JsonInput:
         if self._partition_count is None:
             self._partition_count = len(self._partitions())
         if partition >= self._partition_count:
-            raise MalformedLine(
-                f"Line {number} is for partition {partition}, but topic {self._topic} has {self._partition_count}"
-            )
+            last = self._partition_count - 1
+            held = f"partitions 0 to {last}" if last else "partition 0"
+            raise MalformedLine(f"Line {number} is for partition {partition}, but topic {self._topic} has only {held}")

@@ -32,8 +32,8 @@ def read_json_record(topic: str, line: bytes, number: int) -> ProducerRecord:
             topic,
             bytes_of_json(row.get("value")),
             bytes_of_json(row.get("key")),
-            _integer(row.get("partition")),
-            _integer(row.get("timestamp")),
+            _integer("partition", row.get("partition")),
+            _integer("timestamp", row.get("timestamp")),
             tuple(_header(pair) for pair in row.get("headers") or ()),
         )
     except ValueError as error:
@@ -53,13 +53,13 @@ def bytes_of_json(value: Any) -> bytes | None:
     raise ValueError('a key, value or header is a string, null or {"b64": "..."}')
 
 
-def _integer(value: Any) -> int | None:
+def _integer(name: str, value: Any) -> int | None:
     """A number that is not negative; null and -1 mean that there is none."""
     if value is None or value == -1:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise ValueError(f"{value!r} is not a whole number")
+    raise ValueError(f"{name}: {value!r} is not a whole number")
 
 
 def _header(pair: Any) -> tuple[Any, bytes | None]:

@@ -73,7 +73,9 @@ def _entry(module: _Token, tokens: Iterator[_Token]) -> LoginModule:
         raise ConfigError("Login module not specified in JAAS config (sasl.jaas.config)")
     flag = next(tokens)
     if flag.text is None:
-        raise ConfigError("Login module control flag not specified in JAAS config")
+        is_quoted_whole = any(character.isspace() for character in module.text)
+        hint = "Write the value of sasl.jaas.config without quotes around all of it." if is_quoted_whole else ""
+        raise ConfigError("Login module control flag not specified in JAAS config", hint)
     if flag.text.upper() not in _FLAGS:
         shown = f" '{flag.text}'" if _WORD.fullmatch(flag.text) else ""
         raise ConfigError(f"Invalid login module control flag{shown} in JAAS config")
