@@ -201,6 +201,7 @@ def write_files(case: Case, directory: pathlib.Path) -> None:
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+        path.chmod(0o600)  # some hold passwords, and a file that others can read is warned about
 
 
 def documented_keys() -> set[str]:

@@ -96,6 +96,7 @@ def run(bootstrap: str, directory: pathlib.Path, *words: str, status: int = 0) -
 
 def test_avro_by_a_registry(bootstrap: str, registry: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "user.properties").write_text(f"basic.auth.user.info={USER}\n")
+    (tmp_path / "user.properties").chmod(0o600)
     words = ("--from", "topic:avro", "--value", "avro", "--schema-registry", f"http://{registry}")
     sql = ("--sql", "SELECT value.* FROM input ORDER BY offset")
     ran = run(bootstrap, tmp_path, *words, "--command-config", "user.properties", *sql)

@@ -6,11 +6,11 @@ from __future__ import annotations
 import itertools
 import pathlib
 import shutil
-import tarfile
 import threading
 from typing import Any
 
 import pytest
+from support import archives
 from support.broker_client import BrokerClient, batch
 
 from kafkatools.core.clock import SystemClock
@@ -178,8 +178,7 @@ def test_a_directory_of_apache_kafka_without_its_metadata_log_is_adopted(
 ) -> None:
     """Roots recorded from Apache Kafka 4.3.1: after a clean stop, and after kill -9 amid producing. Their partitions
     become topics again, with all records."""
-    with tarfile.open(GOLDEN / f"{name}.tar.gz") as packed:
-        packed.extractall(tmp_path / "root", filter="data")
+    archives.unpack(GOLDEN / f"{name}.tar.gz", tmp_path / "root")
     broker = make_broker()
     shutil.copytree(tmp_path / "root" / "log", broker.directory, ignore=shutil.ignore_patterns(".hypothesis"))
     broker.start(log_retention_ms="-1")
