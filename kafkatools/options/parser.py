@@ -212,6 +212,8 @@ def _looks_like_option(argument: str) -> bool:
 
 def _unexpected(argument: str, command: Command) -> UsageError:
     message = f"Unexpected argument '{argument}': every value belongs behind an option"
+    if command.subcommands:
+        message = f"kt {command.name} has no subcommand '{argument}'"
     return UsageError(message, did_you_mean_subcommand(command, argument))
 
 

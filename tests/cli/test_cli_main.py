@@ -167,7 +167,7 @@ def test_help_of_a_command_is_the_same_behind_and_in_front() -> None:
         ),
         (
             ["reassign-partitions", "runn"],
-            "Unexpected argument 'runn': every value belongs behind an option",
+            "kt reassign-partitions has no subcommand 'runn'",
             "Did you mean run?",
         ),
     ],
