@@ -29,7 +29,8 @@ from kafkatools.core.consumer.consumer_records import ConsumerRecord, ConsumerRe
 from kafkatools.core.consumer.fetcher import Fetcher, FetchSettings
 from kafkatools.core.consumer.interceptors import ConsumerInterceptor, ConsumerInterceptors
 from kafkatools.core.consumer.network import ConsumerNetworkClient
-from kafkatools.core.consumer.offset_fetcher import ListedOffsets, NodeRequest, OffsetAndTimestamp, OffsetFetcher
+from kafkatools.core.consumer.offset_fetcher import NodeRequest, OffsetAndTimestamp, OffsetFetcher
+from kafkatools.core.consumer.offset_listing import OffsetListing
 from kafkatools.core.consumer.poison import AnyDeserializer, PoisonPolicy, RecordDecoder, up_to_failures
 from kafkatools.core.consumer.record_iterator import PendingRecords, RecordLoops, whole_ms
 from kafkatools.core.consumer.single_thread import TWO_THREADS, one_at_a_time
@@ -447,6 +448,9 @@ class Consumer(RecordLoops):
 
         self._client.send(request.node, request.api_key, request.fields, answered, failed)
 
+    def _note_failure(self, error: KafkaError) -> None:
+        self._failure = error
+
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None
         if failure is not None:
@@ -473,43 +477,9 @@ class Consumer(RecordLoops):
         found = self._list({TopicPartition(*part): timestamp for part in partitions})
         return {part: offset.offset for part, offset in found.items() if offset is not None}
 
-    def _list(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        deadline = self._deadline(None)
-        found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-        self._client.set_topics({part.topic for part in wanted})
-        while len(found) < len(wanted):
-            left = {part: timestamp for part, timestamp in wanted.items() if part not in found}
-            self._list_once(left, found, deadline)
-            if len(found) < len(wanted):
-                self._wait(deadline, "Failed to get offsets by times in time", pause=True)
-        return found
-
-    def _list_once(
-        self,
-        wanted: Mapping[TopicPartition, int],
-        found: dict[TopicPartition, OffsetAndTimestamp | None],
-        deadline: int,
-    ) -> None:
-        requests, _ = self._offsets.list_requests(wanted)
-        waiting = {request.node for request in requests}
-
-        def answered(node: int, entity: Any) -> None:
-            waiting.discard(node)
-            try:
-                listed: ListedOffsets = self._offsets.listed(entity)
-            except KafkaError as error:
-                self._failure = error
-                return
-            found.update(listed.found)
-
-        def failed(node: int, error: KafkaError) -> None:
-            waiting.discard(node)
-
-        for request in requests:
-            node, fields = request.node, request.fields
-            self._client.send(node, request.api_key, fields, partial(answered, node), partial(failed, node))
-        while waiting:
-            self._wait(deadline, "Failed to get offsets by times in time")
+    def _list(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        wait = partial(self._wait, self._deadline(None), "Failed to get offsets by times in time")
+        return OffsetListing(self._client, self._offsets, wait, self._note_failure).list(timestamps)
 
     @one_at_a_time
     def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[int]:
@@ -536,7 +506,7 @@ class Consumer(RecordLoops):
     def _deadline(self, timeout_ms: int | None) -> int:
         return self._clock.now_ms() + (self._api_timeout_ms if timeout_ms is None else timeout_ms)
 
-    def _wait(self, deadline: int, message: str, pause: bool = False) -> None:
+    def _wait(self, deadline: int, message: str) -> None:
         now = self._clock.now_ms()
         if now >= deadline:
             problem = self._client.cluster_problem()

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from kafkatools.core.errors import InvalidRecord, KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
-from kafkatools.core.log import recovery
+from kafkatools.core.log import recovery, segment_reads
 from kafkatools.core.log.append_validation import AppendRules, check_batch, check_contents, single_batch, split_batches
 from kafkatools.core.log.batch_headers import (
     CODEC_MASK,
-    LOG_OVERHEAD,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     BatchHeader,
@@ -39,7 +38,7 @@ from kafkatools.core.log.producer_state import ProducerStateManager
 from kafkatools.core.log.producer_updates import append_batch
 from kafkatools.core.log.replicated_append import append_replicated
 from kafkatools.core.log.retention import delete_old_segments
-from kafkatools.core.log.segment import LogSegment, Position, TimestampAndOffset
+from kafkatools.core.log.segment import LogSegment, TimestampAndOffset
 from kafkatools.core.log.segments import LogSegments, tail_headers
 from kafkatools.core.log.timestamp_search import newest_record, search
 from kafkatools.core.log.transaction_index import AbortedTransaction
@@ -511,33 +510,9 @@ class PartitionLog:
         if offset >= limit:
             return LogSlice(segment.log, segment.size_bytes, 0, offset, segment)
         try:
-            return self._read_segments(segment, offset, max_bytes, min_one_message, limit)
+            return segment_reads.read_segments(self, segment, offset, max_bytes, min_one_message, limit)
         except OSError as error:
             raise self.storage_error(f"while reading {self.topic_partition}", error) from error
-
-    def _read_segments(
-        self, segment: LogSegment, offset: int, max_bytes: int, min_one_message: bool, limit: int
-    ) -> LogSlice:
-        current: LogSegment | None = segment
-        while current is not None:
-            found = current.translate_offset(offset)
-            if found is not None and found.header.base_offset < limit:
-                return self._slice(current, found, max_bytes, min_one_message, limit)
-            last = current
-            current = self.segments.higher(current.base_offset)
-        return LogSlice(last.log, last.size_bytes, 0, offset, last)
-
-    def _slice(
-        self, segment: LogSegment, found: Position, max_bytes: int, min_one_message: bool, limit: int
-    ) -> LogSlice:
-        end = segment.size_bytes
-        if limit < self.log_end_offset:
-            bound = segment.translate_offset(limit, found.position)
-            end = end if bound is None else bound.position
-        first = found.header.length + LOG_OVERHEAD
-        limited = max(max_bytes, first) if min_one_message else max_bytes
-        size = max(0, min(limited, end - found.position))
-        return LogSlice(segment.log, found.position, size, found.header.base_offset, segment, 0 < limited < first)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record at or after a timestamp, None when there is none (ListOffsets)."""
@@ -549,13 +524,7 @@ class PartitionLog:
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in [start_offset, end_offset)."""
-        found: list[AbortedTransaction] = []
-        segment = self.segments.floor(start_offset)
-        while segment is not None:
-            aborted, is_complete = segment.txn_index.collect_aborted(start_offset, end_offset)
-            found += aborted
-            segment = None if is_complete else self.segments.higher(segment.base_offset)
-        return found
+        return segment_reads.aborted_transactions(self, start_offset, end_offset)
 
     # moving the ends
 

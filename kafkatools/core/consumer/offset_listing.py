@@ -1,0 +1,64 @@
+"""ListOffsets for callers that wait for the offsets: requests to all leaders, repeated until each partition has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from kafkatools.core.consumer.network import ConsumerNetworkClient
+from kafkatools.core.consumer.offset_fetcher import ListedOffsets, OffsetAndTimestamp, OffsetFetcher
+from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.core.errors import KafkaError
+
+
+class OffsetListing:
+    """The offsets of some partitions by timestamp.
+
+    `wait` polls the network once; it raises RequestTimedOut after the deadline, and the error that was passed to
+    `note_failure` before.
+    """
+
+    def __init__(
+        self,
+        client: ConsumerNetworkClient,
+        offsets: OffsetFetcher,
+        wait: Callable[[], None],
+        note_failure: Callable[[KafkaError], None],
+    ) -> None:
+        self._client = client
+        self._offsets = offsets
+        self._wait = wait
+        self._note_failure = note_failure
+        self._found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+
+    def list(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the offset of each partition, None for one without a record at or after its timestamp."""
+        self._client.set_topics({part.topic for part in timestamps})
+        while len(self._found) < len(timestamps):
+            self._list_once({part: timestamp for part, timestamp in timestamps.items() if part not in self._found})
+            if len(self._found) < len(timestamps):
+                self._wait()
+        return self._found
+
+    def _list_once(self, timestamps: Mapping[TopicPartition, int]) -> None:
+        requests, _ = self._offsets.list_requests(timestamps)
+        waiting = {request.node for request in requests}
+
+        def answered(node: int, entity: Any) -> None:
+            waiting.discard(node)
+            try:
+                listed: ListedOffsets = self._offsets.listed(entity)
+            except KafkaError as error:
+                self._note_failure(error)
+                return
+            self._found.update(listed.found)
+
+        def failed(node: int, error: KafkaError) -> None:
+            waiting.discard(node)
+
+        for request in requests:
+            node, fields = request.node, request.fields
+            self._client.send(node, request.api_key, fields, partial(answered, node), partial(failed, node))
+        while waiting:
+            self._wait()
