@@ -158,7 +158,7 @@ complete -c kt -n '__kt_at groups' -l command-config -d 'Properties file with se
 complete -c kt -n '__kt_at groups' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at groups' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at groups' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
-complete -c kt -n "__kt_at ''" -a share-groups -d 'List, describe and delete share groups, and move where they begin to read.'
+complete -c kt -n "__kt_at ''" -a share-groups -d 'List, describe and delete share groups, and reset their start offsets.'
 complete -c kt -n '__kt_at share-groups' -l list -d 'Print the names of share groups.'
 complete -c kt -n '__kt_at share-groups' -l describe -d 'Show where groups begin to read, their members, or their state.'
 complete -c kt -n '__kt_at share-groups' -l delete -d 'Delete groups without members, with their offsets.'
@@ -426,7 +426,7 @@ complete -c kt -n '__kt_at e2e-latency' -l record-header-size -d 'Size of the he
 complete -c kt -n '__kt_at e2e-latency' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at e2e-latency' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at e2e-latency' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'
-complete -c kt -n "__kt_at ''" -a verifiable-producer -d 'Send rising numbers and tell in JSON what became of each.'
+complete -c kt -n "__kt_at ''" -a verifiable-producer -d 'Send rising numbers and print the fate of each as JSON.'
 complete -c kt -n '__kt_at verifiable-producer' -l topic -d 'The topic that gets the records.' -x -a '(__kt_names --topics)'
 complete -c kt -n '__kt_at verifiable-producer' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
 complete -c kt -n '__kt_at verifiable-producer' -l max-messages -d 'Send so many records; -1: until stopped.' -x
@@ -438,7 +438,7 @@ complete -c kt -n '__kt_at verifiable-producer' -l value-prefix -d 'A number to 
 complete -c kt -n '__kt_at verifiable-producer' -l repeating-keys -d 'Keys 0, 1, ... below this number, again and again.' -x
 complete -c kt -n '__kt_at verifiable-producer' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at verifiable-producer' -l help -d 'Show this text and stop.'
-complete -c kt -n "__kt_at ''" -a verifiable-consumer -d 'Read a topic in a group and tell in JSON what happens.'
+complete -c kt -n "__kt_at ''" -a verifiable-consumer -d 'Read a topic in a group and print each event as JSON.'
 complete -c kt -n '__kt_at verifiable-consumer' -l topic -d 'The topic to read.' -x -a '(__kt_names --topics)'
 complete -c kt -n '__kt_at verifiable-consumer' -l bootstrap-server -d 'Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).' -x
 complete -c kt -n '__kt_at verifiable-consumer' -l group-protocol -d 'How the group is coordinated: classic or consumer.' -x -a 'classic consumer'
@@ -551,7 +551,7 @@ complete -c kt -n '__kt_at storage' -l standalone -d 'A quorum of this controlle
 complete -c kt -n '__kt_at storage' -l no-initial-controllers -d 'Write no controllers: this server joins a quorum that exists.'
 complete -c kt -n '__kt_at storage' -l initial-controllers -d 'The controllers of the quorum, the same on each of them.' -x
 complete -c kt -n '__kt_at storage' -l dry-run -d 'Say which directories would be formatted, and write nothing.'
-complete -c kt -n "__kt_at ''" -a pipeline -d 'Take Kafka\'s records, from topics or from files of a log, through SQL into any sink, by Spark.'
+complete -c kt -n "__kt_at ''" -a pipeline -d 'Run records from topics or log files through Spark SQL into any sink.'
 complete -c kt -n '__kt_at pipeline' -a run -d 'Read a source, make rows of it by SQL or a function, write them to a sink.'
 complete -c kt -n '__kt_at pipeline' -a verify -d 'Check that the sources and the sink of a run are still what its manifest says.'
 complete -c kt -n '__kt_at pipeline' -a export -d 'Write records to Parquet, JSON or CSV files. Run again, it adds what came since, or goes on where it was killed.'
@@ -560,8 +560,8 @@ complete -c kt -n '__kt_at pipeline' -a top-keys -d 'Show the keys with most rec
 complete -c kt -n '__kt_at pipeline' -a diff -d 'Compare two sources of records: topics, clusters, log directories. Exit status 3 when they differ.'
 complete -c kt -n '__kt_at pipeline' -a check -d 'Check log directories: every batch, its indexes, snapshots, epochs and transactions. A table of what is wrong.'
 complete -c kt -n '__kt_at pipeline' -a replay -d 'Send records once more: from a dead-letter topic to where they came from, or from anywhere to one topic.'
-complete -c kt -n '__kt_at pipeline' -a retention-forecast -d 'Tell of each segment which rule of retention takes it, and when. Settings come from the options, or from the topics of --bootstrap-server.'
-complete -c kt -n '__kt_at pipeline' -a compact-forecast -d 'Tell of each segment of compacted topics how much of it the cleaner would take now.'
+complete -c kt -n '__kt_at pipeline' -a retention-forecast -d 'Predict which retention rule deletes each segment, and when. Settings come from the options, or from the topics of --bootstrap-server.'
+complete -c kt -n '__kt_at pipeline' -a compact-forecast -d 'Predict how much of each segment of compacted topics the cleaner would remove now.'
 complete -c kt -n '__kt_at pipeline' -a profile -d 'Write a page with charts: sizes, rates over time, keys, lag of groups, compression, batches, order of timestamps.'
 complete -c kt -n '__kt_at pipeline' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at pipeline' -l help -d 'Show this text and stop.'
@@ -666,7 +666,7 @@ complete -c kt -n '__kt_at monitor' -l once -d 'Look once, show it, and end.'
 complete -c kt -n '__kt_at monitor' -l topic -d 'Only this topic; may be given several times.' -x -a '(__kt_names --topics)'
 complete -c kt -n '__kt_at monitor' -l group -d 'Only this group; may be given several times.' -x -a '(__kt_names --groups)'
 complete -c kt -n '__kt_at monitor' -l regex -d '--topic and --group are regular expressions (Java\'s).'
-complete -c kt -n '__kt_at monitor' -l view -d 'What is shown, with commas between: brokers, topics, partitions, groups, lag (of groups by topic), quorum, log-dirs, events, all. Without it: brokers, topics, groups, events, and partitions that are not well.' -x -a 'brokers topics partitions groups lag quorum log-dirs events all'
+complete -c kt -n '__kt_at monitor' -l view -d 'What is shown, with commas between: brokers, topics, partitions, groups, lag (of groups by topic), quorum, log-dirs, events, all. Without it: brokers, topics, groups, events, and unhealthy partitions.' -x -a 'brokers topics partitions groups lag quorum log-dirs events all'
 complete -c kt -n '__kt_at monitor' -l fail-if -d 'End with exit status 3 when this holds, such as offline>0, under-replicated>0, under-min-isr>0, brokers<3, lag>1000 (of a group), or unwell (anything is wrong); may be given several times.' -x
 complete -c kt -n '__kt_at monitor' -l web -d 'Serve a page at this address that shows it all.' -x
 complete -c kt -n '__kt_at monitor' -l prometheus -d 'Serve /metrics for Prometheus at this address.' -x

@@ -281,7 +281,7 @@ def _listener(told: VerifiableConsumer) -> RebalanceListener:
 
 COMMAND = Command(
     "verifiable-consumer",
-    "Read a topic in a group and tell in JSON what happens.",
+    "Read a topic in a group and print each event as JSON.",
     OPTIONS,
     run,
     style=ARGPARSE4J,

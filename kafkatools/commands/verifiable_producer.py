@@ -267,7 +267,7 @@ class VerifiableProducer:
 
 COMMAND = Command(
     "verifiable-producer",
-    "Send rising numbers and tell in JSON what became of each.",
+    "Send rising numbers and print the fate of each as JSON.",
     OPTIONS,
     run,
     style=ARGPARSE4J,

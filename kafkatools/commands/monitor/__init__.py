@@ -48,7 +48,7 @@ OPTIONS = (
     Option(
         "--view",
         "What is shown, with commas between: brokers, topics, partitions, groups, lag (of groups by topic), quorum, "
-        "log-dirs, events, all. Without it: brokers, topics, groups, events, and partitions that are not well.",
+        "log-dirs, events, all. Without it: brokers, topics, groups, events, and unhealthy partitions.",
         value="SECTION,...",
         choices=(*SECTIONS, "all"),
     ),

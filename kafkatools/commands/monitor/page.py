@@ -26,7 +26,7 @@ _BODY = """
     <div class="charts" id="charts"></div>
   </section>
   <section id="troubled-section" aria-labelledby="h-troubled" hidden>
-    <h2 id="h-troubled">Partitions that are not well</h2>
+    <h2 id="h-troubled">Unhealthy partitions</h2>
     <div class="wide"><table id="troubled"></table></div>
   </section>
   <section aria-labelledby="h-brokers">

@@ -211,7 +211,7 @@ const drawTopic = (view) => {
 const drawTroubled = (view) => {
   byId('troubled-section').hidden = !view.troubled.length;
   const more = view.troubled_count - view.troubled.length;
-  byId('h-troubled').textContent = 'Partitions that are not well' +
+  byId('h-troubled').textContent = 'Unhealthy partitions' +
     (more > 0 ? ' (' + view.troubled.length + ' of ' + count(view.troubled_count) + ')' : '');
   fill('troubled', [['Topic', 'text'], ...PARTITION],
     view.troubled.map((part) => ({mood: mood(part), cells: [part.topic, ...partition(part)]})), 'None.');

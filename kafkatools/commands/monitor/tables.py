@@ -126,7 +126,7 @@ def is_in_trouble(part: PartitionView) -> bool:
 def _troubled(view: ClusterView) -> Table:
     found = [part for part in view.partitions if is_in_trouble(part)]
     found.sort(key=lambda part: (not part.is_offline, not part.is_under_min_isr, part.topic, part.partition))
-    return _partitions(found, "Partitions that are not well")
+    return _partitions(found, "Unhealthy partitions")
 
 
 def _partitions(parts: Iterable[PartitionView], title: str) -> Table:

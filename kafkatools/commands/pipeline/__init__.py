@@ -16,7 +16,7 @@ SUBCOMMANDS: tuple[Command, ...] = tuple(ensures_spark(command) for command in (
 
 COMMAND = Command(
     "pipeline",
-    "Take Kafka's records, from topics or from files of a log, through SQL into any sink, by Spark.",
+    "Run records from topics or log files through Spark SQL into any sink.",
     subcommands=SUBCOMMANDS,
     examples=(
         'kt pipeline run --from topic:orders --value json --to console: --sql "SELECT value.* FROM input"',

@@ -129,7 +129,7 @@ def _number(args: Args, option: str, topic: Mapping[str, str], setting: str, def
 
 RETENTION = Command(
     "retention-forecast",
-    "Tell of each segment which rule of retention takes it, and when. Settings come from the options, or from the "
+    "Predict which retention rule deletes each segment, and when. Settings come from the options, or from the "
     "topics of --bootstrap-server.",
     options=(
         Option("--retention-ms", "As the topic's setting; -1: none.", value="MS", type=java_long),
@@ -142,7 +142,7 @@ RETENTION = Command(
 )
 COMPACTION = Command(
     "compact-forecast",
-    "Tell of each segment of compacted topics how much of it the cleaner would take now.",
+    "Predict how much of each segment of compacted topics the cleaner would remove now.",
     options=(
         Option("--min-cleanable-dirty-ratio", "As the topic's setting.", value="RATIO"),
         Option("--min-compaction-lag-ms", "As the topic's setting.", value="MS", type=java_long),

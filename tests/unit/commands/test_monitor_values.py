@@ -333,7 +333,7 @@ def test_every_section_has_a_table() -> None:
     for table in found:
         assert table.rows and all(len(row.cells) == len(table.headers) for row in table.rows), table.title
     overview = {table.title: table for table in tables(ill_view(), ("partitions",), True, [])}
-    troubled = [row.cells[1] for row in overview["Partitions that are not well"].rows]
+    troubled = [row.cells[1] for row in overview["Unhealthy partitions"].rows]
     assert troubled == ["1", "0", "2"], "the worst first"
 
 

@@ -331,7 +331,7 @@ def _say_deleted(session: Session, names: Iterable[str], failed: dict[str, str])
 
 COMMAND = Command(
     "share-groups",
-    "List, describe and delete share groups, and move where they begin to read.",
+    "List, describe and delete share groups, and reset their start offsets.",
     options=OPTIONS,
     run=run,
     rules=RULES,
