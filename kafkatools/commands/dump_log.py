@@ -224,8 +224,9 @@ class _Run:
 
         try:
             if not self._dump.dump(path):
-                reason = "" if os.path.lexists(path) else ": no such file or directory"
-                self._fail(f"Ignoring unknown file {path}{reason}", path)
+                self._fail(f"Ignoring unknown file {path}", path)
+                if not os.path.lexists(path):
+                    self._console.note(f"{path}: no such file or directory")
         except BrokenPipeError:
             raise
         except FileNotFoundError as problem:

@@ -258,7 +258,8 @@ def test_durations_are_iso_or_a_number_with_a_unit(bootstrap: str, group: str) -
 def test_a_directory_of_a_log_is_dumped_file_by_file(tmp_path: pathlib.Path) -> None:
     (tmp_path / "notes.txt").write_text("a line\n")
     missing = run_kt("dump-log", "--files", str(tmp_path / "typo"))
-    assert missing.err == f"Ignoring unknown file {tmp_path / 'typo'}: no such file or directory\n"
+    path = tmp_path / "typo"
+    assert missing.err == f"Ignoring unknown file {path}\n{path}: no such file or directory\n"
     assert "no such file" not in run_kt("dump-log", "--files", str(tmp_path / "notes.txt")).err
     empty = run_kt("dump-log", "--files", str(tmp_path))
     assert empty.status == 1
