@@ -172,7 +172,7 @@ class AdminClient:
             except Timeout:
                 if not done:
                     raise
-                break  # the time was over while it was tried again: what was told before stands
+                break  # the deadline passed during a retry: the answers of the earlier tries stand
             for item, found in answers.items():
                 # What was said before tells more than that the time was over before the next answer.
                 if item not in done or self.left_ms(deadline_ms) > 0 or not isinstance(found, Timeout):

@@ -71,14 +71,14 @@ def _topic_with_rates(before: TopicView | None, topic: TopicView, seconds: float
 
 
 def _growth(old: PartitionView, part: PartitionView, before: int | None, after: int | None) -> int | None:
-    """What came into a partition: nothing without a leader, None when it is not known."""
+    """The growth of a partition between two looks: 0 without a leader, None when it is not known."""
     if part.is_offline:
         return 0
     return None if before is None or after is None else max(0, after - before)
 
 
 def _rate(growths: list[int | None], seconds: float) -> float | None:
-    """All together per second; None when one is not known, since the sum would be too small."""
+    """The sum per second; None when one growth is not known, since the sum would be too small."""
     known = [growth for growth in growths if growth is not None]
     return sum(known) / seconds if known and len(known) == len(growths) else None
 

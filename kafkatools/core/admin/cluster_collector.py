@@ -52,8 +52,8 @@ __all__ = ["ClusterCollector", "Scope"]
 
 
 class ClusterCollector:
-    """Looks at a cluster, again and again. One thread. `aside`: a second client, for what the controller is asked;
-    `apart`: a third one, for the offsets of groups, which coordinators may tell late.
+    """Collects one `ClusterView` after the other. One thread. `aside`: a second client, for requests to the controller;
+    `apart`: a third client, for the offsets of groups, which coordinators may return late.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class ClusterCollector:
         }
 
     def _note_silent_later(self, look: Look, told: Iterable[tuple[Question, Answer]]) -> None:
-        """Brokers that answered in the first turn, and nothing in the second."""
+        """Note brokers that responded in the first turn and not in the second."""
         errors: dict[int, list[KafkaError | None]] = {}
         for question, answer in told:
             if question.node is not None:
@@ -129,7 +129,7 @@ class ClusterCollector:
                 look.problems.append(Problem(node, "no answer", str(found[0])))
 
     def _note_partly_silent(self, look: Look, asked: Iterable[int], told: Mapping[str, Answer]) -> None:
-        """Brokers that answered one of two questions in time."""
+        """Note brokers that answered only one of two requests in time."""
         for node in asked:
             for what in ("groups", "log directories"):
                 error = told[f"{what} {node}"].error
@@ -137,7 +137,7 @@ class ClusterCollector:
                     look.problems.append(Problem(node, what, str(error)))
 
     def _note_late(self, look: Look, told: Iterable[tuple[Question, Answer | None]]) -> None:
-        """Coordinators that answer, but have not told the offsets of groups in time."""
+        """Note coordinators that respond, but did not return the offsets of groups in time."""
         for question, answer in told:
             node = question.node
             if answer is None or node is None or node in self._silent:
@@ -170,7 +170,7 @@ class ClusterCollector:
         }
         names = {group.group_id for group in listed}
         if self._scope.group_names and names.issuperset(self._scope.group_names):
-            unheard = {}  # all that was asked for is there, whatever the others have
+            unheard = {}  # all requested groups are listed, so the other brokers do not matter
         self._coordinators.see(look.offsets_topic, alive, unheard, self._admin.clock.now_ms())
         log_dirs = look.log_dirs(asked, told)
         quorum = look.quorum(told["quorum"])
@@ -222,7 +222,7 @@ class ClusterCollector:
         return view._replace(groups=tuple(sorted(views, key=lambda group: group.group_id)))
 
     def _ask_apart(self, look: Look, groups: GroupQuestions, questions: Sequence[Question]) -> list[Answer | None]:
-        """The answers to what may wait for other brokers; None for what is asked with the rest."""
+        """Send the requests that may wait for other brokers, over `apart`; None stands for each of the others."""
         chosen = [place for place, waits in enumerate(groups.waiting()) if waits]
         answers: list[Answer | None] = [None] * len(questions)
         for place, answer in zip(

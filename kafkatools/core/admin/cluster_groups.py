@@ -58,7 +58,7 @@ class GroupQuestions:
         return found
 
     def waiting(self) -> list[bool]:
-        """Whether the answer to each question may wait for other brokers: offsets wait until they are committed."""
+        """For each request, whether its response may wait for other brokers: offsets wait until they are committed."""
         return [kind in _WAITING for kind, _, _ in self._kinds]
 
     def take(self, answers: list[Answer], admin: AdminClient, timeout_ms: int) -> None:

@@ -50,8 +50,8 @@ def _all(name: str) -> bool:
 
 
 class Scope(NamedTuple):
-    """What is looked at. `topic_names`, `group_names`: only these are asked for, when there are any. `with_starts`: it
-    is asked where logs begin, too."""
+    """The part of the cluster that is looked at. `topic_names`, `group_names`: limit the requests to these names, when
+    there are any. `with_starts`: also request the start offsets of logs."""
 
     topic_names: tuple[str, ...] = ()
     takes_topic: Callable[[str], bool] = _all
@@ -61,7 +61,7 @@ class Scope(NamedTuple):
 
     @property
     def asked_topics(self) -> tuple[str, ...]:
-        """The names that are asked for: none for all. The leaders of __consumer_offsets tell who coordinates groups."""
+        """The topics to describe, none for all. The leaders of __consumer_offsets are the coordinators of groups."""
         return (*self.topic_names, _OFFSETS_TOPIC) if self.topic_names else ()
 
 
@@ -170,8 +170,8 @@ class Look:
         return dict(zip(questions, answers, strict=True))
 
     def ask_coordinators(self, apart: AdminClient, questions: Sequence[Question]) -> list[Answer]:
-        """Questions whose answers may wait for other brokers, over connections of their own: a broker answers a
-        connection in order, and would owe everything else too. One that still owes an answer is not asked."""
+        """Send requests whose responses may wait for other brokers, over separate connections: a broker responds in
+        order, so a late response would delay all others. Skips a broker that still owes a response."""
         if apart.client.in_flight_count():
             apart.client.poll(0)
         owing = {question.node for question in questions if apart.client.in_flight_count(question.node)}

@@ -1,8 +1,8 @@
-"""What a look at a cluster could not find out about groups, and why.
+"""Groups whose coordinator does not respond, and the reasons for unknown lags.
 
-A coordinator that is away lists none of its groups, and nobody else names them. The groups of the look before are kept
-then, with nothing known of them, until a coordinator lists them again or all have had the time to do so: one that has
-just taken over does not list what it has not loaded.
+Only its coordinator lists a group. While a coordinator does not respond, its groups are kept from the look before,
+without members and offsets, until a coordinator lists them again. A new coordinator lists a group only when it has
+loaded it; a group that no coordinator lists after `SETTLING_MS` is gone.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kafkatools.core.admin.topics import TopicDescription
 from kafkatools.core.errors import UnknownTopicOrPartition
 
 SETTLING_MS = 10_000
-"""How long after a change of coordinators a group that is not listed is not taken for gone."""
+"""Time after a change of coordinators before a group that nobody lists counts as gone."""
 
 
 class Coordinators:
-    """Who coordinates groups, from look to look. `reasons` is about the newest one: why groups may be missing."""
+    """The coordinators of groups, updated by each look. `reasons`: why groups may be missing from the latest look."""
 
     def __init__(self) -> None:
         self.reasons: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Coordinators:
         unheard: Mapping[int, str],
         now_ms: int,
     ) -> None:
-        """A look. `unheard`: brokers that did not list their groups, and why."""
+        """Take in one look. `unheard`: the brokers that did not list their groups, with the reason."""
         leaders = _leaders(offsets_topic)
         reasons = [
             f"broker {broker} did not list its groups: {why}"
@@ -53,7 +53,7 @@ class Coordinators:
         self._is_settling = self._changed_ms is not None and now_ms - self._changed_ms < SETTLING_MS
 
     def kept(self, last: ClusterView | None, listed: Iterable[ListedGroup], alive: Collection[int]) -> list[GroupView]:
-        """The groups of the look before that are not listed and may still be there, with nothing known of them."""
+        """The groups of the look before that are not listed now and may still exist, without members and offsets."""
         if last is None or not (self.reasons or self._is_settling):
             return []
         names = {group.group_id for group in listed}
@@ -72,7 +72,7 @@ class Coordinators:
 
 
 def _leaders(offsets_topic: TopicDescription | None) -> dict[int, int] | None:
-    """The coordinators by partition of __consumer_offsets, none before the first group; None when it is not known."""
+    """The leaders by partition of __consumer_offsets, empty before the first group; None when not known."""
     if offsets_topic is None:
         return None
     if offsets_topic.error is not None and not isinstance(offsets_topic.error, UnknownTopicOrPartition):
@@ -83,7 +83,7 @@ def _leaders(offsets_topic: TopicDescription | None) -> dict[int, int] | None:
 def with_reason(
     group: GroupView, parts: Mapping[tuple[str, int], PartitionView], answering: Collection[int]
 ) -> GroupView:
-    """The group with the reason why its lag, or a part of it, is not known."""
+    """Add the reason to a group whose lag is not completely known."""
     if group.is_lag_known or group.unknown is not None:
         return group
     if group.partitions is None:

@@ -119,7 +119,7 @@ class TopicView(NamedTuple):
 
     @property
     def size_bytes(self) -> int | None:
-        """What the leaders' logs take; None when one of them is not known."""
+        """The size of the leaders' logs; None when one of them is not known."""
         return _sum(part.size_bytes for part in self.partitions)
 
     @property
@@ -160,12 +160,12 @@ class GroupView(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """Over its partitions; None when one of them is not known, or when it has none."""
+        """The sum over its partitions; None when a partition's lag is not known, or when it has no partitions."""
         return _sum(part.lag for part in self.partitions or ())
 
     @property
     def least_lag(self) -> int:
-        """The lag of those partitions where it is known."""
+        """The sum over the partitions whose lag is known."""
         return sum(part.lag or 0 for part in self.partitions or ())
 
     def lag_by_topic(self) -> dict[str, int | None]:
@@ -203,8 +203,8 @@ class Event(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The numbers that tell whether a cluster is well. `lag`: None when a part of it is not known; `least_lag`: what is
-    known of it."""
+    """The totals that show the health of a cluster. `lag`: None when a part of it is not known; `least_lag`: the known
+    part."""
 
     brokers: int
     alive: int
@@ -282,7 +282,7 @@ class ClusterView(_Found):
 
 
 def _sum(numbers: Iterable[N | None]) -> N | None:
-    """Together; None when one is not known, and of nothing."""
+    """The sum; None when a number is not known, or when there are none."""
     found = list(numbers)
     known = [number for number in found if number is not None]
     return sum(known[1:], known[0]) if known and len(known) == len(found) else None

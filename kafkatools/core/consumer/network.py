@@ -189,7 +189,7 @@ class ConsumerNetworkClient:
             self.poll(min(deadline_ms - now, _POLL_MS))
 
     def ensure_contact(self, now_ms: int) -> None:
-        """Raise why no bootstrap server can be reached, when none has answered yet and all fail for some seconds."""
+        """Raise the connection error when all bootstrap servers have failed for some seconds and none responded."""
         if self._metadata.update_version:
             return
         if not all(self._client.connection_error(node) for node in self._metadata.cluster.nodes):

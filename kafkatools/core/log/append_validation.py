@@ -263,7 +263,7 @@ class AppendRules:
             raise RejectedRecords(key_errors)
 
     def _has_faulty_record(self, columns: "RecordColumns", now_ms: int) -> bool:
-        """Whether any record breaks a rule, without a look at each: a batch may hold millions."""
+        """Whether any record breaks a rule. Reads whole columns instead of records: a batch may hold millions."""
         if not columns.count:
             return False
         if self._needs_keys and min(columns.key_lengths) < 0:
@@ -328,8 +328,8 @@ def _out_of_range(index: int, timestamp: int, oldest: int, newest: int) -> Recor
 
 
 def _readable(batch: "RecordBatch", label: object, max_output_bytes: int) -> "RecordColumns":
-    """The columns of a batch whose checksum is right; contents that contradict its header, or unpack to more than the
-    topic allows, are the client's mistake."""
+    """Decode a batch whose checksum is right. Raises InvalidRecord for contents that contradict the header or unpack to
+    more than the topic allows."""
     try:
         return batch.columns(max_output_bytes)
     except (CorruptRecord, RecordTooLarge) as error:

@@ -55,8 +55,8 @@ def delete_horizon_ms(header: BatchHeader) -> int | None:
 
 
 def plain_records(header: BatchHeader, batch: memoryview, max_decompressed_bytes: int) -> tuple[Buffer, int]:
-    """The record area of a batch of magic 2, decompressed, and where it begins in what is given. Raises RecordTooLarge
-    when it unpacks to more than `max_decompressed_bytes`."""
+    """The decompressed records of a batch of magic 2, and the position of the first one in the returned buffer. Raises
+    RecordTooLarge when they unpack to more than `max_decompressed_bytes`."""
     codec = header.attributes & CODEC_MASK
     if codec == NO_CODEC:
         return batch, HEADER_SIZE

@@ -1,10 +1,10 @@
 """Idempotent batches that the disk refused, and the batches of the same producer that were in flight behind them.
 
 A producer has up to five batches in flight. When the disk refuses one of them, the batches behind it do not continue
-the producer's sequence any more. That is the disk's fault: they get KafkaStorageError as well, and the producer sends
-all of them again, in order. OutOfOrderSequenceNumber would tell the producer that records are lost; librdkafka then
-begins a new epoch in all of its partitions, where a batch in flight is written a second time. Without any state of the
-producer the batch behind would even be appended, and the refused one lost.
+the producer's sequence any more. They get KafkaStorageError as well, and the producer sends all of them again, in
+order. OutOfOrderSequenceNumber would tell the producer that records are lost; librdkafka then begins a new epoch in all
+of its partitions, where a batch in flight is written a second time. If the log knew nothing of the producer yet, the
+later batch would even be appended, and the refused one lost.
 """
 
 from kafkatools.core.errors import KafkaStorageError
@@ -36,7 +36,7 @@ class FailedAppends:
         self._refused[producer_id] = producer_epoch, first_sequence
 
     def check(self, header: BatchHeader, entry: ProducerEntry | None) -> None:
-        """Raise KafkaStorageError for a batch behind a refused one that was not appended since."""
+        """Raise KafkaStorageError for a batch behind a refused batch, until the refused batch is appended."""
         refused = self._refused.get(header.producer_id)
         if refused is None:
             return

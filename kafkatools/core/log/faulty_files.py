@@ -107,11 +107,11 @@ class FaultyLogFile:
         self._inode.synced = bytes(self._inode.data)
 
     def begin_sync(self) -> "FaultyLogFile":
-        """Counted when it is run."""
+        """Return a sync that counts as an operation when it runs."""
         return self
 
     def run(self) -> None:
-        """The sync that was begun."""
+        """Run the sync that `begin_sync` returned."""
         self.flush()
 
     def fileno(self) -> int:

@@ -21,7 +21,7 @@ class Sync(Protocol):
     """A sync of one file that another thread may run while the file goes on being written."""
 
     def run(self) -> None:
-        """Make what was written until now survive a loss of power. Once; raises OSError."""
+        """Make everything written so far survive a loss of power. May be called once; raises OSError."""
         ...
 
 
@@ -68,7 +68,7 @@ class LogFile(Protocol):
         ...
 
     def begin_sync(self) -> Sync:
-        """A sync of its own, that stays valid when the file is closed, renamed or removed meanwhile."""
+        """Return a sync that stays valid when the file is closed, renamed or removed meanwhile."""
         ...
 
     def fileno(self) -> int:
@@ -149,7 +149,7 @@ def write_atomically(files: FileSystem, path: str, data: Buffer) -> None:
 
 
 class DescriptorSync:
-    """A `Sync` over a descriptor of its own."""
+    """A `Sync` over a duplicate of the file's descriptor."""
 
     __slots__ = ("_descriptor",)
 
@@ -257,7 +257,7 @@ class RealLogFile:
             raise named(error, self.path) from None
 
     def begin_sync(self) -> DescriptorSync:
-        """A sync of its own, that stays valid when the file is closed, renamed or removed meanwhile."""
+        """Return a sync that stays valid when the file is closed, renamed or removed meanwhile."""
         return DescriptorSync(os.dup(self.fileno()))
 
     def close(self) -> None:

@@ -256,9 +256,9 @@ class LogDirectory:
     # end
 
     def close(self, broker_epoch: int, *, is_clean: bool = True) -> None:
-        """Flush and close every log, write the checkpoints, then, if the stop `is_clean`, its marker. A disk error in
-        one of these steps keeps none of the others from its try; with an error, or a log that is offline, there is no
-        marker, and the next start recovers. Raises the first OSError or KafkaStorageError."""
+        """Flush and close every log, write the checkpoints, then, if the stop `is_clean`, its marker. After a disk
+        error in one step the other steps still run. With an error, or a log that is offline, there is no marker, and
+        the next start recovers. Raises the first OSError or KafkaStorageError."""
         steps: list[Callable[[], object]] = [partial(_close_log, log) for log in self.logs.values()]
         steps += [self.checkpoint_recovery_points, self.checkpoint_high_watermarks, self.checkpoint_start_offsets]
         if self.first_dirty_offsets():

@@ -84,8 +84,8 @@ class LogManager:
         return lambda error: self.note_failure(directory, error)
 
     def note_failure(self, directory: LogDirectory, error: Exception) -> None:
-        """A directory's disk failed; the owner hears of it through `failing`. Until the owner takes the directory
-        offline its logs refuse everything: what a producer has in flight must not be judged by its sequences."""
+        """Note that a directory's disk failed; the owner sees it in `failing`. Until the owner takes the directory
+        offline its logs refuse all appends and reads: the sequences of batches in flight must not be checked."""
         if directory.failure is None:
             self.failing.setdefault(directory, error)
             directory.refuse(error)
@@ -350,8 +350,8 @@ class LogManager:
         self._each(lambda directory: directory.abandon(is_clean=is_clean))
 
     def close(self, broker_epoch: int, *, is_clean: bool = True) -> None:
-        """The stop, directory by directory; one that fails gets no marker of a clean stop, none does unless it
-        `is_clean`. Raises the first OSError or KafkaStorageError when all were tried."""
+        """Close all directories. One that fails gets no marker of a clean stop; without `is_clean` none gets it. Raises
+        the first OSError or KafkaStorageError after all were tried."""
         failures: list[Exception] = []
         for directory in self.live:
             try:

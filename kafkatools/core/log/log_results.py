@@ -35,7 +35,7 @@ class LogAppendInfo(NamedTuple):
 
     @classmethod
     def of_duplicate(cls, batch: BatchMetadata, log_start_offset: int) -> "LogAppendInfo":
-        """The answer to a batch that was appended before."""
+        """The result for a batch that was appended before."""
         return cls(batch.first_offset, batch.last_offset, batch.timestamp, log_start_offset, batch.timestamp, True)
 
 

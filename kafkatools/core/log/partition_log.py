@@ -444,7 +444,7 @@ class PartitionLog:
             self.last_flush_ms = now_ms
 
     def refuse(self, error: Exception) -> KafkaStorageError:
-        """Refuse every append and read: the directory's disk failed. Gives the error that everybody gets."""
+        """Refuse every append and read: the directory's disk failed. Returns the error that callers get from now on."""
         if self.failure is None:
             self.failure = KafkaStorageError(
                 f"The log of {self.topic_partition} in {self.directory} is offline: {error}"

@@ -239,8 +239,8 @@ class _Loader:
 
     def _recover_from(self, offset: int) -> None:
         """Recover segment by segment; damage ends the log there. So does a hole: the end of a segment that never
-        reached the disk while the next one did (a cleaned log may have holes; Kafka never looks for them). A hole above
-        segments that were deleted is none: their names may come back when those of later ones do not."""
+        reached the disk while the next one did (a cleaned log may have holes; Kafka never looks for them). Missing
+        offsets after deleted segments are no hole: after a loss of power their names may be back, and not all names."""
         unflushed = self._segments.range(offset, END_OF_TIME)
         for number, segment in enumerate(unflushed):
             truncated = self._recover_segment(segment)

@@ -1,8 +1,8 @@
-"""The first contact with a cluster: brokers of which none can be reached are an error after some seconds, not after
+"""First contact with a cluster: when no bootstrap server can be reached, raise after some seconds, not after
 max.block.ms.
 
-A wrong address or a broker that does not run looks like this. Once a broker has answered, an outage is waited out for
-as long as the settings say.
+The usual causes are a wrong address and a broker that does not run. Once a broker has responded, the settings say how
+long to wait during an outage.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def reason_not_to_start(producer: Producer) -> Exception | None:
 
 
 def await_update(sender: Sender, version: int, timeout_ms: int) -> bool:
-    """Waits until metadata newer than `version` came; False when the time is over.
+    """Wait for metadata newer than `version`; False after `timeout_ms`.
 
-    Raises why no broker can be reached, when none has answered yet and all have failed after some seconds.
+    Raises the connection error when all brokers have failed for some seconds and none ever responded.
     """
     metadata = sender.metadata
     waited_ms = 0

@@ -1,8 +1,8 @@
-"""JSON lines as input of a producer: the records of what has been read so far, and a look through a whole file.
+"""JSON lines as input of a producer: the records of the lines read so far, and a check of a whole file.
 
-Rules: a line for a partition that the topic does not have is found before the first record is sent: of a file, all of
-which is looked through first, and of each stretch of a pipe that is read at once. Other malformed lines end the run
-where they stand, after the records before them. With `ignore.error` a bad line counts as one failure, and the others
+Rules: a line for a partition that the topic does not have is found before any record is sent. A file is checked
+completely first; of a pipe, the lines that are read at once are checked together. Other malformed lines end the run
+after the records before them were sent. With `ignore.error` a bad line counts as one failure, and the others
 are sent.
 """
 
@@ -21,8 +21,8 @@ _ESCAPE = b"\\u"  # a key may be written with escapes
 
 
 class JsonInput:
-    """The records of a reader's lines. `partitions()` gives the topic's; `on_bad_line(error)` is called for a line that
-    ignore.error passes over."""
+    """The records of a reader's lines. `partitions()` returns those of the topic; `on_bad_line(error)` is called for a
+    line that is skipped because of ignore.error."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class JsonInput:
         self._partition_count: int | None = None
 
     def records(self) -> Iterator[tuple[int, ProducerRecord]]:
-        """The records of the whole lines so far with their line numbers. MalformedLine after those before it, or before
-        the first when a partition does not exist."""
+        """Yield the records of all complete lines with their line numbers. Raises MalformedLine after the records
+        before a bad line, or before the first record when a partition does not exist."""
         ignores_errors = self._reader.format.ignore_error
         read: list[tuple[int, ProducerRecord]] = []
         malformed: MalformedLine | None = None
@@ -66,7 +66,7 @@ class JsonInput:
             raise malformed
 
     def look_through(self, file: BinaryIO) -> None:
-        """Read the rest of a file and go back. MalformedLine for the first line for a partition that does not exist."""
+        """Check the rest of a file, then seek back. Raises MalformedLine for a partition that does not exist."""
         start = file.tell()
         try:
             for number, partition in self._rising_partitions(file):
@@ -75,8 +75,8 @@ class JsonInput:
             file.seek(start)
 
     def _rising_partitions(self, file: BinaryIO) -> Iterator[tuple[int, int]]:
-        """The lines whose partition is higher than those of all lines before: the first line beyond any number of
-        partitions is among them. Other lines are not decoded; what is wrong with them is found when they are sent."""
+        """Yield the lines with a higher partition than all lines before: the first line for a partition that does not
+        exist is among them. Other lines are not decoded; their faults are found when they are sent."""
         reader = LineReader(max_line_bytes=self._reader.max_line_bytes)
         highest = -1
         count = 1

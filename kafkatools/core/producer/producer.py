@@ -375,7 +375,7 @@ class Producer:
     def _wait_on_metadata(self, topic: str, partition: int | None, max_wait_ms: int) -> tuple[ClusterSnapshot, int]:
         """The cluster once it knows the topic (and the partition), and what is left of the time.
 
-        Raises Timeout, TopicAuthorizationFailed, InvalidTopic, and why no broker can be reached at first.
+        Raises Timeout, TopicAuthorizationFailed, InvalidTopic, and the connection error of `await_update`.
         """
         cluster = self._metadata.cluster
         count = cluster.partition_count(topic)

@@ -1,8 +1,8 @@
 """Tally: what became of every record that a command sent, from whichever thread tells.
 
-A failure whose cause lies in the record is reported by itself, the first SHOWN_FAILURES of them. A cause that lies in
-the cluster (a lost broker, a missing topic) concerns every record of its time: those are `LostLines`, one line with
-the range of input lines.
+A failure caused by the record itself is reported alone, the first SHOWN_FAILURES of them. A cause in the cluster (a
+lost broker, a missing topic) fails many records alike: they are reported together as `LostLines`, one message with the
+range of input lines.
 
 In transactions a record counts as sent when it is committed: until then the acknowledged ones are open. Records whose
 transaction was aborted through no fault of their own are counted apart from those that failed.
@@ -21,10 +21,10 @@ SHOWN_FAILURES = 10
 
 @dataclass(slots=True)
 class LostLines:
-    """Records that one cause in the cluster kept from being acknowledged; `first` and `last` are lines of the input.
+    """Records that were not acknowledged for one cause in the cluster; `first` and `last` are lines of the input.
 
-    `key` tells causes apart, also where the texts of their errors vary. `description` is that of the first record, as
-    for a failure of its own. `is_unplaced`: the records were never sent.
+    `key` identifies the cause, since error texts vary. `description` is that of the first record, as in the report of
+    a single failure. `is_unplaced`: the records were never sent.
     """
 
     key: str
@@ -39,8 +39,8 @@ class LostLines:
     is_over: bool = False
 
     def messages(self) -> list[str]:
-        """One line with the cause and the range. Kafka's sentence for a single record, and before a range that was
-        never sent, whose cause is the same for the whole run."""
+        """The message with the cause and the range of lines. A single record gets Kafka's sentence; a range that was
+        never sent gets it first."""
         if self.count == 1:
             return [f"{self.description} with error: {self.cause}"]
         described = [f"{self.description} with error: {self.error}"]
@@ -117,7 +117,7 @@ class Tally:
                 self._messages.append((_kind(error), f"{describe(number)} with error: {error}"))
 
     def fail_lines(self, lines: LostLines) -> None:
-        """Count records that a cause in the cluster kept from being acknowledged."""
+        """Count records that were not acknowledged for a cause in the cluster."""
         with self._lock:
             if isinstance(lines.error, TransactionAborted):
                 self.aborted += lines.count
@@ -133,8 +133,8 @@ class Tally:
                 known.is_over = False
 
     def take_messages(self, *, is_end: bool = True) -> list[tuple[str, str]]:
-        """The failures not told yet: kind and words. Before the end, ranges of lines only when records were
-        acknowledged after them, and no more than SHOWN_FAILURES of those."""
+        """The failures that were not reported yet, as error name and message. Before the end, a range of lines is
+        included only when later records were acknowledged, and at most SHOWN_FAILURES ranges in all."""
         with self._lock:
             messages, self._messages = self._messages, []
             for key, lines in list(self._lost_lines.items()):
@@ -159,8 +159,7 @@ def _kind(error: Exception) -> str:
 
 
 def is_hopeless_cause(error: Exception) -> bool:
-    """Whether the next record would fail in the same way: the topic or the brokers are not there. Exhausted memory may
-    come back."""
+    """Whether the next record would fail in the same way, since the topic or the brokers are not there."""
     return getattr(error, "name", "") in (
         "TIMEOUT",
         "INVALID_TOPIC_EXCEPTION",

@@ -45,7 +45,7 @@ def is_sound(entity_type: Any, buffer: memoryview, offset: int) -> bool:
 
 
 def is_sound_within(entity_type: Any, buffer: memoryview, offset: int, most_elements: int) -> bool:
-    """`is_sound`; raises TooManyElements as soon as arrays and tagged fields claim more elements than these in all."""
+    """`is_sound` with a limit: raises TooManyElements when arrays and tagged fields together have more elements."""
     with counting(most_elements):
         return is_sound(entity_type, buffer, offset)
 

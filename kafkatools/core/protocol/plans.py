@@ -26,7 +26,7 @@ NUMBER_LAYOUTS = {
 }
 MILLISECOND_LAYOUTS = {"timedelta_i32": ">i", "timedelta_i64": ">q", "datetime_i64": ">q"}
 
-# A string has at most so many bytes in every version: Kafka neither writes nor reads a longer one
+# The longest string in any version: Kafka neither writes nor reads a longer one
 # (MessageDataGenerator).
 MAX_STRING_BYTES = 32767
 

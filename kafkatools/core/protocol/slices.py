@@ -1,11 +1,11 @@
-"""Work in slices: where a long loop over a request or a response may be interrupted, and how many elements it may have.
+"""Interruptible loops over large requests and responses, and a limit on the elements of a request.
 
-A thread that works on a large request sets a pause for itself (`pausing`). Loops that may be long walk over
+A thread that handles a large request sets a pause callback for itself (`pausing`). Long loops iterate over
 `paced(...)`, which calls the pause every few elements; the pause returns at once or lets other work go first. Without a
-pause, which is the ordinary case, `paced` gives back what it was given.
+pause, the usual case, `paced` returns its argument unchanged.
 
-A pause may come only where nothing is half done: reading a request, making the fields of an answer from state that is
-looked up anew for each element, writing the answer.
+A pause may come only where no state is half changed: while a request is decoded, while the fields of a response are
+made from state that is looked up again for each element, while the response is written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TooManyElements(Exception):
 
 
 class _State(threading.local):
-    """What holds for the present thread."""
+    """The pause and the element limit of the current thread."""
 
     pause: Callable[[], None] | None = None
     elements_left: int | None = None
@@ -34,7 +34,7 @@ _state = _State()
 
 
 def paced(items: Iterable[Item]) -> Iterable[Item]:
-    """The items, with a pause every few of them where the present thread works in slices."""
+    """Iterate over the items, with a pause every few of them when the current thread works in slices."""
     pause = _state.pause
     return items if pause is None else _with_pauses(items, pause)
 
@@ -47,13 +47,13 @@ def _with_pauses(items: Iterable[Item], pause: Callable[[], None]) -> Iterator[I
 
 
 def is_paced() -> bool:
-    """Whether the present thread works in slices."""
+    """Whether the current thread works in slices."""
     return _state.pause is not None
 
 
 @contextmanager
 def pausing(pause: Callable[[], None] | None) -> Iterator[None]:
-    """Work in slices within this block; None: in one go, although the block around it may be interrupted."""
+    """Call `pause` in the loops of this block; None: no pauses, even if the surrounding block has them."""
     before, _state.pause = _state.pause, pause
     try:
         yield
@@ -63,7 +63,7 @@ def pausing(pause: Callable[[], None] | None) -> Iterator[None]:
 
 @contextmanager
 def counting(most_elements: int) -> Iterator[None]:
-    """Raise TooManyElements within this block once more elements than these were noted."""
+    """Limit the elements that `note_elements` counts within this block."""
     before, _state.elements_left = _state.elements_left, most_elements
     try:
         yield
@@ -72,7 +72,7 @@ def counting(most_elements: int) -> Iterator[None]:
 
 
 def note_elements(count: int) -> None:
-    """A message claims so many further elements. Raises TooManyElements."""
+    """Count elements of a message. Raises TooManyElements above the limit of `counting`."""
     left = _state.elements_left
     if left is not None:
         if count > left:

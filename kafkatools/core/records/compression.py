@@ -169,13 +169,13 @@ def _decompress_gzip(data: Buffer, limit: int) -> bytes:
     position = 0
     while True:
         position, left = _gzip_member(view, position, parts, left, limit)
-        # what follows a member and is no member is ignored, as java.util.zip.GZIPInputStream does
+        # bytes after a member that begin no other member are ignored, as java.util.zip.GZIPInputStream does
         if view[position : position + 2] != GZIP_HEADER[:2]:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _gzip_member(view: memoryview, position: int, parts: list[bytes], left: int, limit: int) -> tuple[int, int]:
-    """Append what one member holds to `parts`; gives where it ends and how much of the limit is left.
+    """Append the contents of one gzip member to `parts`; returns its end and the rest of the limit.
 
     zlib copies the input that it does not use. Pieces of the input that double in size keep that copy smaller than the
     member, so a stream of many small members takes linear time.

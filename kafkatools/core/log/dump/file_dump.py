@@ -215,7 +215,7 @@ class FileDump:
                     self._lines.offset_entry(path, entry)
 
     def _index(self, kind: type[_Index], path: str, base_offset: int, log: SegmentFile) -> _Index | None:
-        """An index, None when it is reported as one that cannot belong to its log."""
+        """Read an index; report it and return None when it cannot belong to its log."""
         try:
             return kind.read(path, base_offset, log.size)
         except Damage as damage:

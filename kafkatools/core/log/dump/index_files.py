@@ -23,7 +23,7 @@ _WARM_BYTES = 8192
 
 _READ_BYTES = 1 << 20
 SLACK_ENTRIES = 1024
-"""What a broker may append to an index while its log is read."""
+"""Entries that a broker may append to an index while its log is read."""
 
 
 def _hiding_zero(relative_offsets: Iterable[int]) -> int:
@@ -34,9 +34,9 @@ def _hiding_zero(relative_offsets: Iterable[int]) -> int:
 
 
 class IndexEntries(Sequence[tuple[int, int]]):
-    """The pairs of an index of `size` bytes, unpacked when asked for, zeros behind the end of `data`.
+    """The entries of an index of `size` bytes as pairs, unpacked on access. Entries after the end of `data` are zeros.
 
-    `offset_slot`: which number of a pair is an offset, relative to `base_offset`; it is given absolute.
+    `offset_slot`: the place in a pair that holds an offset relative to `base_offset`; pairs have it absolute.
     """
 
     def __init__(self, entry: struct.Struct, offset_slot: int, base_offset: int, data: bytes, size: int) -> None:

@@ -1,4 +1,4 @@
-"""What the files beside a segment say about its batches: bounds for the header fields that no checksum covers.
+"""Bounds from the files beside a segment for the header fields of its batches that no checksum covers.
 
 A batch's checksum begins behind its base offset and its leader epoch. Both can be judged by other files of the same
 directory: the name of the next segment, `leader-epoch-checkpoint`, the offset at which a producer snapshot was taken
@@ -29,7 +29,7 @@ _WIDTH = kernel.HEADER_WIDTH
 
 @dataclass(frozen=True)
 class SegmentLimits:
-    """Bounds on the batches of one segment; without arguments there are none.
+    """Bounds on the batches of one segment. `SegmentLimits()` has no bounds.
 
     `epochs`: (start offset, leader epoch), rising in both. `log_ends`: offsets at which the log once ended, inside the
     last segment. `next_path`: the segment that follows.
@@ -75,7 +75,7 @@ class SegmentLimits:
         return bisect_right(self.epochs, (offset, LARGEST_RELATIVE_OFFSET + 1)) - 1
 
     def epoch_problem(self, offset: int, epoch: int) -> str | None:
-        """What is wrong with the leader epoch of a batch that begins at `offset`."""
+        """The problem with the leader epoch of a batch that begins at `offset`; None when it is sound."""
         if not self.epochs or epoch == NO_EPOCH:
             return None
         entry = self._entry(offset)
@@ -87,7 +87,7 @@ class SegmentLimits:
         return f"leader epoch {epoch} where {LEADER_EPOCH_CHECKPOINT} has {due}" if is_wrong else None
 
     def offset_problem(self, previous_end: int, offset: int, last_offset: int) -> str | None:
-        """What is wrong with the offsets of a batch that follows one that ended before `previous_end`."""
+        """The problem with the offsets of a batch that begins at or after `previous_end`; None when they are sound."""
         if self.largest_offset is not None and last_offset > self.largest_offset:
             what = "the next segment begins behind" if self.next_path is not None else "a segment can hold up to"
             return f"last offset {last_offset}, but {what} offset {self.largest_offset}"
@@ -101,7 +101,7 @@ UNLIMITED = SegmentLimits()
 
 
 def read_limits(path: str, base_offset: int, report: Callable[[Finding], None]) -> SegmentLimits:
-    """The bounds that the directory of a segment gives. A checkpoint that cannot be read is reported."""
+    """Read the bounds from the directory of a segment. Reports a checkpoint that cannot be read."""
     directory = os.path.dirname(os.path.abspath(path))
     own_name = os.path.basename(path)
     segments: dict[int, str] = {}

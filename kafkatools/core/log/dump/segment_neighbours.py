@@ -1,7 +1,6 @@
-"""Comparing the last batches of a segment with what lies beside it: the segment that follows, and the offset index.
+"""Compare the last batches of a segment with the next segment and with the offset index.
 
-A broker may write while these files are read: they were opened after the segment, so what they say of its batches
-was true when it was opened.
+A broker may write while these files are read. They are opened after the segment, so they cover all of its batches.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class SoundStretch:
         return window[: max(self._end - position, 0)]
 
     def _regular_rows(self, rows: int, valid: bytearray, state: array[int]) -> int:
-        """How many rows need no more than their line; `state` is what the first other row is compared with."""
+        """The number of leading rows without a finding. `state` becomes the offset and epoch before the next row."""
         before = state[0]
         stop = dump_kernel.first_irregular(self._table, 0, rows, valid, state)
         within = self._limits.first_outside(self._table, stop, before)
