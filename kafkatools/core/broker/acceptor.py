@@ -12,21 +12,21 @@ BACKLOG = 50
 
 
 class Dispatch(Protocol):
-    """Who answers requests."""
+    """The request handler of a listener: `apis` by API key."""
 
     apis: Mapping[int, Any]
 
     def __call__(self, request: Request) -> Response:
-        """Answer one."""
+        """Handle a request and return its response."""
         ...
 
 
 class Acceptor:
-    """One listener in Kafka's sense: a name, an address, and who answers what comes in there. `is_internal`: only
-    other nodes of the cluster come."""
+    """One listener in Kafka's sense: a name, an address and a request handler. `is_internal`: only other nodes of the
+    cluster connect to it."""
 
     def __init__(self, name: str, address: tuple[str, int], dispatch: Dispatch) -> None:
-        """The address is taken; connections are refused until `open`."""
+        """Bind the address; connections are refused until `open`."""
         self.name = name
         self.dispatch = dispatch
         self.socket = bind_acceptor(address)
@@ -36,7 +36,7 @@ class Acceptor:
         self.is_protected = False
 
     def open(self) -> None:
-        """Take connections from now on."""
+        """Accept connections from now on."""
         try:
             self.socket.listen(BACKLOG)
         except OSError as error:
@@ -45,7 +45,7 @@ class Acceptor:
 
 
 def bind_acceptor(address: tuple[str, int]) -> socket.socket:
-    """A socket with an address, that does not listen yet; port 0 takes a free one."""
+    """Bind a socket that does not listen yet; port 0 chooses a free port."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     acceptor = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -37,9 +37,9 @@ class AliveBrokers:
         return [self._image.brokers[broker_id] for broker_id in sorted(told)]
 
     def named_by(self, node_id: int) -> list[BrokerState]:
-        """The brokers that Metadata of a node names: those that are not fenced, or the node itself when all are fenced.
-        A list without brokers would make librdkafka forget every address, and stay silent after the brokers are back
-        (rd_kafka_metadata_decommission_unavailable_brokers)."""
+        """The brokers in a Metadata response of a node: those that are not fenced, or the node itself when all are
+        fenced. After a response without brokers librdkafka forgets every address and stays silent even when the
+        brokers are back (rd_kafka_metadata_decommission_unavailable_brokers)."""
         return self.nodes() or [self._image.brokers[each] for each in self.addresses if each == node_id]
 
     def offline_replicas(self, partition: PartitionState) -> tuple[int, ...]:

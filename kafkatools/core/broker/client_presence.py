@@ -1,5 +1,5 @@
-"""Whether the client behind a connection is still there, while the connection is not read: it is muted until the
-request at hand is answered, so the end of its stream is not seen by the listener."""
+"""Check that a client is still connected while its connection is muted: until the response to the current request is
+sent, the listener does not read from the connection and does not see that the client closed it."""
 
 from __future__ import annotations
 

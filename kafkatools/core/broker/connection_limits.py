@@ -1,5 +1,5 @@
-"""How many connections a broker takes: bounded by the limit of open files, so that log files and other nodes always
-have descriptors left, and by max.connections, max.connections.per.ip and its overrides (Kafka's ConnectionQuotas).
+"""Limits on the connections of a broker: by the limit of open files, so that log files and other nodes always have
+descriptors left, and by max.connections, max.connections.per.ip and its overrides (Kafka's ConnectionQuotas).
 
 Rules: a connection above a limit is accepted and closed at once, and counted; a line a minute at most says how many
 were refused, why, and what to change. Connections to a protected listener, where only other nodes of the cluster come,
@@ -32,13 +32,13 @@ PER_IP = "max.connections.per.ip"
 
 
 class Connected(Protocol):
-    """What is known of a connection."""
+    """The part of a connection that limits need."""
 
     last_active_ms: int
 
     @property
     def is_protected(self) -> bool:
-        """Whether only other nodes come where it was made."""
+        """Whether its listener is used by other nodes only."""
         ...
 
     def close(self) -> None:
@@ -59,13 +59,13 @@ def raise_descriptor_limit() -> None:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_RAISED_LIMIT if hard == resource.RLIM_INFINITY else min(hard, MAX_RAISED_LIMIT)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    target = MAX_RAISED_LIMIT if hard == resource.RLIM_INFINITY else min(hard, MAX_RAISED_LIMIT)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
 def max_log_files(limit: int) -> int:
-    """How many log files may be open at a time under a limit of open files: at most half of it."""
+    """The maximum of open log files under a limit of open files: at most half of it."""
     return max(LEAST_LOG_FILES, min(MAX_OPEN_FILES, limit // 2))
 
 
@@ -93,7 +93,7 @@ class ConnectionLimits:
         self._told_ms: dict[str, int] = {}
 
     def configure(self, config: Config, other_nodes: int = 0) -> None:
-        """Take the settings as they are now, and how many other nodes the cluster has."""
+        """Apply the current settings and the number of other nodes in the cluster."""
         self._other_nodes = other_nodes
         self._max_connections = config.max_connections
         self._per_ip = config.max_connections_per_ip
@@ -103,17 +103,17 @@ class ConnectionLimits:
 
     @property
     def kept(self) -> int:
-        """Descriptors that no client gets."""
+        """The number of descriptors that are reserved for log files and other nodes."""
         return self._reserve + self._other_nodes * NODE_DESCRIPTORS
 
     @property
     def room(self) -> int:
-        """Descriptors for clients' connections and what they are being sent."""
+        """The number of descriptors for clients: connections, and files of responses that wait."""
         return max(1, self._descriptors - self.kept)
 
     # -- connections -----------------------------------------------------------------------------------------------
     def admit(self, connections: Collection[Connected], host: str, now_ms: int, *, is_protected: bool) -> bool:
-        """Whether to keep a connection that was just accepted; it counts then, until `forget`."""
+        """Whether to keep a connection that was just accepted. It counts until `forget` is called."""
         reason = self._excess(len(connections), host)
         if reason and is_protected and reason[0] != PER_IP and _make_room(connections):
             reason = None
@@ -124,13 +124,13 @@ class ConnectionLimits:
         return False
 
     def forget(self, host: str) -> None:
-        """A connection of this address is closed."""
+        """Note that a connection from this address was closed."""
         self._by_host[host] -= 1
         if self._by_host[host] <= 0:
             del self._by_host[host]
 
     def _excess(self, count: int, host: str) -> tuple[str, str] | None:
-        """The setting that forbids one more connection, and the reason; None when there is none."""
+        """The limit that one more connection would exceed, and the reason; None when there is room."""
         if count + self._owned >= self.room:
             return "ulimit", (
                 f"{count} are open, and of the limit of {self._descriptors} open files {self.kept} are kept for log "
@@ -145,7 +145,7 @@ class ConnectionLimits:
 
     # -- what a slow reader holds ----------------------------------------------------------------------------------
     def duplicate(self, descriptor: int, connections: int) -> OwnedDescriptor | None:
-        """A duplicate of a log file's descriptor for a response that waits; None when there is no room."""
+        """Duplicate a log file's descriptor for a response that waits; None when there is no room."""
         if connections + self._owned >= self.room:
             return None
         owned = OwnedDescriptor(os.dup(descriptor), self)
@@ -153,17 +153,17 @@ class ConnectionLimits:
         return owned
 
     def give_back(self) -> None:
-        """A duplicate was closed."""
+        """Note that a duplicate was closed."""
         self._owned -= 1
 
-    # -- telling ---------------------------------------------------------------------------------------------------
+    # -- reporting -------------------------------------------------------------------------------------------------
     def _note_refusal(self, setting: str, reason: str, now_ms: int) -> None:
         self._refused[setting] = self._refused.get(setting, 0) + 1
         self._reasons[setting] = reason
         self.tell(now_ms)
 
     def tell(self, now_ms: int) -> None:
-        """Report the refusals that are not reported yet, each limit's once a minute."""
+        """Report the refusals that were not reported yet, at most one line a minute for each limit."""
         for setting, count in list(self._refused.items()):
             told_ms = self._told_ms.get(setting)
             if told_ms is not None and now_ms - told_ms < TELL_AGAIN_MS:
@@ -188,22 +188,22 @@ class OwnedDescriptor:
         return self.fd
 
     def close(self) -> None:
-        """Let it go."""
+        """Close it and give it back to the limits."""
         os.close(self.fd)
         self._limits.give_back()
 
 
 def _make_room(connections: Collection[Connected]) -> bool:
-    """Close the least recently used connection of a listener that is not protected; False when there is none."""
-    strangers = [each for each in connections if not each.is_protected]
-    if not strangers:
+    """Close the least recently used connection of an unprotected listener; False when there is none."""
+    clients = [connection for connection in connections if not connection.is_protected]
+    if not clients:
         return False
-    min(strangers, key=lambda each: each.last_active_ms).close()
+    min(clients, key=lambda connection: connection.last_active_ms).close()
     return True
 
 
 def _open_now() -> int:
-    """How many descriptors the process holds."""
+    """The number of descriptors that the process has open."""
     try:
         return len(os.listdir("/proc/self/fd"))
     except OSError:
@@ -211,7 +211,7 @@ def _open_now() -> int:
 
 
 def _overrides(text: str) -> dict[str, int]:
-    """Limits by address, from `host:count,...`. A host that has no address has no override."""
+    """Parse limits by address from `host:count,...`. A host name that does not resolve is ignored."""
     found: dict[str, int] = {}
     for part in filter(None, (each.strip() for each in text.split(","))):
         host, _, count = part.rpartition(":")

@@ -52,8 +52,8 @@ class GroupCommit:
         committed: Callable[[Partition], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """`wakeup` is called on another thread when a sync is done; the others on the caller's. With `max_threads` 0
-        nothing is synced but by `run_pending`."""
+        """`wakeup` is called on another thread when a sync is done, all other callbacks on the caller's. With
+        `max_threads` 0 only `run_pending` syncs."""
         self.max_threads = MAX_THREADS
         self._clock = clock
         self._wakeup = wakeup
@@ -109,7 +109,7 @@ class GroupCommit:
             self._wakeup()
 
     def run_pending(self) -> None:
-        """Run the syncs that no thread has taken yet, on the caller's."""
+        """Run the syncs that no thread has taken yet on the caller's thread."""
         with contextlib.suppress(queue.Empty):
             while (sync := self._work.get_nowait()) is not None:
                 self._done.append(self._sync(sync))

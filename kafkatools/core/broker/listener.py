@@ -10,8 +10,8 @@ Rules:
   closes the connection; so does one that would take the receive buffers of all connections together above
   `max_buffered_bytes`.
 - A frame is handed on as a writable view on the receive buffer, valid until the handler returns.
-- A connection that has handled frames for `TURN_NS` goes on in the next turn, after the others. A request that takes
-  longer is worked off in slices (`slow_lane.py`); its connection is muted until then.
+- A connection that has handled frames for `TURN_NS` goes on in the next turn, after the others. A large request is
+  handled in slices (`slow_lane.py`); its connection is muted until the response is complete.
 - A queued file region keeps its own descriptor (dup) once the socket is full, so that a deleted segment cannot be
   replaced by another file under it. Connections and these descriptors are bounded by `ConnectionLimits`.
 """
@@ -103,7 +103,7 @@ class Connection:
 
     @property
     def is_protected(self) -> bool:
-        """Whether only other nodes of the cluster come where it was made."""
+        """Whether its listener is used by other nodes of the cluster only."""
         return self.acceptor.is_protected
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class Connection:
         self._update_events()
 
     def go_on(self) -> None:
-        """Another turn, other connections have had theirs."""
+        """Handle the remaining frames, after the turns of other connections."""
         self.is_unfinished = False
         if not self.is_closed:
             self.handle_frames()
@@ -234,7 +234,7 @@ class Connection:
         self.handle_frames()
 
     def end_slices(self, outcome: Response | CloseConnection) -> None:
-        """The request of this connection that was worked off in slices is done; go on with what came since."""
+        """Send the response to a request that was handled in slices, then go on with the frames after it."""
         self._is_in_lane = False
         if isinstance(outcome, CloseConnection):
             self._flush()
@@ -346,7 +346,7 @@ class Connection:
         for part in self._output:
             if isinstance(part, FileRegion) and not isinstance(part.file, OwnedDescriptor):
                 owned = self.listener.duplicate(part.file)
-                if owned is None:  # none is left for a client that reads too slowly
+                if owned is None:  # no descriptor is left for a client that reads too slowly
                     self.close()
                     return
                 part.file = owned
@@ -492,7 +492,7 @@ class Listener:
         return len(events)
 
     def go_on_later(self, connection: Connection) -> None:
-        """The connection had its share of this turn; it goes on with its frames in the next one."""
+        """Continue with the frames of this connection in the next turn, since its share of this turn is used up."""
         if not connection.is_unfinished:
             connection.is_unfinished = True
             self._unfinished.append(connection)
@@ -572,7 +572,7 @@ class Listener:
         self.limits.forget(connection.client_host)
 
     def duplicate(self, file: HasDescriptor) -> OwnedDescriptor | None:
-        """A descriptor of its own for a region that waits; None when there is no room, or the system has none."""
+        """Duplicate a descriptor for a response that waits; None above the limits, or when the system has none."""
         try:
             return self.limits.duplicate(file.fileno(), len(self.connections))
         except OSError:

@@ -396,7 +396,7 @@ class Node:
         self.controller.maybe_snapshot()
 
     def _limit_connections(self) -> None:
-        """Settings may change while the broker runs, and so may the number of nodes."""
+        """Apply changed settings and a changed number of nodes to the connection limits."""
         self.limits.configure(self.broker_settings.effective(), self._count_other_nodes())
 
     def _count_other_nodes(self) -> int:
@@ -491,11 +491,11 @@ class Node:
             self._reports.tell(str(error))
 
     def report_refusal(self, line: str) -> None:
-        """Report a request that was refused; a line that repeats is reported once a minute."""
+        """Report a request that was refused; the same line at most once a minute."""
         self._reports.tell(line)
 
     def has_many_entries(self, count: int) -> bool:
-        """Whether there are more than so many partitions and groups: a list of all of them takes long."""
+        """Whether there are more than `count` partitions and groups together, so that listing them takes long."""
         if self._counted_offset != self.metadata_offset:
             self._counted_offset = self.metadata_offset
             self._partitions = sum(len(topic.partitions) for topic in self.image.topics.values())
@@ -509,7 +509,7 @@ class Node:
         return f"{host}:{self.advertised_port}"
 
     def close(self) -> None:
-        """The clean stop. Raises KafkaStorageError when the disk refuses a part of it: everything is closed, and the
+        """Stop cleanly. Raises KafkaStorageError when the disk refuses a part of it: everything is closed then, and the
         next start recovers the logs."""
         if self._lock is None:
             return
@@ -520,7 +520,7 @@ class Node:
             self.cleaner.close()
         failures: list[Exception] = []
         try:
-            # The marker of a clean stop is for the metadata log too: that is durable before the marker is written.
+            # The marker of a clean stop covers the metadata log too, so that log must be durable first.
             for part in (self._close_metadata, lambda: self._close_logs(is_clean=not failures)):
                 try:
                     part()

@@ -1,9 +1,9 @@
-"""How large a request may be before it is read, and which requests are worked off in slices.
+"""Limits on the size of requests, and the choice of requests that are handled in slices.
 
 A request costs a few microseconds for each element of its arrays, so a frame of a few kilobytes is handled at once and
-a larger one goes to the slow lane. There its bytes are walked through first, without making any value: a request whose
-arrays have more elements than its API may have is refused before it is decoded. A small request may ask for a large
-answer (all topics, all groups): on a broker with many partitions or groups those APIs go to the slow lane too.
+a larger one goes to the slow lane. There its elements are counted first, without decoding a value: a request with more
+elements than its API may have is refused. A small request may have a large response (all topics, all groups): on a
+broker with many partitions or groups those APIs go to the slow lane too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
 PRODUCE, FETCH, DESCRIBE_CONFIGS = 0, 1, 32
-# A request of so many bytes takes at most some 15 ms. A partition to fetch has 61 bytes and more.
+# A request of this size takes at most about 15 ms. A partition of a Fetch request has at least 61 bytes.
 MOST_BYTES_AT_ONCE: Final = 8 * 1024
 MOST_FETCH_BYTES_AT_ONCE: Final = 128 * 1024
 # A broker or a group has hundreds of settings.
@@ -29,7 +29,7 @@ MOST_DESCRIBED_BYTES_AT_ONCE: Final = 256
 # Elements of all arrays together: enough for every partition of a large cluster. A quarter of a million elements take
 # some 100 MiB while they are decoded.
 MOST_READ: Final = 250_000
-# Reading and answering is done in slices, what lies between may not be interrupted: a change is one batch.
+# Decoding and responding is done in slices; the change in between is one batch and cannot be interrupted.
 MOST_CHANGED: Final = 20_000
 MOST_OF: Final = {
     FETCH: 50_000,
@@ -45,7 +45,7 @@ MOST_OF: Final = {
     46: 50_000,  # ListPartitionReassignments
     55: 1000,  # DescribeQuorum: one partition
 }
-# Handlers that only read, and may be interrupted between two elements of a request or of an answer.
+# Handlers that only read, and may be interrupted between two elements of a request or of a response.
 READ_ONLY: Final = frozenset(
     (
         2,  # ListOffsets
@@ -66,13 +66,13 @@ READ_ONLY: Final = frozenset(
         77,  # ShareGroupDescribe
     )
 )
-# Answers with all members of groups, or all replicas of a broker.
+# APIs whose responses have all members of groups, or all replicas of a broker.
 LARGE_ANSWERS: Final = frozenset((15, 35, 69, 77))
 MANY: Final = 2000
 
 
 def may_take_long(node: Node, request: Request) -> bool:
-    """Whether a request is worked off in slices."""
+    """Whether a request goes to the slow lane."""
     key, size = request.api_key, len(request.frame)
     if key == PRODUCE:
         return False
@@ -84,7 +84,7 @@ def may_take_long(node: Node, request: Request) -> bool:
 
 
 def ensure_bounded(request: Request) -> None:
-    """Walk through the body. Raises TooManyElements, or CloseConnection for a body that is not whole."""
+    """Count the elements of the body. Raises TooManyElements, or CloseConnection for a malformed body."""
     try:
         entity_type = messages.request_type(request.api_key, request.version)
     except UnsupportedVersion:
@@ -103,8 +103,8 @@ def most_elements(api_key: int) -> int:
 
 
 def refused(node: Node, request: Request, name: str) -> Response:
-    """The answer to a request with too many elements: INVALID_REQUEST where the answer has an error code for the whole
-    request, else the connection ends, as with Kafka's InvalidRequestException. The broker reports it."""
+    """The response to a request with too many elements: INVALID_REQUEST if the response has an error code for the whole
+    request; else the connection is closed, as after Kafka's InvalidRequestException. The broker reports it."""
     most = most_elements(request.api_key)
     client = request.connection.client_host
     node.report_refusal(f"A {name} request from {client} with more than {most} elements was refused")

@@ -1,5 +1,5 @@
 """The process of a sandbox, or of one of its nodes: `python -m kafkatools.core.broker.sandbox_process`,
-started by sandbox.py and sandbox_cluster.py only. What it is to do comes as JSON on stdin, to its end.
+started by sandbox.py and sandbox_cluster.py only. Its request comes as one JSON document on stdin.
 
 It says on stdout in a line of JSON that it listens, or why it does not; a node of several says in a second line that
 the cluster is complete as far as it was to wait for. It ends on SIGTERM, when no request came for the idle time, or
@@ -39,8 +39,8 @@ _LOCK_TRIES, _LOCK_PAUSE_MS = 25, 20
 
 
 def main(request: Mapping[str, Any], clock: Clock) -> int:
-    """Run what the request describes until it is to stop; gives the exit status, 1 when it could not start, go on or
-    stop cleanly."""
+    """Run the node that the request describes until it is stopped. Returns the exit status, 1 when it could not start,
+    go on or stop cleanly."""
     os.umask(0o077)
     raise_descriptor_limit()
     run_file = _run_file(request["run_file"], clock)
@@ -79,7 +79,7 @@ def main(request: Mapping[str, Any], clock: Clock) -> int:
 
 
 def _close(node: Node) -> int:
-    """Stop; what the disk refuses is told in one line, unless the disk is why the node ends."""
+    """Stop the node; report a disk error in one line, unless a disk error ended the node."""
     from kafkatools.core.errors import KafkaStorageError
 
     failure = getattr(node, "failure", None)
@@ -282,8 +282,7 @@ def _start_one(request: Mapping[str, Any], clock: Clock) -> Node:
 
 
 def log_line(clock: Clock, line: str) -> None:
-    """A line of node.log, with its time: what happened when is compared between nodes. A disk without room for it
-    is no reason to fail."""
+    """Write a line with its time to node.log, so that the logs of nodes can be compared. A full disk is ignored."""
     seconds, milliseconds = divmod(clock.wall_ms(), 1000)
     with contextlib.suppress(OSError):
         os.write(STDERR, f"[{datetime.fromtimestamp(seconds)},{milliseconds:03d}] {line}\n".encode())
@@ -302,9 +301,9 @@ def _answer(content: Mapping[str, Any], *, is_last: bool = True) -> None:
 
 
 def _request() -> Any:
-    """What the starter wrote to stdin, which goes nowhere after that."""
-    with open(STDIN, "rb", closefd=False) as told:
-        request = json.load(told)
+    """Read the request from stdin, then replace stdin by /dev/null."""
+    with open(STDIN, "rb", closefd=False) as stdin:
+        request = json.load(stdin)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, STDIN)
     os.close(null)

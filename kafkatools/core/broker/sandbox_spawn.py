@@ -1,7 +1,7 @@
 """Processes of the sandbox: starting one, hearing what it says, waiting for its end.
 
-A process gets its settings on stdin, where `ps` does not see them. It says on stdout, in lines of JSON, what became of
-it (sandbox_process.py), and its messages go to a file. It
+A process gets its settings on stdin, so that `ps` does not show them. It reports on stdout, in lines of JSON, whether
+it started (sandbox_process.py), and its messages go to a file. It
 is this interpreter in a session of its own, so that it outlives whoever started it.
 """
 
@@ -79,7 +79,7 @@ class Child:
         import sys
 
         settings = request.get("settings") or request.get("layout", {}).get("settings") or {}
-        remember(*secrets_of(settings))  # the reason why it does not start may hold one
+        remember(*secrets_of(settings))  # the error of a failed start may contain one
         self.name = name
         self._log_path = log_path
         self._heard = b""
@@ -97,8 +97,8 @@ class Child:
         finally:
             os.close(log)
         assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), self.process.stdin as told:  # `answer` says why it is gone
-            told.write(json.dumps(request).encode())
+        with contextlib.suppress(BrokenPipeError), self.process.stdin as stdin:  # `answer` reports why it ended
+            stdin.write(json.dumps(request).encode())
 
     def answer(self, clock: Clock | None = None, timeout_ms: int | None = None) -> dict[str, Any] | None:
         """Its next line; None when it says nothing in that time. Raises SandboxError, with the reason it gave, when it

@@ -1,10 +1,10 @@
-"""Requests that take long, worked off in slices between the turns of the listener.
+"""Requests that take long, handled in slices between the turns of the listener.
 
 Rules:
 - A request in the lane has a thread of its own, which runs only while the listener's thread waits for it: `turn` lets
-  one request work for a slice and takes the control back. So there is never more than one thread at work on the
-  broker's state, and no lock is needed; a request stops only where its code asks for a pause (`protocol/slices.py`).
-- The requests in work take turns. At most `MOST_ACTIVE` are begun; the others wait, and cost nothing but their frame.
+  one request work for a slice, then the listener goes on. So only one thread at a time works on the broker's state, and
+  no lock is needed; a slice ends only where the code of the request calls the pause (`protocol/slices.py`).
+- The active requests take turns. At most `MOST_ACTIVE` are active; the others wait, and cost nothing but their frame.
 - The frame stays in the connection's buffer until the request has ended; the connection handles nothing meanwhile.
 - When a connection closes, its request ends at its next pause.
 """
@@ -27,11 +27,11 @@ MOST_ACTIVE = 4
 
 
 class _Abandoned(BaseException):
-    """Nobody waits for this request any more. No handler is to take it for a failure of its own."""
+    """Ends a request whose connection is closed. A BaseException, so that no handler catches it as an error."""
 
 
 class _Job:
-    """One request and its thread. `resume` is for the listener's thread, `pause` for the job's."""
+    """One request and its thread. The listener's thread calls `resume`, the job's own thread calls `pause`."""
 
     def __init__(self, request: Request, work: Callable[[], Response], slice_ns: int) -> None:
         self.connection: Connection = request.connection
@@ -47,7 +47,7 @@ class _Job:
         self._thread: threading.Thread | None = None
 
     def resume(self) -> None:
-        """Let it work for a slice; when this returns, its thread waits or has ended."""
+        """Let the request work for a slice; on return its thread waits or has ended."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="kafka-slow-request", daemon=True)
             self._thread.start()
@@ -57,7 +57,7 @@ class _Job:
             self._thread.join()
 
     def pause(self) -> None:
-        """Let the listener go on when the slice is over."""
+        """Hand control back to the listener when the slice has ended."""
         if thread_time_ns() < self._end_ns:
             return
         self._has_paused.release()
@@ -87,7 +87,7 @@ class _Job:
 
 
 class SlowLane:
-    """The lane of one listener. All methods are for the listener's thread."""
+    """The slow lane of one listener. Only the listener's thread calls its methods."""
 
     def __init__(self, slice_ns: int = SLICE_NS) -> None:
         self._slice_ns = slice_ns
@@ -100,11 +100,11 @@ class SlowLane:
         return bool(self._active or self._waiting)
 
     def submit(self, request: Request, work: Callable[[], Response]) -> None:
-        """Take a request; its connection is told of the outcome in a later turn (`end_slices`)."""
+        """Queue a request; a later turn passes the outcome to its connection (`end_slices`)."""
         self._waiting.append(_Job(request, work, self._slice_ns))
 
     def turn(self) -> None:
-        """One slice of one request."""
+        """Run one slice of one request."""
         while self._waiting and len(self._active) < MOST_ACTIVE:
             self._active.append(self._waiting.popleft())
         if not self._active:
@@ -117,14 +117,14 @@ class SlowLane:
             job.connection.end_slices(job.outcome)
 
     def abandon(self, connection: Connection) -> None:
-        """The connection is closed: forget its request."""
+        """Drop the request of a connection that was closed."""
         self._waiting = deque(job for job in self._waiting if job.connection is not connection)
         for job in self._active:
             if job.connection is connection:
                 job.is_abandoned = True
 
     def close(self) -> None:
-        """End everything."""
+        """Drop all requests and end their threads."""
         self._waiting.clear()
         while self._active:
             job = self._active.popleft()

@@ -30,8 +30,8 @@ class PeerChannel(Protocol):
         may_send: Callable[[], bool] | None = None,
     ) -> None:
         """Send a request when the connection stands. `fields` are those of the newest version, as for
-        `messages.build`; durations in ms. Without `timeout_ms` request.timeout.ms holds. `may_send` is asked right
-        before the connection takes the request; after False the request is not sent, and answered with None."""
+        `messages.build`; durations in ms. Without `timeout_ms` request.timeout.ms holds. `may_send` is called right
+        before the request is written; when it returns False the request is not sent and `on_answer` gets None."""
         ...
 
     def send_raw(

@@ -2,9 +2,9 @@
 
 Rules: the metadata goes one way: raft commits records, they are replayed into `image`, the delta is applied by whoever
 holds partitions, groups or transactions. Before the metadata has reached this broker's registration nothing of it is
-applied. Clients are refused until this broker has applied the record that unfences it: an answer to Metadata that it
-gave earlier would not name it, and would name nobody while all brokers are fenced. librdkafka then forgets every
-address, those it was configured with too. The controller of this node decides against an image of its own while its
+applied. Clients are refused until this broker has applied the record that unfences it: an earlier Metadata response
+would not include it, and would have no brokers at all while all are fenced. librdkafka then forgets every address, the
+bootstrap servers too. The controller of this node decides against an image of its own while its
 node leads the quorum. What ends a node is kept in `failure` and raised by `run`.
 """
 
@@ -291,8 +291,8 @@ class ClusterNode(Node):
             self.lifecycle.may_be_unfenced()
 
     def maybe_serve_clients(self) -> None:
-        """Let clients in once this broker is unfenced and has applied the record that says so. The controller's answer
-        to the heartbeat may come before that record, so both are waited for."""
+        """Accept clients once this broker is unfenced and has applied the record that unfences it. The controller's
+        heartbeat response may arrive before that record, so both conditions are checked."""
         if self._serves_clients or self.lifecycle is None or self.lifecycle.state is not State.RUNNING:
             return
         broker = self.image.brokers.get(self.node_id)
@@ -360,7 +360,7 @@ class ClusterNode(Node):
         return f"the quorum of {count} controllers has no leader" + (f", {without}" if lost else "")
 
     def why_no_answer(self) -> str:
-        """Why a controller that took a change did not say what became of it."""
+        """The reason for an error message: why the outcome of a change that was sent to the controller is not known."""
         lost = self._lost_voters()
         gone = f", there is no connection to {', '.join(map(str, lost))} of the quorum" if lost else ""
         return f"the controller that was asked did not answer{gone}"

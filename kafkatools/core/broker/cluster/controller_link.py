@@ -4,10 +4,11 @@ Rules: a request goes to the node that leads the quorum; when that is not known,
 NOT_CONTROLLER, it is tried again, until its time is over. When another leader is known it goes there at once: the old
 one may be paused and never answer, and what it still says does not count any more.
 
-That may do a change twice, the second time after a later change. So a change that a client asked for goes out by
-`send_once`: at most once, unless a controller said that it did nothing. When the connection is lost behind it, the
-time is over, or another leader does not hear what became of it, its fate is unknown, and the client has to decide.
-Until it is sent it may be tried again, as long as the client is there.
+A request that is tried again may be executed twice, the second time after a later change. So a client's change is sent
+with `send_once`: at most once, unless a controller refused it with NOT_CONTROLLER. When the connection is lost after
+the request was sent, when the time-out passes, or when the leader changes and the old leader does not respond within
+`LAST_WORD_MS`, its fate is unknown and the client has to decide. Before it is sent it may be tried again, as long as
+the client is connected.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ LAST_WORD_MS = 1000
 
 
 class Fate(Enum):
-    """What became of a request that has no answer."""
+    """The outcome of a request without a response."""
 
     NOT_SENT = "no controller took it"
     UNKNOWN = "it was sent, and whether it was done is not known"
@@ -56,12 +57,12 @@ class _Call:
         self.retry_ms: int | None = None  # None while it is on its way
         self.is_once = False
         self.is_sent = False
-        self.last_word_ms: int | None = None  # until when one that is no leader any more may say what it did
+        self.last_word_ms: int | None = None  # deadline for the response of a controller that no longer leads
         self.is_wanted: Callable[[], bool] = lambda: True
 
     @property
     def ends_ms(self) -> int:
-        """Until when it is waited for."""
+        """The time at which the call ends without a response."""
         return self.deadline_ms if self.last_word_ms is None else min(self.deadline_ms, self.last_word_ms)
 
 
@@ -93,8 +94,8 @@ class ControllerLink:
         is_wanted: Callable[[], bool],
         timeout_ms: int | None = None,
     ) -> None:
-        """Send a request that must not be done twice; `on_end` runs once, later, with the answer or its `Fate`.
-        `is_wanted` says whether the client is still there."""
+        """Send a request that must not be executed twice; `on_end` is called once, later, with the response or its
+        `Fate`. `is_wanted` returns False when the client has disconnected."""
         call = self._call(api_key, fields, on_end, timeout_ms)
         call.is_once, call.is_wanted = True, is_wanted
         self._begin(call)
@@ -127,8 +128,8 @@ class ControllerLink:
                     self._finish(call, Fate.ABANDONED)
 
     def note_leader(self, now_ms: int) -> None:
-        """Send everything to the leader, when it is not the one that was asked. What must not be done twice waits a
-        little for the old one's word."""
+        """Send everything to the leader, when it is not the one that was asked. A request of `send_once` that was
+        sent waits a little longer for the response of the old leader."""
         leader = self._leader()
         if leader is None or leader == self._asked:
             return
@@ -137,7 +138,7 @@ class ControllerLink:
             if call.is_sent:
                 call.last_word_ms = now_ms + LAST_WORD_MS
             elif call.is_once:
-                call.attempt += 1  # the way to the old leader is void
+                call.attempt += 1  # a pending send to the old leader must not happen any more
                 call.retry_ms = now_ms
             else:
                 self._try(call, now_ms)
@@ -164,7 +165,7 @@ class ControllerLink:
             self._channel.send(leader, call.api_key, call.fields, answered, timeout_ms=timeout_ms)
 
     def _may_send(self, call: _Call, attempt: int) -> bool:
-        """Asked when the connection takes the request: from here on its fate is the controller's."""
+        """Called right before the request is written; from then on the controller may execute it."""
         if call not in self._calls or call.attempt != attempt or not call.is_wanted():
             return False
         call.is_sent = True
@@ -186,7 +187,7 @@ class ControllerLink:
 
 
 def _fate(call: _Call) -> Fate | None:
-    """Of a call whose time is over."""
+    """The outcome of a call whose time-out has passed."""
     if not call.is_once:
         return None
     return Fate.UNKNOWN if call.is_sent else Fate.NOT_SENT

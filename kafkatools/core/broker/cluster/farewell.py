@@ -1,4 +1,4 @@
-"""The end of a node whose disk failed (KafkaStorageError): what it leads moves to others at once.
+"""The end of a node whose disk failed (KafkaStorageError): other brokers take over its leaderships at once.
 
 Its clients are disconnected first, as if the process had ended. Then the quorum elects another leader, and the new
 controller fences the broker without waiting for its session (Apache Kafka's node just halts, and its partitions wait
@@ -18,7 +18,7 @@ FAREWELL_MS = 4000
 
 
 class Farewell:
-    """Begins when it is made; `is_over` is to be asked between turns of the node."""
+    """Starts with its construction; the node checks `is_over` between its turns."""
 
     def __init__(self, node: ClusterNode) -> None:
         self._node = node
@@ -29,7 +29,7 @@ class Farewell:
             node.lifecycle.begin_farewell(FAREWELL_MS)
 
     def _disconnect_clients(self) -> None:
-        """The quorum's listener stays: the new leader says there that it was elected."""
+        """Close all listeners but the controller's, where the new leader announces its election (BeginQuorumEpoch)."""
         listener = self._node.listener
         for acceptor in listener.acceptors:
             if acceptor.is_open and not self._node.is_controller_listener(acceptor.name):
@@ -42,7 +42,7 @@ class Farewell:
 
     @property
     def is_over(self) -> bool:
-        """Whether the others have what they need, or cannot be told."""
+        """Whether the broker is fenced and the quorum knows, or there is no majority, or FAREWELL_MS have passed."""
         node = self._node
         if node.clock.now_ms() >= self._ends_ms or node.has_no_majority():
             return True

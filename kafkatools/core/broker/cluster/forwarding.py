@@ -1,12 +1,12 @@
 """APIs that belong to the controller: they are answered by the node whose controller is active, wherever they were
 asked (Kafka's ForwardingManager, EnvelopeUtils and the controller's purgatory).
 
-Rules: an answer goes out when all that the controller had written by then is committed, of what only tells at once.
-A change is asked for at most once in an epoch of the controller: one that a controller has refused (NOT_CONTROLLER)
-goes to the next, one that was begun or lost on its way does not, because nobody knows whether it was made. Then, and
-when no controller takes it in its time, the client gets REQUEST_TIMED_OUT with the reason, in the form of the API:
-AdminClient and librdkafka hand it to their user, where they would repeat NOT_CONTROLLER themselves. Nothing is done for
-a client that is gone.
+Rules: the response to a change is sent when everything that the controller had written by then is committed; a request
+that only reads is answered at once. A change that a controller refused (NOT_CONTROLLER) is sent to the next one. A
+change that a controller began, or whose connection was lost, is not sent again: it may have been made. Then, and when
+no controller accepts it in time, the client gets REQUEST_TIMED_OUT with the reason, in the form of the API: AdminClient
+and librdkafka report that to their user, whereas they would repeat NOT_CONTROLLER themselves. The request of a client
+that has disconnected is dropped.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def run_on_controller(
     give_up: Callable[[], None],
 ) -> None:
     """Do something with the active controller and answer what it gives when that is committed, and all that it was
-    decided by: what others wrote before. `refuse`, at once, when this node's controller is not active: nothing was
-    done. `give_up` when it ceases to be active before the commit: nobody knows."""
+    decided by: what others wrote before. `refuse` is called at once when this node's controller is not active: nothing
+    was changed. `give_up` is called when it loses its leadership before the commit: the outcome is not known."""
     if not node.controller.is_active:
         refuse()
         return
@@ -93,8 +93,8 @@ def run_on_controller(
 
 
 def forward(node: ClusterNode, request: Request) -> Response:
-    """Answer a client's request to the controller, here or there; one that waited behind others while its client went
-    away is not answered."""
+    """Handle a client's request to the controller, on this node or by forwarding it. A request whose client
+    disconnected while it waited is dropped."""
     if not is_present(request.connection):
         raise CloseConnection("the client is gone")
     return Forwarded(node, request).begin()
@@ -129,7 +129,7 @@ class Forwarded:
         )
 
     def _wait_ms(self) -> int:
-        """How long a controller may take: the request's own time-out, where it has one, at most ours."""
+        """The time for the controller's response: the request's own time-out, if any, at most request.timeout.ms."""
         limit_ms: int = self._node.config.request_timeout_ms
         own = getattr(self._request.decode(), "timeout", None)
         own_ms = 0 if own is None else int(own.total_seconds() * 1000)
@@ -295,9 +295,9 @@ class _Envelope:
         self._later.respond({"response_data": data[4:], "error_code": 0})
 
     def _refuse(self) -> None:
-        """Nothing was done: another controller may."""
+        """Respond NOT_CONTROLLER: nothing was changed, another controller may do it."""
         self._later.respond({"response_data": None, "error_code": NotController.code})
 
     def _give_up(self) -> None:
-        """Nobody knows whether it was done."""
+        """Respond REQUEST_TIMED_OUT: the outcome is not known."""
         self._later.respond({"response_data": None, "error_code": RequestTimedOut.code})

@@ -270,7 +270,7 @@ class BrokerLifecycle:
         self._shutdown_ends_ms = now_ms + timeout_ms
 
     def begin_farewell(self, timeout_ms: int) -> None:
-        """Ask the controller to fence this broker now instead of at the end of its session: it serves nobody any
+        """Ask the controller to fence this broker now, not only when its session expires: it serves no client any
         more."""
         self._wants_clients = False
         self.begin_controlled_shutdown(timeout_ms)

@@ -54,7 +54,7 @@ class MetadataFollower:
         node = self._node
         now_ms = node.clock.now_ms()
         if leader_id == node.node_id and node.raft.is_leader:
-            with contextlib.suppress(NotController):  # its first records did not reach the disk: it resigned
+            with contextlib.suppress(NotController):  # the disk refused its first records, so it resigned
                 node.controller.activate(
                     node.image,
                     RaftWriter(node),

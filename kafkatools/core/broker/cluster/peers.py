@@ -74,7 +74,7 @@ class Peers:
         self._client = NetworkClient(
             _client_config(client_id, request_timeout_ms, max_idle_ms, receive_buffer_bytes), clock, _NoMetadata()
         )
-        self._client.failures.level = logging.DEBUG  # who asked is told
+        self._client.failures.level = logging.DEBUG  # the caller gets the error
         self._waiting: dict[int, deque[_Waiting]] = {}
         self._addresses: dict[int, Address] = {}
         self._next_ms: int | None = None
@@ -92,8 +92,8 @@ class Peers:
         timeout_ms: int | None = None,
         may_send: Callable[[], bool] | None = None,
     ) -> None:
-        """Send a request when the connection stands; `on_answer` runs once, later, with the answer or None.
-        `may_send` is asked right before."""
+        """Send a request when the connection is up; `on_answer` runs once, later, with the response or None.
+        `may_send` is called right before."""
 
         def build(version: int) -> Any:
             from kafkatools.core.protocol import messages

@@ -72,7 +72,7 @@ class TopicCreation:
 
         self._asked.discard(name)
         if isinstance(answer, Fate) or int(answer.error_code) or answer.response_data is None:
-            return  # who needs the topic asks again
+            return  # the next request for the topic tries again
         api = APIS[CREATE_TOPICS]
         data = memoryview(bytes(answer.response_data))
         _, offset = decode_response_header(api.key, api.highest, data)

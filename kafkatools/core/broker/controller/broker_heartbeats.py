@@ -7,10 +7,10 @@ log. A controller that becomes active gives every unfenced broker a full session
 may stop when it leads nothing and every other active broker has read the metadata log up to where its last leadership
 was moved away.
 
-Of the sessions that are over, those of brokers that are absent end before those of brokers whose next process asks to
-register. After all brokers were killed, all sessions end at once, and the broker that is fenced last is the only
-eligible leader replica and the last known leader of its partitions: they stay without a leader until it is back. Apache
-Kafka takes them in the order of a ConcurrentHashMap, where it may be a broker that does not come back.
+When several sessions have expired, absent brokers are fenced before brokers whose new process asks to register. After
+all brokers were killed, all sessions expire together, and the broker that is fenced last is the only eligible leader
+replica and the last known leader of its partitions: they have no leader until it is back. Apache Kafka fences in the
+order of a ConcurrentHashMap, so that last broker may be one that does not come back.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class BrokerHeartbeats:
         return last is not None and now_ms - last < self.session_timeout_ms
 
     def note_restart(self, broker_id: int, epoch: int) -> None:
-        """Another process of a broker asks to register, so the one of this epoch has ended or will not be needed."""
+        """Note that a new process of a broker asks to register, so the process of this epoch has ended."""
         if (broker_id, epoch) in self._contacts:
             self._restarted.add((broker_id, epoch))
 

@@ -239,8 +239,8 @@ class QuorumController(Controller):
     def register_broker(self, entity: Any, now_ms: int) -> int:
         """A broker starts; gives its epoch. Another incarnation than the one that is registered under its id takes
         over from it when that one's session is over, or when it knows that one's epoch: it was left at a clean stop.
-        Brokers whose sessions are over are fenced first: else a partition could be handed to a replica that is gone as
-        well. Raises a KafkaError."""
+        Brokers whose sessions have expired are fenced first: else a partition could get a leader that is gone as well.
+        Raises a KafkaError."""
         writer = self.ensure_active()
         known = self._image.brokers.get(entity.broker_id)
         if known is not None and known.incarnation_id != entity.incarnation_id:

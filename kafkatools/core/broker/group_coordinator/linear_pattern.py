@@ -1,9 +1,9 @@
 """Regular expressions over topic names in time linear in the name, as RE2 does it.
 
-Python's `re` tries one way after the other, and a pattern made for it (`(a+)+b`) has more ways than time. Here a
-pattern is a graph of states; a name is read once, with the set of all states it may be in, and the sets that were met
-are kept. The pattern is parsed by `re`, so what is accepted and what it means are the same. Only the characters that a
-topic name may have are told apart.
+Python's `re` backtracks, so a pattern such as `(a+)+b` takes exponential time. Here a pattern is a non-deterministic
+automaton: a name is read once, with the set of all states it may be in, and steps between these sets are cached. `re`
+parses the pattern, so the syntax and its meaning are the same. Only the characters that a topic name may have are
+distinguished.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 ALPHABET: Final = frozenset(string.ascii_letters + string.digits + "._-")
 WORDS: Final = frozenset(string.ascii_letters + string.digits + "_")
-# A character of a name costs at most so many steps; RE2 bounds a program too.
+# The most steps for one character of a name; RE2 bounds the size of a program too.
 MOST_STATES: Final = 1000
 MOST_STEPS: Final = 10_000
 _CATEGORIES: Final = {
@@ -33,14 +33,14 @@ START, END, BOUNDARY, NO_BOUNDARY = "start", "end", "boundary", "no boundary"
 
 
 class TooComplex(Exception):
-    """A pattern with more states than are allowed, or with something that no graph can hold."""
+    """A pattern with more states than MOST_STATES, or with an element that no automaton can express."""
 
 
 class LinearPattern:
-    """A compiled pattern. State `n` has the characters it takes and the state behind it, or free ways to others."""
+    """A compiled pattern. A state has either characters and the next state, or transitions that read no character."""
 
     def __init__(self, text: str, flags: int) -> None:
-        """Raises TooComplex; re.error for what is no pattern."""
+        """Raises TooComplex, and re.error for an invalid pattern."""
         self._takes: list[tuple[frozenset[str], int] | None] = []
         self._ways: list[list[tuple[str | None, int]]] = []
         tree = parser.parse(text, flags)
@@ -60,7 +60,7 @@ class LinearPattern:
         return self._accepting in self._closure(states, previous, "")
 
     def _step(self, states: frozenset[int], previous: str, character: str) -> frozenset[int]:
-        """The states behind a character."""
+        """The states after a character."""
         reached = self._closure(states, previous, "w" if character in WORDS else "-")
         found = (self._takes[state] for state in reached)
         following = frozenset(take[1] for take in found if take is not None and character in take[0])
@@ -70,7 +70,8 @@ class LinearPattern:
         return following
 
     def _closure(self, states: frozenset[int], previous: str, following: str) -> frozenset[int]:
-        """The states reached without a character, between two kinds of characters (empty: none)."""
+        """The states reached without reading a character. `previous` and `following`: the kinds of characters on both
+        sides, empty at an end of the name."""
         holds = _conditions(previous, following)
         found, waiting = set(states), list(states)
         while waiting:
@@ -80,7 +81,7 @@ class LinearPattern:
                     waiting.append(target)
         return frozenset(found)
 
-    # -- building, from the end to the start: each part is given the state behind it and gives its first one ---------
+    # -- building, from the end to the start: each part gets the state after it and returns its first state ----------
     def _state(self, *ways: tuple[str | None, int]) -> int:
         if len(self._ways) >= MOST_STATES:
             raise TooComplex
@@ -143,7 +144,7 @@ def _condition(at: Any) -> str:
 
 
 def _characters(operation: Any, argument: Any, *, ignore_case: bool) -> frozenset[str] | None:
-    """The characters of a topic name that one element takes; None for an element that is no single character."""
+    """The characters of a topic name that an element matches; None for an element that is not one character."""
     if operation is constants.ANY:
         return ALPHABET
     if operation is constants.LITERAL:

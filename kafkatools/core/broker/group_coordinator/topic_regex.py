@@ -68,7 +68,7 @@ _POSIX_CLASSES = {
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> LinearPattern:
-    """A pattern over topic names; raises InvalidRegularExpression."""
+    """Compile a pattern over topic names; raises InvalidRegularExpression."""
     try:
         return LinearPattern(backtracking(pattern).pattern, re.ASCII)
     except (TooComplex, RecursionError) as error:
@@ -79,7 +79,7 @@ def compiled(pattern: str) -> LinearPattern:
 
 @lru_cache(maxsize=256)
 def backtracking(pattern: str) -> re.Pattern[str]:
-    """The pattern for names of any characters, as `re` has it; raises InvalidRegularExpression."""
+    """Compile a pattern for names of any characters with `re`; raises InvalidRegularExpression."""
     refused = _ONLY_BACKTRACKING.search(pattern)
     try:
         if refused is not None:
@@ -162,7 +162,7 @@ class TopicRegexes:
     def _match(
         self, group_id: str, waiting: Iterator[tuple[str, str]], found: dict[str, set[str]], version: int
     ) -> None:
-        """Match names for `SLICE_NS`; the rest after what came meanwhile."""
+        """Match names for `SLICE_NS`, then schedule the rest behind the requests that arrived meanwhile."""
         group = self._course.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return

@@ -57,7 +57,7 @@ def handle(node: Node, request: Request) -> Response:
 
 
 def _distinct(entity: Any) -> list[Any]:
-    """The resources, each once: what names one a thousand times is answered once."""
+    """The resources without repetitions: one that is named a thousand times is described once."""
     by_name = {
         (int(each.resource_type), each.resource_name, each.configuration_keys): each for each in entity.resources
     }

@@ -44,7 +44,7 @@ VERSIONS = (3, 13)
 ALL = -1
 NONE = 0
 FIRST_WITH_LEADERS = 10
-# Each costs a few microseconds even when it is refused; a request of Kafka's size has room for fewer batches.
+# A partition costs a few microseconds even when it is refused; real requests have fewer batches.
 MOST_PARTITIONS = 20_000
 ADMIN_CLIENT = "__admin_client"
 ZSTD = 4
@@ -383,7 +383,7 @@ def _string(frame: memoryview, position: int) -> tuple[str | None, int]:
 
 
 def _name(read: tuple[str | None, int]) -> tuple[str, int]:
-    """A string that may not be null: the answer repeats its bytes."""
+    """A topic name, which may not be null: the response repeats its bytes."""
     name, position = read
     if name is None:
         raise DecodeError("a topic without a name")

@@ -1,6 +1,6 @@
-"""What a member of the quorum still does when its disk has failed: as the leader it resigns and asks the other voters
-to elect one, and it learns who that is. Epochs and votes are kept in memory only, so it fetches, votes and answers
-nothing any more; its node is about to end."""
+"""A member of the quorum whose disk has failed: a leader resigns, asks the other voters for an election and learns
+which leader they elect. Epochs and votes are no longer written to disk, so the member neither fetches nor votes nor
+answers other requests; its node is about to end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def resign(raft: Raft) -> Resigned | None:
-    """The state of a leader that resigns because of its disk; None for any other member."""
+    """The Resigned state of a leader whose disk failed; None for any other member."""
     state = raft.state
     if not isinstance(state, Leader):
         return None
@@ -23,7 +23,7 @@ def resign(raft: Raft) -> Resigned | None:
 
 
 def take_answers(raft: Raft, requests: PeerRequests) -> None:
-    """Note the voters that know that an election is wanted; the others are asked again."""
+    """Note the voters that confirmed the request for an election (EndQuorumEpoch); the others are asked again."""
     for answer in requests.take_answers():
         requests.settle(answer, raft.now_ms, is_settled=answer.entity is not None)
         if answer.entity is not None and isinstance(raft.state, Resigned):
@@ -31,12 +31,12 @@ def take_answers(raft: Raft, requests: PeerRequests) -> None:
 
 
 def has_resigned(raft: Raft) -> bool:
-    """Whether every voter that can be reached was asked to elect a leader, or there is one."""
+    """Whether a new leader is known, or every other voter has confirmed the request for an election."""
     return not isinstance(raft.state, Resigned) or not raft.state.unacknowledged
 
 
 def elected(raft: Raft, entity: Any) -> Follower | None:
-    """The state after a BeginQuorumEpoch request; None when it tells nothing new."""
+    """The state after a BeginQuorumEpoch request; None when the request names no new leader."""
     asked = wire.only_partition(entity.topics, "topic_name")
     is_of_cluster = entity.cluster_id is None or entity.cluster_id == raft.settings.cluster_id
     if asked is None or not is_of_cluster or asked.leader_id not in raft.voters or asked.leader_id == raft.node_id:

@@ -239,7 +239,7 @@ class Raft:
         self._handle(lambda raft, asked: raft_requests.fetch(raft, asked, answer), entity, now_ms)
 
     def _handle(self, handler: Callable[[Raft, Any], _Result], entity: Any, now_ms: int) -> _Result:
-        """Do what others ask for; a disk that fails meanwhile is the end of this member."""
+        """Handle a request of another node; a disk error meanwhile makes this member fail."""
         if self.failure is not None:
             raise self.failure
         self.now_ms = max(self.now_ms, now_ms)
@@ -545,7 +545,7 @@ class Raft:
         self.listener.on_fault(error)
 
     def _fail(self, error: Exception) -> Exception:
-        """The disk failed: what is on it is not known any more, so nothing is decided or written. Gives `failure`."""
+        """Note that the disk failed: its contents are uncertain, so decide and write nothing. Returns `failure`."""
         if self.failure is not None:
             return self.failure
         self.failure = error if isinstance(error, KafkaError) else KafkaStorageError(str(error))

@@ -41,7 +41,7 @@ def _has_other_cluster(raft: Raft, entity: Any) -> bool:
 
 
 def _voter_error(raft: Raft, entity: Any, asked: Any, sender_id: int, epoch: int) -> int:
-    """Of a request that only voters send to this voter (validateVoterOnlyRequest), in an epoch that can be."""
+    """The error code of a request that only voters send to this voter (validateVoterOnlyRequest); 0 if valid."""
     if epoch < raft.epoch:
         return FencedLeaderEpoch.code
     if sender_id < 0:
@@ -73,7 +73,7 @@ def _is_for_another(raft: Raft, entity: Any, asked: Any) -> bool:
 
 
 def _leaps(raft: Raft, sender_id: int, epoch: int) -> bool:
-    """Whether a request would raise the epoch further than elections can have; it is reported."""
+    """Whether a request would raise the epoch further than elections can have; reports such a request."""
     leap = epoch - raft.epoch
     if leap <= 0 or raft.epoch_pace.allows(leap, raft.now_ms):
         return False
