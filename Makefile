@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+EXTRAS ?= avro,clients,demo,dev,protobuf,spark
 WORKERS ?= 4
 # Tests wait for servers half of the time, so there are more workers than cores. Those that share little are spread one by one; those that share a cluster or a Spark
 # session stay together; times and kills want the machine for themselves.
@@ -24,7 +25,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(STAMP): $(VENV)/.created pyproject.toml setup.py $(wildcard kafkatools/core/records/_*.py kafkatools/core/records/_*.pxd)
-	$(BIN)/pip install -q --config-settings editable_mode=compat -e '.[avro,clients,demo,dev,protobuf,spark]'
+	$(BIN)/pip install -q --config-settings editable_mode=compat -e '.[$(EXTRAS)]'
 	@touch $@
 
 demo: setup
@@ -44,7 +45,7 @@ test-pure: $(STAMP)
 
 # The oldest Python of this machine runs the tests of the kernels uncompiled, the newest all unit tests, each in a virtual environment of its own.
 test-pythons:
-	$(MAKE) test-pure PYTHON="$$(sh .ci/find-pythons oldest)" VENV=.venv-oldest
+	KT_PURE_PYTHON=1 $(MAKE) test-pure PYTHON="$$(sh .ci/find-pythons oldest)" VENV=.venv-oldest EXTRAS=dev
 	$(MAKE) test-units PYTHON="$$(sh .ci/find-pythons newest)" VENV=.venv-newest
 
 test-units: $(STAMP)
