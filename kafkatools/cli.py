@@ -128,13 +128,13 @@ def _quiet_logs(console: Console) -> None:
     _show_warnings(console)
     logger = logging.getLogger("kafkatools")
     if any(type(handler).__module__ not in ("logging", __name__) for handler in logger.handlers):
-        return  # a program that runs kt in its own process has made arrangements
+        return  # a program that runs kt in its own process has installed handlers
     logger.handlers = [_log_lines(console) if console.is_debug else logging.NullHandler()]
     logger.setLevel(logging.DEBUG if console.is_debug else logging.NOTSET)
 
 
 def _log_lines(console: Console) -> Any:
-    """A handler that shows log lines on the console's stderr."""
+    """A logging handler that writes to the console's stderr."""
     import contextlib
     import logging
 
@@ -193,7 +193,7 @@ def _report(command: Command, page: str, error: Exception, console: Console, arg
 
 
 def _show_trace(error: Exception, console: Console) -> None:
-    """The stack trace. Its frames are lines of ours, the message of an exception may be anybody's."""
+    """Print the stack trace. Frames are printed as they are; the message of an exception may be foreign text."""
     import traceback
 
     chunks = [chunk.rstrip("\n") for chunk in traceback.format_exception(error)]
@@ -213,7 +213,7 @@ def _complain(console: Console, kind: str, message: str, hint: str, status: Exit
         console.error(message, kind, exit=int(status), **({"hint": hint} if hint else {}))
         return
     console.error(message)
-    between = " " if hint.endswith((".", "?")) else "\n"  # a command to copy ends its line
+    between = " " if hint.endswith((".", "?")) else "\n"  # a command to copy needs a line of its own
     advice = f"{hint}{between}{page}".strip()
     if advice:
         console.error(advice)
@@ -287,7 +287,7 @@ def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
 
 
 def _version(arguments: Sequence[str], console: Console) -> ExitStatus:
-    """Print the version; with --json an object with the version of kt and that of the tools it stands for."""
+    """Print the version; with --json an object with the versions of kt and of Apache Kafka's tools that it replaces."""
     unexpected = next((argument for argument in arguments if argument != "--json"), None)
     if unexpected is not None:
         _complain(console, "USAGE", f"Unexpected argument '{unexpected}'", "", ExitStatus.USAGE, "See kt --help.")
@@ -311,12 +311,12 @@ def _report_unknown(arguments: Sequence[str], console: Console) -> ExitStatus:
 
 
 def _place_of_option(name: str, rest: Sequence[str]) -> str:
-    """A hint when an option of a command stands in front of it; else nothing."""
+    """The hint for an option that was written before its command; empty for any other option."""
     chosen = next((argument for argument in rest if argument in COMMANDS or argument in ALIASES), None)
     option = name.partition("=")[0]
     if chosen is None or not any(option == each.name for each in all_options(load(chosen))):
         return ""
-    return f"{option} stands behind the command: kt {chosen} {option} ..."
+    return f"{option} belongs after the command: kt {chosen} {option} ..."
 
 
 def _nearest(name: str) -> str:

@@ -93,11 +93,11 @@ class Console:
 
     @property
     def is_input_file(self) -> bool:
-        """Is stdin a file, which can be read twice?"""
+        """Whether stdin is a file, which can be read twice."""
         return _bytes_left(self.stdin) is not None
 
     def enlarge_input_pipe(self, size_bytes: int) -> None:
-        """Let stdin hold more when it is a pipe, where the system allows it: 64 KiB cost a read for each."""
+        """Enlarge the buffer of stdin when it is a pipe and the system allows it, to save reads of 64 KiB."""
         try:
             import fcntl
 
@@ -106,7 +106,7 @@ class Console:
             return
 
     def has_more_input(self) -> bool:
-        """Is stdin not at its end? May take a byte from it; a pipe or terminal that is open and empty is not."""
+        """Whether stdin is not at its end; an open pipe or terminal without data is not. May consume a byte."""
         import select
 
         try:
@@ -138,7 +138,7 @@ class Console:
             return _DEFAULT_WIDTH
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes to stdout, buffered; on a terminal as text without styles."""
+        """Write bytes to stdout, buffered; on a terminal control characters are escaped."""
         self.stdout.write(data)
 
     def print(self, line: str = "") -> None:
@@ -146,12 +146,12 @@ class Console:
         self.stdout.write(_line(line, self.stdout))
 
     def print_lines(self, text: str) -> None:
-        """Lines of our own to stdout, each of which may hold a name or a value without a line end."""
+        """Print several lines to stdout. Names and values in them must not contain line ends."""
         self.stdout.write(_encode(text) + b"\n")
 
     def draw(self, text: str) -> None:
-        """Our own drawing to stdout, colours and movements of the cursor included; foreign text in it has to be made
-        visible before (output.table does it)."""
+        """Print text with colours and cursor movements to stdout. The caller escapes foreign text in it (output.table
+        does)."""
         draw(self.stdout, text)
 
     def print_json(self, row: Mapping[str, Any]) -> None:
@@ -170,14 +170,14 @@ class Console:
         self._tell(line)
 
     def error_lines(self, text: str) -> None:
-        """Lines of our own to stderr, as `print_lines`; with --json one object."""
+        """Print several lines to stderr, as `print_lines` does; with --json one object."""
         if self.is_json:
             self.note(text)
         else:
             self._tell_by(lambda: self.stderr.write(_encode(_redacted(text)) + b"\n"))
 
     def draw_error(self, text: str) -> None:
-        """As `draw`, to stderr."""
+        """Print text with colours and cursor movements to stderr, as `draw` does to stdout."""
         self._tell_by(lambda: draw(self.stderr, _redacted(text)))
 
     def note(self, line: str, row: Mapping[str, Any] | None = None) -> None:
@@ -193,7 +193,7 @@ class Console:
         self._tell_by(lambda: self.stderr.write(_line(shown, self.stderr)))
 
     def _tell_by(self, write: Callable[[], object]) -> None:
-        """Writes to stderr at once, after what stdout holds, while no progress is drawn."""
+        """Write to stderr at once, after flushing stdout and hiding the progress line."""
         with nullcontext() if self._progress is None else self._progress.hidden():
             self._write_error(write)
 
@@ -296,7 +296,7 @@ class Console:
         return self._connect_to_sandbox(is_quiet=choice == "quiet")
 
     def _connect_to_sandbox(self, *, is_quiet: bool) -> str:
-        """The sandbox's brokers. One line on stderr for each run, however many clusters a command opens."""
+        """The sandbox's address. The note on stderr is printed once for each run."""
         from kafkatools.core.broker.sandbox import ensure_started
 
         sandbox = ensure_started(self.home, None if is_quiet else self.note)
@@ -323,7 +323,7 @@ def _buffered(descriptor: int) -> BinaryIO:
 
 
 def _redacted(value: Any) -> Any:
-    """What goes to stderr, without secrets (core/secrets.py)."""
+    """Remove secrets from a value for stderr (core/secrets.py)."""
     if isinstance(value, str):
         from kafkatools.core.secrets import redacted_line
 
@@ -334,7 +334,7 @@ def _redacted(value: Any) -> Any:
 
 
 def _line(line: str, stream: BinaryIO) -> bytes:
-    """A line for this stream."""
+    """Encode a line for this stream; on a terminal control characters are escaped."""
     if isinstance(stream, TerminalStream):
         from kafkatools.core.control_characters import visible_line
 

@@ -57,7 +57,7 @@ def json_error(kind: str, message: str, **more: Any) -> str:
 
 
 def visible(text: str) -> str:
-    """The text of a name or a value with control characters escaped, for a terminal."""
+    """Escape the control characters of a name or a value, for a terminal."""
     from kafkatools.core.control_characters import visible
 
     return visible(text)

@@ -1,8 +1,7 @@
-"""A stream that ends at a terminal: whatever is written to it is text, and only `draw` may style it or move the cursor.
+"""Terminal streams that escape control characters; only `draw` may use colours and move the cursor.
 
-Console puts it over stdout and over stderr, each for itself, where that is a terminal. A command that writes names,
-values or error texts needs to do nothing, and one that forgets shows escapes instead of obeying them. Streams that are
-no terminal are never wrapped: they get the bytes as they are.
+Console wraps stdout and stderr separately, when they are terminals. So a command can write names, values and error
+texts without escaping them itself. Pipes and files are never wrapped: they get the bytes unchanged.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ class TerminalStream(io.BufferedIOBase):
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
     def write(self, data: Any) -> int:
-        """Foreign text, or our own without styles."""
+        """Write text with its control characters escaped."""
         self._put(self._decoder.decode(bytes(data)), self._text)
         return len(data)
 
     def draw(self, text: str) -> int:
-        """Our own drawing: styles and movements of the cursor pass."""
+        """Write text in which colours and cursor movements take effect."""
         self._put(self._decoder.decode(b"", final=True), self._text)
         self._put(text, self._drawing)
         return len(text)
@@ -42,14 +41,14 @@ class TerminalStream(io.BufferedIOBase):
             self._stream.write(show(text).encode())
 
     def flush(self) -> None:
-        """Hand on everything, half a character as its bytes."""
+        """Flush everything; an incomplete character is written as escaped bytes."""
         if self._stream.closed:
             return
         self._put(self._decoder.decode(b"", final=True), self._text)
         self._stream.flush()
 
     def isatty(self) -> bool:
-        """It is one."""
+        """Return True: only terminals are wrapped."""
         return True
 
     def fileno(self) -> int:
@@ -64,7 +63,7 @@ class TerminalStream(io.BufferedIOBase):
 
 
 class DrawnText(io.TextIOBase):
-    """A text file for rich over a stream of Console's; every write is a whole piece of drawing and shown at once."""
+    """A text file for rich over a stream of Console; each write is drawn at once."""
 
     encoding = "utf-8"
 
@@ -72,13 +71,13 @@ class DrawnText(io.TextIOBase):
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Text with styles to the stream."""
+        """Draw text with colours on the stream."""
         draw(self._stream, text)
         self._stream.flush()
         return len(text)
 
     def isatty(self) -> bool:
-        """As the stream."""
+        """Whether the stream is a terminal."""
         return self._stream.isatty()
 
     def writable(self) -> bool:
@@ -86,7 +85,7 @@ class DrawnText(io.TextIOBase):
 
 
 def draw(stream: BinaryIO, text: str) -> None:
-    """Our own drawing to a stream of Console's."""
+    """Write text with colours and cursor movements to a stream of Console."""
     if isinstance(stream, TerminalStream):
         stream.draw(text)
     else:
@@ -94,5 +93,5 @@ def draw(stream: BinaryIO, text: str) -> None:
 
 
 def on_terminal(stream: BinaryIO) -> BinaryIO:
-    """The stream itself, or a TerminalStream over it when it ends at a terminal."""
+    """Wrap a stream in a TerminalStream when it is a terminal."""
     return TerminalStream(stream) if stream.isatty() else stream  # type: ignore[return-value]

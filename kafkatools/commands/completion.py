@@ -72,7 +72,7 @@ def _names(console: Console, args: Args) -> Iterable[str]:
 
 
 def _is_typable(name: str) -> bool:
-    """False for a name with control characters: the shell would show them to the terminal as they are."""
+    """Whether a name has no control characters, which the shell would send to the terminal unescaped."""
     from kafkatools.output import visible
 
     return visible(name) == name

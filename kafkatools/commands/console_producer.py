@@ -439,8 +439,8 @@ class ConsoleProducer:
     def _fail(
         self, lines: tuple[int, int, int], partition: int, error: Exception, describe: Callable[[int], str]
     ) -> None:
-        """Records of these lines (the first, the last, how many) failed: by a cause of their own, or one in the cluster
-        that their neighbours share."""
+        """Report failed records (first line, last line, count): each by itself, or as a range when the cause lies in
+        the cluster."""
         from kafkatools.core.errors import IllegalState
         from kafkatools.core.producer.tally import LostLines, is_hopeless_cause
 
@@ -448,7 +448,7 @@ class ConsoleProducer:
         is_hopeless = is_unplaced and is_hopeless_cause(error)
         if is_hopeless and self._tally.unplaced is None:
             self._tally.unplaced = error
-        is_broken_off = self._is_interrupted and isinstance(error, IllegalState)  # by the end of the producer's time
+        is_broken_off = self._is_interrupted and isinstance(error, IllegalState)  # the producer's close timed out
         if not (is_hopeless or is_broken_off or getattr(error, "retriable", False)):
             self._tally.fail(lines[2], error, describe)
             return
@@ -462,8 +462,8 @@ class ConsoleProducer:
         self._tally.fail_lines(LostLines(key, self._topic, describe(0), error, cause, is_unplaced, *lines))
 
     def _connection_problem(self, partition: int) -> Exception | None:
-        """Why a partition's leader cannot be reached, or, as long as it has none, no broker; None when one was never
-        reached: the error says so then."""
+        """The connection error of a partition's leader, or of all brokers while it has no leader. None before the first
+        contact with a broker: the record's own error names the problem then."""
         from kafkatools.core.producer.producer_metadata import connection_problem
 
         sender = self._producer.sender
@@ -536,7 +536,7 @@ class ConsoleProducer:
         self._reader.oversized.clear()
 
     def _tell_failures(self, *, is_end: bool = False) -> None:
-        """Those of causes that go on are told at the end, to whoever types at once, and every minute."""
+        """Print failures. Those of an ongoing cause are printed once a minute and at the end, at a prompt at once."""
         now_ms = self._console.clock.now_ms()
         is_due = is_end or self._has_prompt or now_ms - self._told_ms >= _TELL_EVERY_MS
         if is_due:
@@ -545,7 +545,7 @@ class ConsoleProducer:
             self._console.error(message, kind)
 
     def _look_through_file(self) -> None:
-        """The whole of a JSON file before its first record is sent, unless bad lines are to be passed over."""
+        """Check a whole JSON file before its first record is sent, unless ignore.error skips bad lines."""
         from kafkatools.core.producer.line_reader import MalformedLine
 
         if not self._is_json or self._stopped is not None or self._format.ignore_error:
@@ -578,7 +578,7 @@ class ConsoleProducer:
         self._console.note(", ".join(f"{count} {what}" for what, count in counts.items()))
 
     def _has_unsent_lines(self) -> bool:
-        """Whether the run ended before the input. In transactions their outcome says what was not sent."""
+        """Whether the run ended before the end of the input; False in transactions, which report their outcome."""
         is_lost = self._tally.unplaced is not None
         if self._transactions is not None or not (is_lost or self._is_interrupted):
             return False

@@ -216,7 +216,7 @@ class ConsumerPerformance:
             self._problem = consumer.connection_problem() or self._missing_topic(consumer)
 
     def _poll(self, consumer: Consumer) -> list[FetchedColumns]:
-        """The next records. Brokers that cannot be reached are tried until --timeout, as by Kafka's tool."""
+        """Poll records. Unreachable brokers are tried again until --timeout, as in Kafka's tool."""
         from kafkatools.core.errors import KafkaError
 
         try:
@@ -227,7 +227,7 @@ class ConsumerPerformance:
             return []
 
     def _missing_topic(self, consumer: Consumer) -> Exception | None:
-        """That the brokers know no topic of those to read; None when they know one, or have not answered."""
+        """The error when none of the topics to read exists; None when one exists, or before the first metadata."""
         from kafkatools.core.errors import UnknownTopicOrPartition
 
         known = consumer.known_partitions()

@@ -119,10 +119,10 @@ def _serve(console: Console, node: Node) -> None:
             gc.freeze()  # what is loaded by now stays: the collector need not look at it again
         node.run()
         node.close()
-    except (ConfigError, KafkaStorageError) as error:  # the others do not take it, or its disk failed
+    except (ConfigError, KafkaStorageError) as error:  # the cluster refuses this node, or its disk failed
         raise CommandError(str(error)) from None
     finally:
-        with contextlib.suppress(KafkaStorageError):  # the first error is told
+        with contextlib.suppress(KafkaStorageError):  # the first error is reported
             node.close()
         run_file.remove()
     console.note(f"INFO node {node.node_id} has stopped")

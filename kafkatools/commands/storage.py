@@ -183,7 +183,7 @@ def run_format(console: Console, args: Args) -> ExitStatus:
 
 @contextmanager
 def _private_files() -> Iterator[None]:
-    """What is made meanwhile is for this user only: bootstrap.checkpoint holds the keys of SCRAM users."""
+    """Create files for this user only within the block: bootstrap.checkpoint holds the keys of SCRAM users."""
     before = os.umask(0o077)
     try:
         yield

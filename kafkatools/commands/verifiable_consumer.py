@@ -189,7 +189,7 @@ class VerifiableConsumer:
                 raise problem
 
     def _tell_missing_topic(self, consumer: Consumer) -> None:
-        """Says once on stderr that the topic does not exist; the consumer waits for it."""
+        """Report once on stderr that the topic does not exist; the consumer waits for it."""
         is_answered = consumer.metadata_version > 0
         if is_answered and not self._has_told_missing and self._topic not in consumer.known_partitions():
             self._has_told_missing = True

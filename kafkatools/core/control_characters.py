@@ -1,4 +1,4 @@
-"""Characters that drive a terminal, reorder a line or leave no trace in it, and what is shown in their place.
+"""Escapes for characters that control a terminal, reorder a line or are invisible.
 
 Foreign text (names, keys, values, paths, error texts of servers) may hold them. On a terminal they are escaped as
 `\\x1b` or `\\u202e`; in JSON as `\\u001b`, on every stream, so that a line reads back to the same value and drives
@@ -18,7 +18,7 @@ _ABOVE_C0 = (
     (0x2028, 0x202E), (0x2060, 0x206F), (0xFEFF, 0xFEFF), (0xFFF9, 0xFFFB), (0xE0000, 0xE0FFF),
 )  # fmt: skip
 _FIRST_BYTES = (b"\xc2", b"\xd8", b"\xe1", b"\xe2", b"\xef", b"\xf3")
-"""What each of them begins with in UTF-8. Single bytes, which a search finds at the speed of memory."""
+"""The first bytes of these characters in UTF-8: a search for single bytes is as fast as memory."""
 _BREAKING = {9: "\\t", 10: "\\n", 13: "\\r"}
 _SURROGATES = (0xD800, 0xDFFF)
 _UNDECODABLE = range(0xDC80, 0xDD00)
@@ -26,30 +26,30 @@ _HIGHEST_BYTE, _HIGHEST_UNIT = 0xFF, 0xFFFF
 
 
 def visible(text: str) -> str:
-    """The text of a cell, a name or a value: every control character is escaped, also tabs and line ends."""
+    """Escape every control character of a name or a value, also tabs and line ends."""
     return _all().sub(_escape, text)
 
 
 def visible_line(text: str) -> str:
-    """A line that may hold foreign text: tabs stay, a line end would begin a line of its own and is escaped."""
+    """Escape the control characters of a line, also line ends within it; tabs stay."""
     return _all_but_tabs().sub(_escape, text)
 
 
 def visible_text(text: str) -> str:
-    """Lines that may hold foreign text: tabs and line feeds stay."""
+    """Escape the control characters of several lines; tabs and line feeds stay."""
     return _all_but_layout().sub(_escape, text)
 
 
 def visible_drawing(text: str) -> str:
-    """What this program draws itself: colours, styles and movements of the cursor stay as well, nothing else that a
-    terminal obeys (titles, links, the clipboard, questions that it would answer)."""
+    """Escape the control characters of our own drawing except colours, styles and cursor movements. Other sequences
+    (titles, links, clipboard, terminal queries) are escaped too."""
     return _all_but_drawing().sub(_escape_undrawn, text)
 
 
 def json_safe(line: str) -> str:
-    """JSON text whose strings hold these characters as escapes only; it reads back to the same values.
+    """Escape these characters in JSON text; a parser reads the same values.
 
-    C0 is escaped by every JSON encoder already; text in ASCII is returned at once.
+    Every JSON encoder escapes C0 already; ASCII text is returned at once.
     """
     if line.isascii() and "\x7f" not in line:
         return line
@@ -57,8 +57,8 @@ def json_safe(line: str) -> str:
 
 
 def may_need_escapes(utf8: bytes) -> bool:
-    """False when no character above C0 and DEL of this UTF-8 text needs an escape in JSON: a quick look at a column,
-    where the search of `json_safe` would cost twice as much as the encoder."""
+    """Whether UTF-8 text may contain characters above DEL that need an escape in JSON. A fast check for columns: the
+    search of `json_safe` would cost twice as much as the encoder."""
     return any(map(utf8.__contains__, _FIRST_BYTES))
 
 

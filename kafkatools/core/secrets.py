@@ -1,12 +1,12 @@
-"""Secrets in text that is shown or logged: what counts as one, and what stands in its place.
+"""Removal of secrets from text that is shown or logged.
 
-Two ways, since one alone misses half. By form: the user and password of a URL, the value behind `password=` and its
-like, an Authorization header, a bearer token. By value: every password, token and key that this process read is
-remembered, as it is and as it travels (base64, percent-encoded), so that a server that echoes it does not bring it to
-a screen. Values are kept in memory only, the last few hundred of them.
+A secret is found in two ways. By form: the user and password of a URL, the value after `password=` and similar names,
+an Authorization header, a bearer token. By value: every password, token and key that this process read is remembered,
+as it is and encoded (base64, percent-encoded), so that an echo of a server is hidden too. The last 512 values are kept,
+in memory only.
 
-`redacted` is for text of others at the place where it comes in (an error of a server: short values count there too);
-`redacted_line` is the net under everything that goes to stderr and to logs, where a value may be a word of a message.
+`redacted` is for foreign text where it arrives (an error of a server); there short values count too. `redacted_line` is
+for everything that goes to stderr and logs, where a short value may be an ordinary word of a message.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from functools import lru_cache
 HIDDEN = "[hidden]"
 _MOST = 512
 _COMMON_WORD, _LONG_WORD = 8, 12
-"""A value below the first length, or of small letters and below the second, may be a word of a message of ours:
-`admin`, `password`."""
+"""A value shorter than the first length, or of lower-case letters and shorter than the second, may be an ordinary word
+of our own messages: `admin`, `password`."""
 
 _lock = threading.Lock()  # guards _known
-_known: dict[str, None] = {}  # the last ones that were remembered, oldest first
+_known: dict[str, None] = {}  # the remembered values, oldest first
 
 _USERINFO = re.compile(r"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/?#'\"]*|[^\s/?#'\":]*:(?!\d+[/?#])[^\s'\"]*)@")
-"""Also a password with a slash, which has no place in a URL: what follows the colon is then no port."""
+"""Also matches a password with an unescaped slash, unless a port number follows the colon."""
 _ASSIGNED = re.compile(
     r"(?P<name>\b[\w.-]*(?:password|passwd|secret|client_assertion|access_token|id_token|refresh_token|api[_-]?key)"
     r"(?:\\?[\"']\s*:\s*|\s*=\s*))(?P<value>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\[[^\]\s]*\]|[^\s,;&\"'\]})]+)",
@@ -56,7 +56,7 @@ def secrets_of(settings: Mapping[str, str]) -> list[str]:
 
 
 def remember(*values: str | None) -> None:
-    """Values that this process uses to authenticate, and that it must not show."""
+    """Remember secrets of this process, so that they are hidden in all text from now on."""
     with _lock:
         for value in values:
             if value:
@@ -67,7 +67,7 @@ def remember(*values: str | None) -> None:
 
 
 def remember_url(url: str) -> str:
-    """The URL without its user and password, which are remembered."""
+    """Remember the password of a URL, and return the URL without user and password."""
     parts = urllib.parse.urlsplit(url)
     if parts.password:
         remember(parts.password, urllib.parse.unquote(parts.password))
@@ -75,17 +75,17 @@ def remember_url(url: str) -> str:
 
 
 def without_userinfo(text: str) -> str:
-    """The text with the user and password of each URL in it hidden."""
+    """Hide the user and password of each URL in a text."""
     return _USERINFO.sub(lambda found: f"{found['scheme']}{HIDDEN}@", text) if "@" in text else text
 
 
 def redacted(text: str) -> str:
-    """Text of somebody else's, such as the error of a server, without any secret that this process knows."""
+    """Hide all remembered secrets in foreign text, such as the error of a server."""
     return _by_form(_by_value(text))
 
 
 def redacted_line(text: str) -> str:
-    """Text on its way to stderr or to a log, without secrets long enough not to be a word of ours."""
+    """Hide secrets in text for stderr or a log, except values that may be ordinary words."""
     return _by_form(_by_value(text, spares_words=True))
 
 
@@ -96,7 +96,7 @@ def _by_form(text: str) -> str:
 
 
 def _hide_value(found: re.Match[str]) -> str:
-    """The name with a hidden value; `password=...` of a help text stays."""
+    """Hide the value after a name; `password=...` in a help text stays."""
     return f"{found['name']}{HIDDEN}" if found["value"].strip("[].") not in ("", "hidden") else found[0]
 
 
@@ -114,13 +114,13 @@ def _by_value(text: str, *, spares_words: bool = False) -> str:
 
 
 def _whole(word: str) -> re.Pattern[str]:
-    """A short value as a word of its own: `a` is no part of `failed`."""
+    """Match a short value as a whole word only: `a` must not match in `failed`."""
     return re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
 
 
 @lru_cache(maxsize=_MOST)
 def _forms(value: str) -> tuple[str, ...]:
-    """A value as it is and as it travels."""
+    """A value as it is, quoted, percent-encoded and in base64."""
     data = value.encode("utf-8", "surrogateescape")
     coded = _inner_base64(data) if len(value) >= _COMMON_WORD else ()
     quoted = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -128,7 +128,7 @@ def _forms(value: str) -> tuple[str, ...]:
 
 
 def _inner_base64(data: bytes) -> Iterable[str]:
-    """What every base64 text holds that has these bytes in it, at each of the three alignments, in both alphabets."""
+    """The base64 text that these bytes have within longer data, at each of three alignments, in both alphabets."""
     for shift in range(3):
         head, tail = (0, 2, 3)[shift], (len(data) + shift) % 3
         coded = base64.b64encode(bytes(shift) + data).rstrip(b"=").decode()

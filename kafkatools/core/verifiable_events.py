@@ -33,8 +33,8 @@ _JAVA_NAMES = {
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON; control characters with capital hexadecimal digits, as Jackson has them, also those that it
-    leaves as they are."""
+    """Encode a value as JSON. Control characters are escaped with capital hexadecimal digits, as Jackson does it; those
+    that Jackson leaves unescaped are escaped too."""
     text = json_safe(_dumps(value))
     return _ESCAPE.sub(lambda match: f"{match[1]}\\u{match[2].upper()}", text) if "\\u" in text else text
 

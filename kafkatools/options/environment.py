@@ -18,9 +18,9 @@ ENVIRONMENT = {
     "LINES": "Height of the screen of kt monitor. Default: the terminal's.",
     "XDG_CONFIG_HOME": "Directory of configuration files. Default: ~/.config.",
     "XDG_DATA_HOME": "Directory of data files. Default: ~/.local/share.",
-    "HOME": "The home directory that ~ stands for.",
-    "JAVA_HOME": "Directory of the Java that kt pipeline starts Spark with. Default: java on the PATH.",
-    "PATH": "Where kt pipeline looks for java.",
+    "HOME": "The home directory (~).",
+    "JAVA_HOME": "Java installation for the Spark of kt pipeline. Default: java on the PATH.",
+    "PATH": "Directories in which kt pipeline looks for java.",
     "PYSPARK_PYTHON": "Python of the workers of kt pipeline. Default: the Python that runs kt.",
 }
 """What each variable does, the variables of kt first."""

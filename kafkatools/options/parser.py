@@ -133,7 +133,7 @@ def check_rules(command: Command, args: Args) -> None:
 
 
 def _example(command: Command, given: set[str], missing: str) -> str:
-    """An example of the command that has the missing option, and all that are given where there is one."""
+    """An example of the command with the missing option, if possible with all options of the command line."""
     fitting = [example for example in command.examples if f"--{missing} " in f"{example} "]
     with_given = [example for example in fitting if all(f"--{name} " in f"{example} " for name in given)]
     first = given - {"bootstrap-server", "command-config", "json"}
@@ -256,7 +256,7 @@ def did_you_mean(command: Command, name: str) -> str:
     import difflib
 
     if name in ("profile", "confirm"):
-        return f"--{name} stands in front of the command: kt --{name} NAME COMMAND ..."
+        return f"--{name} belongs before the command: kt --{name} NAME COMMAND ..."
     names = [option.long for option in all_options(command)]
     starts = [one for one in names if len(name) >= 3 and one.startswith(name)]
     near = starts or difflib.get_close_matches(name.lstrip("-"), names, n=1, cutoff=0.6)

@@ -1,4 +1,4 @@
-"""Numbers with a unit, as people write durations and sizes: `1h`, `7d`, `1h30m`, `512MiB`."""
+"""Parse durations and sizes with units: `1h`, `7d`, `1h30m`, `512MiB`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _NUMBER = r"(\d+(?:\.\d+)?)\s*"
 _DURATION = re.compile(rf"{_NUMBER}(ms|[smhdw])\s*", re.ASCII)
 _SIZE = re.compile(rf"{_NUMBER}([KMGT]iB|B)", re.ASCII)
 _WITH_UNIT = re.compile(r"(-?)\d+(?:\.\d+)?\s*(?![eE]\d)[A-Za-z]\w*", re.ASCII)
-"""A number and letters behind it, unless they are an exponent: quotas are Doubles, and 9e9 is one."""
+"""A number followed by letters that are no exponent: quotas are Doubles such as 9e9."""
 _SIZE_SUFFIXES = (".bytes", ".rate", "_byte_rate")
 DURATION_FORM = "a number with ms, s, m, h, d or w, like 90m or 1d12h"
 SIZE_FORM = "a number of bytes, or one with KiB, MiB, GiB or TiB, like 512MiB"
 
 
 def duration_ms(text: str) -> int | None:
-    """`90m` and `1d12h` in milliseconds; None for any other text and for a fraction of a millisecond."""
+    """Parse `90m` or `1d12h` to milliseconds; None for any other text and for a fraction of a millisecond."""
     total, at = Fraction(0), 0
     text = text.strip()
     for match in _DURATION.finditer(text):
@@ -35,7 +35,7 @@ def duration_ms(text: str) -> int | None:
 
 
 def size_bytes(text: str) -> int | None:
-    """`512MiB` in bytes; None for any other text and for a fraction of a byte."""
+    """Parse `512MiB` to bytes; None for any other text and for a fraction of a byte."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         return None
@@ -44,8 +44,8 @@ def size_bytes(text: str) -> int | None:
 
 
 def plain_settings(settings: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, str]:
-    """Settings with the numbers that brokers understand: those in milliseconds (`*.ms`) may be written `1h`, those in
-    bytes `512MiB`. `tell` gets a line for each that was converted. Raises CommandError for a unit that is none."""
+    """Convert settings with units to plain numbers: `1h` in settings in milliseconds (`*.ms`), `512MiB` in those in
+    bytes. `tell` is called with a line for each converted setting. Raises CommandError for an unknown unit."""
     return dict(_converted(settings.items(), tell))
 
 

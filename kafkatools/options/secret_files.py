@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 
 def warn_if_others_can_read(path: str, settings: Mapping[str, str]) -> None:
-    """Warns when a setting is a secret and the mode lets everybody read the file. A group may be meant to."""
+    """Log a warning when a setting is a secret and all users can read the file. Group access may be intended."""
     from kafkatools.core.secrets import holds_secret
 
     secret = next((name for name, value in settings.items() if holds_secret(name, value)), None)

@@ -49,7 +49,7 @@ def write_new_file(path: str, lines: Iterable[str]) -> None:
 
 
 def _open_private(path: str, flags: int) -> int:
-    """A file of settings is for its owner only, whatever the umask."""
+    """Open a file that only its owner can read, whatever the umask."""
     return os.open(path, flags, 0o600)
 
 

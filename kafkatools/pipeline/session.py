@@ -64,14 +64,14 @@ def find_java(environ: Mapping[str, str]) -> str:
 
 
 def is_running() -> bool:
-    """Whether this process has a Spark context already. Imports nothing."""
+    """Whether this process already has a Spark context. Does not import PySpark."""
     pyspark = sys.modules.get("pyspark")
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
 @functools.lru_cache
 def _java_version(path: str) -> int | None:
-    """The major version of this Java, asked once: it is looked at before a command's work and again at the start."""
+    """The major version of a Java executable. Cached: it is checked before a command's work and when Spark starts."""
     reply = subprocess.run([path, "-version"], capture_output=True, check=False, stdin=subprocess.DEVNULL)
     found = _VERSION.search((reply.stderr + reply.stdout).decode(errors="replace"))
     return None if found is None else int(found[1])
@@ -86,11 +86,11 @@ def ensure_installed() -> None:
             raise PipelineError(f"The Python package {module} is not installed: {EXTRA}")
     version = _pyspark_version()
     if int(version.partition(".")[0]) < 4:
-        raise PipelineError(f"PySpark {version} is too old, 4.0 is the first that will do: {EXTRA}")
+        raise PipelineError(f"PySpark {version} is too old, 4.0 or later is needed: {EXTRA}")
 
 
 def _pyspark_version() -> str:
-    """From the package's metadata, which is quicker than an import; a PySpark of SPARK_HOME has none."""
+    """The version from the package metadata, faster than an import; a PySpark of SPARK_HOME has no metadata."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -102,9 +102,9 @@ def _pyspark_version() -> str:
 
 
 def ensure_can_start(master: str | None) -> None:
-    """PipelineError unless `open_session` finds what it needs: the packages and, where this process starts a JVM, Java.
+    """Raise PipelineError when a package is missing, or Java when this process has to start a JVM.
 
-    No JVM is started for Spark Connect, nor where this process has a SparkContext.
+    No JVM is started for Spark Connect, or when this process already has a SparkContext.
     """
     ensure_installed()
     if (master or "").startswith("sc://"):
@@ -204,8 +204,8 @@ def _launch(conf: SparkConf, said: IO[bytes] | None) -> None:
 
 
 def _without_secrets(conf: SparkConf) -> SparkConf:
-    """The settings for the command line of the JVM, which others see in `ps`: those that may be secret are told to it
-    with the session, through its gateway."""
+    """The settings for the JVM's command line, which other users see in `ps`. Settings that may be secret are sent
+    later, through the gateway."""
     from pyspark import SparkConf
 
     from kafkatools.core.secrets import is_secret_name
@@ -219,10 +219,10 @@ def _without_secrets(conf: SparkConf) -> SparkConf:
 
 @contextmanager
 def _no_orphan() -> Iterator[None]:
-    """Kill the JVM that is started within the block when the block ends by an exception, Ctrl-C included.
+    """Kill the JVM that was started within the block when the block ends with an exception, Ctrl-C included.
 
     PySpark removes the directory that the JVM reports its port to when it is interrupted while it waits for that
-    report. The JVM then fails to write there, its server thread keeps it alive, and nobody knows its process any more.
+    report. The JVM then fails to write there, its server thread keeps it alive, and no code knows its process id.
     """
     from pyspark import SparkContext, java_gateway
 

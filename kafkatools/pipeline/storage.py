@@ -190,7 +190,7 @@ class _RemoteSegment(SegmentFile):
         self._file.close()
 
     def next_data(self, position: int) -> int:
-        """Holes are not known."""
+        """Return the position: holes of remote files are not known."""
         return position
 
     def read_ahead_from(self, position: int) -> None:

@@ -71,14 +71,14 @@ def test_kt_version_is_the_version() -> None:
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (("--json", "topics", "--list"), "--json stands behind the command: kt topics --json ..."),
+        (("--json", "topics", "--list"), "--json belongs after the command: kt topics --json ..."),
         (
             ("--bootstrap-server", "localhost:9092", "get-offsets"),
-            "--bootstrap-server stands behind the command: kt get-offsets --bootstrap-server ...",
+            "--bootstrap-server belongs after the command: kt get-offsets --bootstrap-server ...",
         ),
         (
             ("--bootstrap-server=localhost:9092", "topics", "--list"),
-            "--bootstrap-server stands behind the command: kt topics --bootstrap-server ...",
+            "--bootstrap-server belongs after the command: kt topics --bootstrap-server ...",
         ),
     ],
 )
@@ -139,7 +139,7 @@ def test_an_option_for_in_front_of_the_command_is_told_where_it_stands(words: tu
     name = next(word for word in words if word.startswith(("--profile", "--confirm"))).partition("=")[0]
     ran = run_kt(*words)
     assert (ran.status, ran.out) == (2, "")
-    assert f"{name} stands in front of the command: kt {name} NAME" in ran.err
+    assert f"{name} belongs before the command: kt {name} NAME" in ran.err
 
 
 @pytest.mark.parametrize("words", [("--create",), ("--create", "--partitions", "3"), ("--delete",)])

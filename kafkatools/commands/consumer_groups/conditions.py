@@ -112,7 +112,7 @@ def findings(conditions: list[Condition], view: GroupView) -> Iterator[Finding]:
 
 
 def unknowns(condition: Condition, view: GroupView) -> Iterator[str]:
-    """Where a condition cannot be decided in one group, in words with the reason."""
+    """Yield a sentence with the reason for each place of a group where a condition cannot be decided."""
     if condition.measure in ("lag", "behind"):
         for row in view.rows:
             error = view.unknown_ends.get((row.topic, row.partition))
@@ -136,7 +136,7 @@ def _has_unknown_total(condition: Condition, view: GroupView) -> bool:
 
 
 def _only_grows(condition: Condition) -> bool:
-    """Whether the condition, once it holds for a part of the sum, holds for all of it."""
+    """Whether a condition that holds for a part of the sum also holds for the whole sum."""
     return condition.comparison in (">", ">=")
 
 

@@ -109,8 +109,8 @@ def _describe_offsets(session: Session, wanted: Wanted) -> ExitStatus:
 
 
 class Collected(NamedTuple):
-    """The groups that can be shown. `status`: FAILED when something could not be told, which has been named;
-    `failed`: groups of which nothing is known, and why; `are_all_listed`: every broker listed its groups."""
+    """The groups that can be shown. `status`: FAILED when something was not available, which was printed; `failed`:
+    groups that could not be described, with the error; `are_all_listed`: every broker listed its groups."""
 
     views: list[GroupView]
     status: ExitStatus
@@ -119,7 +119,7 @@ class Collected(NamedTuple):
 
 
 def collect_views(session: Session, wanted: Wanted) -> Collected:
-    """Ask about the groups, and name what could not be told."""
+    """Describe the groups, and print an error for everything that is not available."""
     from kafkatools.commands.consumer_groups.session import chosen_groups
     from kafkatools.commands.consumer_groups.view import collect
 
@@ -140,7 +140,7 @@ def collect_views(session: Session, wanted: Wanted) -> Collected:
 
 
 def judge(session: Session, found: Collected, conditions: list[Condition]) -> ExitStatus:
-    """Name every place where a condition of --fail-if holds or is unknown: FINDINGS, else FAILED, else OK."""
+    """Print every place where a condition of --fail-if holds or is unknown. Returns FINDINGS, else FAILED, else OK."""
     status = _complain_of_findings(session, found.views, conditions)
     texts = list(_unknowns(found, conditions))
     for text in texts:

@@ -147,7 +147,7 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
 
 
 def _tell_missing(session: Session, plans: Iterable[GroupPlan]) -> None:
-    """Name the groups that do not exist: a name may have a typo."""
+    """Print the groups that do not exist, since a name may have a typo."""
     for plan in plans:
         outcome = "--execute would create it" if plan.offsets else "there are no offsets to reset"
         session.console.note(f"Group '{plan.group_id}' does not exist: {outcome}")
@@ -234,7 +234,7 @@ def _scoped_partitions(session: Session, scope: TopicScope) -> list[TopicPartiti
 
 def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) -> None:
     """Prints the new offsets: a table, CSV or JSON (OffsetsUtils.printOffsetsToReset, exportOffsetsToCsv). A dry run
-    tells the present ones too, in JSON and on a terminal: what scripts read is Kafka's table."""
+    also prints the current ones, in JSON and on a terminal. In a pipe it prints Kafka's table, which scripts read."""
     from kafkatools.commands.consumer_groups.plan_file import NO_OFFSET, csv_line, plan_json
 
     args = session.args
@@ -274,12 +274,12 @@ def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) ->
 
 
 class _Present(NamedTuple):
-    """The committed offsets of the groups; those of a group that could not be asked are not known."""
+    """The committed offsets of the groups. A group whose offsets could not be fetched is missing."""
 
     offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
 
     def is_known(self, group_id: str) -> bool:
-        """Whether the group could be asked."""
+        """Whether the group's offsets could be fetched."""
         return group_id in self.offsets
 
     def of(self, group_id: str, key: TopicPartition) -> int | None:
@@ -297,7 +297,7 @@ class _Present(NamedTuple):
 
 
 def _present(session: Session, plans: Sequence[GroupPlan]) -> _Present | None:
-    """What is committed now, for a dry run that is read by a person or as JSON; else None."""
+    """Fetch the committed offsets for a dry run on a terminal or with --json; else None."""
     from kafkatools.core.admin.group_offsets import fetch_offsets
 
     args = session.args

@@ -36,7 +36,7 @@ class PartitionRow(NamedTuple):
 class GroupView(NamedTuple):
     """A group and its partitions in Kafka's order: the members with most partitions first, then what nobody holds.
 
-    `unknown_ends`: why the end of a partition's log is not known, for partitions that are there.
+    `unknown_ends`: the errors of existing partitions whose log end could not be fetched.
     """
 
     description: GroupDescription
@@ -85,7 +85,7 @@ def collect(admin: AdminClient, group_ids: Iterable[str]) -> Views:
 
 
 def is_gone(error: KafkaError) -> bool:
-    """Whether a partition is not there any more: it has no lag, so that none is unknown."""
+    """Whether a partition was deleted: then it has no lag, rather than an unknown one."""
     return bool(error.name == "UNKNOWN_TOPIC_OR_PARTITION")
 
 

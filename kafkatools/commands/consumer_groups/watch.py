@@ -41,7 +41,7 @@ def _watch(session: Session, wanted: Wanted, interval_ms: int) -> ExitStatus:
             session.complain(f"{session.args.command.error_prefix}{error}", error.name)
         else:
             if is_first and not found.views and found.status is not ExitStatus.OK:
-                return found.status  # nothing of what was asked for is there, or no broker: told already
+                return found.status  # no requested group was found, or no broker: printed already
             is_first = False
             _show(session, found.views, wanted)
             session.console.flush()

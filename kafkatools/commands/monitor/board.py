@@ -18,8 +18,8 @@ _POINTS = 300
 
 
 class Point(NamedTuple):
-    """What charts show of a look; None is a gap. `topics` (messages per second) and `lags` (by group and topic) hold
-    what is not 0. `unknown_groups`: the groups of which nothing is known."""
+    """The values of one look for the charts; None is a gap. `topics` (messages per second) and `lags` (by group
+    and topic) leave out values of 0. `unknown_groups`: the groups whose coordinator did not respond."""
 
     time_ms: int
     messages_in: float | None

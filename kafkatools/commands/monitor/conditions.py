@@ -2,8 +2,8 @@
 `unwell`.
 
 MEASURES says what can be measured; OP is one of > >= < <= = == !=. `lag`, `lag-seconds` and `members` are about each
-group, the others about everything that is looked at. A condition over something that is not known neither holds nor
-fails to hold: it is unknown, and says why. What is known of a sum may decide it all the same.
+group, the others about everything that is looked at. A condition over an unknown value neither holds nor fails:
+it is unknown, with a reason. The known part of a sum may still decide it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Condition(NamedTuple):
                 yield f"{self.text} holds{where}: {self.measure} is {found.text}"
 
     def unknowns(self, view: ClusterView, *, is_only_look: bool) -> Iterator[str]:
-        """Where it cannot be decided, in words with the reason. What needs two looks can be, unless there is one."""
+        """Yield a sentence with the reason for each value that cannot be decided. A value that takes two looks is left
+        out, unless this is the only look."""
         if self.measure == UNWELL:
             return
         for where, found in self._measured(view):
@@ -99,7 +100,7 @@ class Condition(NamedTuple):
             yield "", _of_cluster(self.measure, view)
 
     def _holds(self, found: Measured) -> bool | None:
-        """None when what is not known decides it."""
+        """Whether the condition holds; None when that depends on the unknown part."""
         compare = COMPARISONS[self.comparison]
         if found.value is not None:
             return compare(found.value, self.amount)
@@ -113,7 +114,7 @@ class Condition(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A number, or None and why it is not known; it is `least` or more then."""
+    """A number; None with the reason when it is not known, and at least `least` then."""
 
     value: float | None
     least: float = 0
@@ -130,7 +131,7 @@ def _text(number: float) -> str:
 
 
 def _of_group(measure: str, group: GroupView) -> Measured | None:
-    """None for a lag of a group that has committed nothing."""
+    """The measure of a group; None for the lag of a group without commits."""
     why = group.unknown or f"its coordinator, broker {group.coordinator}, did not tell"
     if measure == "members":
         return Measured(group.members, 0, why)
@@ -154,7 +155,7 @@ def _of_cluster(measure: str, view: ClusterView) -> Measured:
 
 
 def _why_unknown(measure: str, view: ClusterView) -> str:
-    """Why a number is not known, or is too small; empty when it is neither."""
+    """The reason why a number is unknown or only partly known; empty when it is known."""
     if measure == "total-lag":
         return next(iter([*view.unlisted, *(f"group {g.group_id}: {g.unknown}" for g in view.groups if g.unknown)]), "")
     if measure == "messages":

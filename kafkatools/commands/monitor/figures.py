@@ -19,7 +19,7 @@ def size(number: float | None) -> str:
 
 
 def rate(number: float | None, *, is_unknown: bool = False) -> str:
-    """Something per second. Without a look before there is none; `is_unknown`: nobody told."""
+    """A rate per second. None is shown as `-` before the second look, and as `?` when `is_unknown`."""
     if number is None:
         return UNKNOWN if is_unknown else _NONE
     return f"{number:,.0f}" if number >= 100 or number == 0 else f"{number:.1f}"
@@ -31,7 +31,7 @@ def count(number: int | None) -> str:
 
 
 def at_least(number: int | None, least: int) -> str:
-    """A sum, or what is known of it."""
+    """A sum, `>=` with the known part when the rest is unknown, or `?`."""
     if number is not None:
         return f"{number:,}"
     return f">={least:,}" if least else UNKNOWN

@@ -1,8 +1,8 @@
-"""Requests and answers of the monitor's HTTP server, without a connection: bytes in, bytes out.
+"""Parse requests and build responses of the monitor's HTTP server: bytes in, bytes out, no connection.
 
-The standard library's parser reads the request line and the headers. What it lets pass and a read-only server of a few
-pages need not take is refused here: bodies, other methods than GET and HEAD, targets that are no plain path, several
-Host headers, and a Host by which this server was not meant to be reached.
+The standard library's parser reads the request line and the headers. A read-only server of a few pages also refuses
+bodies, methods other than GET and HEAD, targets that are no plain path, several Host headers, and a Host header that
+does not name this server.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _HEADERS = {
 
 
 class Content(NamedTuple):
-    """The answer of a path."""
+    """The content of a path."""
 
     type: str
     body: bytes
 
 
 class Request(NamedTuple):
-    """A request that can be answered. `keeps_open`: the client may send another one on this connection."""
+    """A valid request. `keeps_open`: the client may send another one on this connection."""
 
     method: str
     path: str
@@ -74,9 +74,9 @@ class _Parser(BaseHTTPRequestHandler):
 
 
 def parse_request(head: bytes, address_host: str) -> Request:
-    """The request of a request line and headers, up to the empty line; raises Refused.
+    """Parse a request line and headers, up to the empty line; raises Refused.
 
-    `address_host` is the host that the server was told to listen at.
+    `address_host` is the host of --web or --prometheus.
     """
     parser = _Parser(head)
     target = _target(parser.raw_requestline)
@@ -89,7 +89,7 @@ def parse_request(head: bytes, address_host: str) -> Request:
         raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"Only {' and '.join(METHODS)} are answered")
     is_head = parser.command == "HEAD"
     _check_headers(parser, address_host, is_head)
-    url = urlsplit("//-" + target)  # else "//host/path" would name a host
+    url = urlsplit("//-" + target)  # without the prefix "//host/path" would name a host
     try:
         query = parse_qs(url.query, max_num_fields=_QUERY_FIELDS)
     except ValueError:
@@ -124,10 +124,10 @@ def _check_headers(parser: _Parser, address_host: str, is_head: bool) -> None:
 
 
 def is_expected_host(host: str, address_host: str) -> bool:
-    """Whether a Host header names this server: this machine, or the host it was told to listen at.
+    """Whether a Host header names this server: this machine, or the host of --web or --prometheus.
 
-    A page of the Web can let a name of its own point here, and would read along by it. A server for every address, or
-    for an address of the network, also answers to addresses; one for every address answers to any name.
+    Otherwise a web page could let its own host name resolve to this server and read the answers (DNS rebinding). A
+    server on a network address also accepts IP addresses; one on all addresses accepts any name.
     """
     if is_this_machine(host):
         return True
@@ -138,7 +138,7 @@ def is_expected_host(host: str, address_host: str) -> bool:
 
 
 def is_this_machine(host: str) -> bool:
-    """Does the Host of a request name loopback, or nothing?"""
+    """Whether the Host of a request is a loopback name or empty."""
     name = _name(host)
     return not name or is_loopback(name)
 
@@ -159,7 +159,7 @@ def _is_address(name: str) -> bool:
 def answer(
     status: HTTPStatus, content: Content, *, is_head: bool, keeps_open: bool, extra: Mapping[str, str] = {}
 ) -> bytes:
-    """The bytes of an answer."""
+    """Build the bytes of a response."""
     headers = {
         "Date": formatdate(usegmt=True),
         **_HEADERS,
@@ -174,7 +174,7 @@ def answer(
 
 
 def refusal(problem: Refused) -> bytes:
-    """The bytes of the answer to a request that is refused."""
+    """Build the bytes of the response to a refused request."""
     extra = {"Allow": ", ".join(METHODS)} if problem.status is HTTPStatus.METHOD_NOT_ALLOWED else {}
     content = Content(TEXT, f"{problem.reason}.\n".encode())
     return answer(problem.status, content, is_head=problem.is_head, keeps_open=False, extra=extra)

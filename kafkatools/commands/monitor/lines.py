@@ -43,7 +43,7 @@ def line(view: ClusterView) -> str:
 
 
 def once_text(console: Console, view: ClusterView, wanted: Wanted) -> Iterator[str]:
-    """The tables, each under its title, drawn: foreign text in them is visible on a terminal."""
+    """Yield the tables, each under its title. Control characters in foreign text are escaped on a terminal."""
     from kafkatools.commands.monitor.tables import tables
     from kafkatools.output import table, visible
 

@@ -31,7 +31,7 @@ class Output:
         return None
 
     def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
-        """A view, and what conditions hold in it or are unknown."""
+        """Show a view, with the conditions that hold or are unknown."""
         from kafkatools.commands.monitor.lines import line
 
         self.console.print(line(view))

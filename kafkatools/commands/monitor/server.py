@@ -1,7 +1,7 @@
 """The HTTP server of --web and --prometheus: a thread that answers from the Board, and never asks the cluster.
 
 What is served where: `/` and `/view.json` on the address of --web, `/metrics` on that of --prometheus; both may be the
-same. `core/net/http_server.py` bounds connections and requests, `http_requests.py` says what a request may be.
+same. `core/net/http_server.py` bounds connections and requests, `http_requests.py` validates requests.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _metrics_pages(board: Board) -> Pages:
 
 @contextmanager
 def listening(address: HostPort, pages: Pages) -> Iterator[int]:
-    """Serve these paths while entered; gives the port. Raises CommandError."""
+    """Serve these paths within the context, whose value is the port. Raises CommandError."""
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.net import http_server
 

@@ -63,7 +63,7 @@ def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
 
 @contextmanager
 def _collector(console: Console, args: Args, wanted: Wanted) -> Iterator[ClusterCollector]:
-    """Three clients of the cluster, and the collector that looks through them."""
+    """Open three clients of the cluster and the collector that uses them."""
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.cluster_collector import ClusterCollector
 

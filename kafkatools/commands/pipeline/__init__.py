@@ -1,7 +1,7 @@
 """kt pipeline: Kafka's records as Spark tables, through SQL into any sink, and the jobs that people ask for.
 
 Each subcommand is a module of its own; its COMMAND is in SUBCOMMANDS. None of them imports PySpark before it runs, and
-each begins with a check that Spark can be started, before a sandbox is started, a cluster asked or a file written.
+each first checks that Spark can start, before it starts a sandbox, contacts a cluster or writes a file.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ REGISTRY_USER = "basic.auth.user.info"
 
 
 def ensures_spark(command: Command) -> Command:
-    """The subcommand with a check in front of its work: without PySpark, pyarrow or Java it is refused with the hint
-    that helps, exit status 2, and nothing is done."""
+    """Add a check before the work of a subcommand: without PySpark, pyarrow or Java it ends with exit status 2 and says
+    what to install."""
     run = command.run
     assert run is not None
 
@@ -46,7 +46,8 @@ def ensures_spark(command: Command) -> Command:
 
 
 def _requested_master(args: Args) -> str | None:
-    """The master of the options or of the file of `run`; None for the default. Raises PipelineError for a bad file."""
+    """The Spark master from the options or the file of `run`; None for the default. Raises PipelineError for a bad
+    file."""
     conf = property_pairs(args.conf, "conf").get("spark.master")
     if args.master or conf or args.command.name != "run" or args.operand is None:
         return args.master or conf
@@ -114,8 +115,8 @@ def session(console: Console, args: Args, values: Mapping[str, Any] | None = Non
 
 @contextmanager
 def starting(console: Console, master: str | None) -> Iterator[None]:
-    """Announce the start of Spark on stderr, and draw the time it takes on a terminal. Nothing with --json, and nothing
-    when this process has a Spark context already."""
+    """Announce the start of Spark on stderr, and show the elapsed time on a terminal. Silent with --json, and when this
+    process already has a Spark context."""
     from kafkatools.pipeline.session import DEFAULT_MASTER, is_running
 
     if console.is_json or is_running():

@@ -734,8 +734,8 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "max.decompressed.message.bytes",
         INT,
         None,
-        "Default of the topic setting max.decompressed.message.bytes; none is 10 times max.message.bytes of the topic, "
-        "at least 16 MiB.",
+        "Default of the topic setting max.decompressed.message.bytes. Unset, the limit is 10 times max.message.bytes "
+        "of the topic, at least 16 MiB.",
         at_least(1),
         internal=True,
     ),

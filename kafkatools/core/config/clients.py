@@ -229,8 +229,8 @@ CONSUMER_ONLY: tuple[Setting, ...] = (
         "allow.auto.create.topics",
         BOOLEAN,
         False,
-        "Whether asking for an unknown topic may create it, where the broker allows that. Apache Kafka's default is "
-        "true.",
+        "Create a topic that does not exist when the consumer subscribes to it, if the broker allows that. Apache "
+        "Kafka's default is true.",
     ),
     Setting(
         "auto.commit.interval.ms",
@@ -314,7 +314,7 @@ CONSUMER_ONLY: tuple[Setting, ...] = (
         "max.decompressed.message.bytes",
         INT,
         268_435_456,
-        "Most bytes that the records of one fetched batch may unpack to; a larger batch is an error.",
+        "Maximum decompressed size of a fetched batch in bytes; a larger batch is an error.",
         at_least(1),
     ),
     Setting(

@@ -84,8 +84,8 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "max.decompressed.message.bytes",
         INT,
         None,
-        "Most bytes that the records of a compressed batch may unpack to on the broker; none is 10 times "
-        "max.message.bytes, at least 16 MiB.",
+        "Maximum decompressed size of a batch on the broker in bytes. Unset, the limit is 10 times max.message.bytes, "
+        "at least 16 MiB.",
         at_least(1),
         internal=True,
     ),

@@ -51,12 +51,12 @@ def _parse(text: str) -> HostPort:
 
 
 def _hint(address: str, host: str) -> str:
-    """What an address that cannot be read lacks."""
+    """The hint for an invalid address."""
     address = address.removesuffix(":")
     if address and (":" not in address or address.endswith("]")):
         return f"Add the port of the broker: Kafka's default is {address}:9092, the sandbox's {address}:29092."
     if address.count(":") > 1 and not host:
-        return "An IPv6 address stands in brackets: [::1]:9092."
+        return "Write an IPv6 address in brackets: [::1]:9092."
     return f"An address is HOST:PORT with a port from 1 to {_MAX_PORT}."
 
 

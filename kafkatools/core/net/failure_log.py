@@ -1,8 +1,8 @@
-"""Log lines about failed connections, limited: a client tries a dead broker every second for as long as it takes, and
-the second line about the same failure says nothing new.
+"""Rate-limited log lines about failed connections: a client tries a dead broker every second, and a second line about
+the same failure says nothing new.
 
 Rules: of each node and kind of error the first failure is logged at once and at most one line a minute follows, with
-the number of failures that it stands for. The others are logged at DEBUG. What is kept is bounded by the number of
+the number of failures that it stands for. The others are logged at DEBUG. Memory is bounded by the number of
 nodes and of error classes.
 """
 
@@ -16,15 +16,15 @@ INTERVAL_MS = 60_000
 
 
 class FailureLog:
-    """The failures of one client's connections; used by the client's thread. `level`: of the lines that are shown."""
+    """The failed connections of one client; used by the client's thread. `level`: the level of lines that are shown."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self.level = logging.WARNING
-        self._logged: dict[tuple[int, type[KafkaError]], tuple[int, int]] = {}  # when, and how many left out since
+        self._logged: dict[tuple[int, type[KafkaError]], tuple[int, int]] = {}  # time of the last line, failures since
 
     def failed(self, node: int, error: KafkaError, now_ms: int, *, is_routine: bool = False) -> None:
-        """Log that a connection to this node failed or ended; `is_routine`: an end that is no failure, at INFO."""
+        """Log that a connection to this node failed or ended; `is_routine`: it ended without a failure, at INFO."""
         level = logging.INFO if is_routine else self.level
         key = (node, type(error))
         at_ms, left_out = self._logged.get(key, (now_ms - INTERVAL_MS, 0))

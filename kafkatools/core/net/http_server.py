@@ -1,8 +1,8 @@
-"""An HTTP server with bounds, for pages of a command: connections on one event loop, in a thread of its own.
+"""A small HTTP server for pages of a command: connections on one event loop, in a separate thread.
 
-Whoever connects is bounded: the number of connections, in all and of one address, the bytes of a request and the time
-until it is there, the time an answer may take. `respond` makes an answer of a request line with its headers; it must
-not raise.
+Bounded are the number of connections, in all and of one address, the size of a request, the time until it is complete
+and the time for sending its response. `respond` returns the response to a request line with its headers; it raises
+nothing but Refused.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _LINGER_S = 0.2
 _LINGER_BYTES = 1 << 16
 _REQUESTS_PER_CONNECTION = 1000
 _EMPTY_LINES = 2
-"""Before a request they are ignored (RFC 9112 2.2)."""
+"""Empty lines before a request that are ignored (RFC 9112 2.2)."""
 
 
 class Reply(NamedTuple):
-    """The bytes of an answer. `keeps_open`: the client may send another request on this connection."""
+    """The bytes of a response. `keeps_open`: the client may send another request on this connection."""
 
     data: bytes
     keeps_open: bool
 
 
 class Refused(Exception):
-    """A request that gets an error; its connection is closed."""
+    """A request that gets an error response; its connection is closed."""
 
     def __init__(self, status: HTTPStatus, reason: str, *, is_head: bool = False) -> None:
         super().__init__(reason)
@@ -55,9 +55,9 @@ Refuse = Callable[[Refused], bytes]
 
 @contextmanager
 def listening(address: HostPort, respond: Respond, refuse: Refuse) -> Iterator[int]:
-    """Serve while entered; gives the port. Raises KafkaError or OSError when the address cannot be listened at.
+    """Serve within the context, whose value is the port. Raises KafkaError or OSError when it cannot listen.
 
-    `respond` may raise Refused, which `refuse` makes an answer of.
+    `respond` may raise Refused; `refuse` returns the response to that.
     """
     found = resolve(address.host, address.port)[0]
     listener = socket.create_server(found.sockaddr[:2], family=found.family, backlog=CONNECTIONS)
@@ -70,7 +70,7 @@ def listening(address: HostPort, respond: Respond, refuse: Refuse) -> Iterator[i
 
 
 def reason_of(error: OSError | KafkaError) -> str:
-    """Why an address cannot be listened at, in a few words."""
+    """The short reason why the server cannot listen on an address."""
     number = getattr(error, "errno", None)
     return os.strerror(number) if number and number > 0 else str(error)
 
@@ -88,7 +88,7 @@ class _Server(threading.Thread):
         self._stopped = asyncio.Event()
 
     def run(self) -> None:
-        self._loop.set_exception_handler(lambda loop, context: None)  # a client's fault is nobody's news
+        self._loop.set_exception_handler(lambda loop, context: None)  # a client's errors are not reported
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._serve())
 
@@ -135,7 +135,7 @@ class _Server(threading.Thread):
 
 
 async def _read_head(reader: asyncio.StreamReader) -> bytes | None:
-    """A request line and its headers, None when the client has gone; raises Refused for one too long or too late."""
+    """Read a request line and its headers; None when the client disconnected. Raises Refused when too long or late."""
     head = b""
     empty_lines = 0
     try:
@@ -173,7 +173,7 @@ async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Take what the client still sends for a moment: closed at once, the connection could lose our answer."""
+    """Read what the client still sends for a moment: after an immediate close it might not get the response."""
     if writer.can_write_eof():
         writer.write_eof()
     taken = 0

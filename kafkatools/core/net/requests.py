@@ -59,7 +59,7 @@ class Requester:
     """Blocking requests, one or many at a time. One thread."""
 
     def __init__(self, client: NetworkClient, clock: Clock, *, learns_nodes: bool = True) -> None:
-        """`learns_nodes`: ask for metadata when a node that is not known is to answer; controllers cannot give it."""
+        """`learns_nodes`: request metadata when a node is unknown; controllers do not answer Metadata."""
         self._client = client
         self._learns_nodes = learns_nodes
         self._clock = clock
@@ -136,7 +136,7 @@ class Requester:
         return None
 
     def _reach(self, node: int, now_ms: int) -> None:
-        """Begin to connect when that is due. A node that metadata did not name, as it was fenced then, may be back."""
+        """Connect when a connection is due. Request metadata for an unknown node: it may have been fenced before."""
         if self._learns_nodes and self._client.known_node(node) is None:
             self._client.metadata.request_update(reset_backoff=False)
         self._client.ready(node, now_ms)

@@ -21,7 +21,7 @@ _OPTIONS = ("username", "password", "tokenauth", "clientId", "clientSecret", "sc
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _CLASS = re.compile(r"(?:[A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*|[A-Za-z]+(?:Module|Callback|Handler)")
 _WORD = re.compile(r"[A-Za-z]{1,10}")
-"""A name of a class and a flag are shown in errors; anything else may be a whole entry in quotes, password and all."""
+"""Errors show class names and flags only; other text may be a whole entry in quotes with its password."""
 _END = ""
 
 
