@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.recorded_lines import print_recorded
+
 DEFAULT_SEED = "kafkatools"
 DEFAULT_STATES = 240
 
@@ -33,9 +35,5 @@ def run(record_property: Callable[[str, object], None]) -> Run:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """What each part did."""
-    reports = [report for each in terminalreporter.stats.values() for report in each if hasattr(report, "when")]
-    for report in reports:
-        for name, line in getattr(report, "user_properties", ()):
-            if name == "crash" and report.when == "call":
-                terminalreporter.write_line(f"crash {line}")
+    """Print what each part ran."""
+    print_recorded(terminalreporter, "crash")

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.recorded_lines import print_recorded
+
 DEFAULT_SEED = "kafkatools"
 FINDINGS = pathlib.Path(os.environ.get("KT_FUZZ_FINDINGS", "fuzz-findings"))
 
@@ -37,15 +39,5 @@ def run(request: pytest.FixtureRequest, record_property: Callable[[str, object],
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """What each part did."""
-    reports = [report for each in terminalreporter.stats.values() for report in each if hasattr(report, "when")]
-    for report in reports:
-        for name, line in getattr(report, "user_properties", ()):
-            if name == "fuzz" and report.when == "call":
-                terminalreporter.write_line(f"fuzz {line}")
-
-
-@pytest.fixture
-def findings() -> pathlib.Path:
-    """Where what is found is kept, below the working directory unless KT_FUZZ_FINDINGS names a place."""
-    return FINDINGS
+    """Print what each part ran."""
+    print_recorded(terminalreporter, "fuzz")

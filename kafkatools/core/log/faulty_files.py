@@ -11,6 +11,7 @@ import errno
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 from kafkatools.core.log.files import Buffer, DirectoryEntry
 
@@ -36,7 +37,33 @@ class Fault:
     is_permanent: bool = False
 
 
-class FaultyLogFile:
+class MemoryFile:
+    """The parts of a `LogFile` that all files in memory have in common."""
+
+    def trim(self) -> None:
+        """Do nothing: no space is preallocated."""
+
+    def begin_sync(self) -> Self:
+        """Return a sync that counts as an operation when it runs."""
+        return self
+
+    def run(self) -> None:
+        """Run the sync that `begin_sync` returned."""
+        self.flush()
+
+    def flush(self) -> None:
+        """Make everything written so far survive a loss of power."""
+        raise NotImplementedError
+
+    def fileno(self) -> int:
+        """Raise OSError: a file in memory has no descriptor."""
+        raise OSError(errno.EBADF, "a file in memory has no descriptor")
+
+    def close(self) -> None:
+        """Do nothing: a file in memory holds no descriptor."""
+
+
+class FaultyLogFile(MemoryFile):
     """A `LogFile` of a `FaultyFileSystem`."""
 
     def __init__(self, owner: "FaultyFileSystem", path: str, inode: _Inode) -> None:
@@ -97,29 +124,11 @@ class FaultyLogFile:
         self._owner.check(self.path)
         self._owner.operate(f"preallocate {os.path.basename(self.path)}")
 
-    def trim(self) -> None:
-        """There is nothing to give back."""
-
     def flush(self) -> None:
         """Make what was written survive a crash."""
         self._owner.check(self.path)
         self._owner.operate(f"fsync {os.path.basename(self.path)}")
         self._inode.synced = bytes(self._inode.data)
-
-    def begin_sync(self) -> "FaultyLogFile":
-        """Return a sync that counts as an operation when it runs."""
-        return self
-
-    def run(self) -> None:
-        """Run the sync that `begin_sync` returned."""
-        self.flush()
-
-    def fileno(self) -> int:
-        """There is none."""
-        raise OSError(errno.EBADF, "a file in memory has no descriptor")
-
-    def close(self) -> None:
-        """Nothing to let go."""
 
 
 class FaultyFileSystem:

@@ -259,7 +259,7 @@ class LogDirectory:
         """Flush and close every log, write the checkpoints, then, if the stop `is_clean`, its marker. After a disk
         error in one step the other steps still run. With an error, or a log that is offline, there is no marker, and
         the next start recovers. Raises the first OSError or KafkaStorageError."""
-        steps: list[Callable[[], object]] = [partial(_close_log, log) for log in self.logs.values()]
+        steps: list[Callable[[], object]] = [log.flush_and_close for log in self.logs.values()]
         steps += [self.checkpoint_recovery_points, self.checkpoint_high_watermarks, self.checkpoint_start_offsets]
         if self.first_dirty_offsets():
             name = filenames.CLEANER_OFFSET_CHECKPOINT
@@ -295,15 +295,6 @@ class LogDirectory:
         self.failure = KafkaStorageError(f"Log directory {self.path} is offline: {error}")
         for log in self.logs.values():
             log.go_offline(error)
-
-
-def _close_log(log: PartitionLog) -> None:
-    try:
-        log.flush()
-        log.close()
-    except KafkaStorageError:
-        log.release()
-        raise
 
 
 class _DirectoryTasks(DelayedTasks):

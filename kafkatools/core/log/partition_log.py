@@ -472,6 +472,15 @@ class PartitionLog:
         for segment in self.segments:
             segment.close()
 
+    def flush_and_close(self) -> None:
+        """Flush and close. Releases the files and raises KafkaStorageError when the disk fails."""
+        try:
+            self.flush()
+            self.close()
+        except KafkaStorageError:
+            self.release()
+            raise
+
     def release(self) -> None:
         """Let all files go without writing: the disk may have failed."""
         self.abort_cleaning()

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
+from kafkatools.core.log.faulty_files import MemoryFile
 from kafkatools.core.log.files import Buffer, DirectoryEntry
 
 NOTHING, EVERYTHING, PREFIX, SOME = "nothing", "everything", "prefix", "some"
@@ -89,7 +90,7 @@ class Inode:
         self.modified_ms = 0
 
 
-class DiskFile:
+class DiskFile(MemoryFile):
     """A `LogFile` of a `PowerDisk`."""
 
     def __init__(self, disk: PowerDisk, path: str, inode: Inode) -> None:
@@ -128,29 +129,11 @@ class DiskFile:
     def preallocate(self, size: int) -> None:
         """The zeros are not kept."""
 
-    def trim(self) -> None:
-        """There is nothing to give back."""
-
     def flush(self) -> None:
         """Make what was written durable."""
         self._inode.synced = self._inode.content.copy()
         self._inode.writes.clear()
         self._disk.done("fsync", self.path)
-
-    def begin_sync(self) -> DiskFile:
-        """A sync that is run later."""
-        return self
-
-    def run(self) -> None:
-        """The sync that was begun."""
-        self.flush()
-
-    def fileno(self) -> int:
-        """There is none."""
-        raise OSError(errno.EBADF, "a file in memory has no descriptor")
-
-    def close(self) -> None:
-        """Nothing to let go."""
 
 
 class PowerDisk:

@@ -8,9 +8,8 @@ from random import Random
 import crc32c
 
 from kafkatools.core.records.compression import compress
+from tests.support.log_batches import HEADER, NOW_MS, varint
 
-NOW_MS = 1_795_230_000_000
-HEADER = struct.Struct(">qiibIhiqqqhii")
 CODECS = 5
 _FIELDS = (
     (0, ">q", (0, 1, -1, 2**63 - 1, -(2**63), 2**62)),
@@ -38,17 +37,6 @@ _ODD_VARINTS = (
     b"\x7f",
     b"\xfe\x01",
 )
-
-
-def varint(value: int) -> bytes:
-    """A zigzag varint."""
-    value = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while value > 0x7F:
-        out.append((value & 0x7F) | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 class BatchMaker:

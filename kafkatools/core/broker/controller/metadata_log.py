@@ -24,7 +24,7 @@ from kafkatools.core.broker.controller.metadata_snapshot import (
     encode_snapshot,
 )
 from kafkatools.core.config import Config
-from kafkatools.core.errors import CorruptRecord, KafkaStorageError
+from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.log.checkpoints import write_partition_metadata
 from kafkatools.core.log.filenames import PARTITION_METADATA
 from kafkatools.core.log.files import FileSystem, write_atomically
@@ -349,14 +349,8 @@ class MetadataLog:
     def close(self) -> None:
         """Force the log to disk and close it."""
         log, self._log = self._log, None
-        if log is None:
-            return
-        try:
-            log.flush()
-            log.close()
-        except KafkaStorageError:
-            log.release()
-            raise
+        if log is not None:
+            log.flush_and_close()
 
 
 def data_records(data: bytes) -> Iterator[Any]:

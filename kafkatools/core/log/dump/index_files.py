@@ -11,6 +11,7 @@ import operator
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 from kafkatools.core.log.batch_headers import LOG_OVERHEAD, MIN_LEGACY_SIZE
 from kafkatools.core.log.dump.damage import Damage
@@ -101,24 +102,34 @@ def read_index(path: str, entry_bytes: int, log_bytes: int) -> tuple[bytes, int]
 
 
 @dataclass(frozen=True)
-class OffsetIndexFile:
-    """`<base offset>.index`: pairs of offset and position."""
+class _IndexFile:
+    """The common parts of both kinds of index. `offset_slot`: the place in an entry that holds a relative offset."""
 
+    entry_format: ClassVar[struct.Struct]
+    offset_slot: ClassVar[int]
     base_offset: int
     size: int
     entries: IndexEntries
 
     @classmethod
-    def parse(cls, data: bytes, base_offset: int, size: int | None = None) -> OffsetIndexFile:
-        """`size`: of the file, when zeros at its end were left out of `data`."""
+    def parse(cls, data: bytes, base_offset: int, size: int | None = None) -> Self:
+        """Parse the bytes of an index. `size`: the file's size, when zeros at its end were left out of `data`."""
         size = len(data) if size is None else size
-        return cls(base_offset, size, IndexEntries(_OFFSET_ENTRY, 0, base_offset, data, size))
+        return cls(base_offset, size, IndexEntries(cls.entry_format, cls.offset_slot, base_offset, data, size))
 
     @classmethod
-    def read(cls, path: str, base_offset: int, log_bytes: int) -> OffsetIndexFile:
-        """The index of a log of `log_bytes`; raises Damage for one that no such log can have, OSError."""
-        data, size = read_index(path, _OFFSET_ENTRY.size, log_bytes)
+    def read(cls, path: str, base_offset: int, log_bytes: int) -> Self:
+        """Read the index of a log of `log_bytes`. Raises OSError, and Damage when it has too many entries for that."""
+        data, size = read_index(path, cls.entry_format.size, log_bytes)
         return cls.parse(data, base_offset, size)
+
+
+@dataclass(frozen=True)
+class OffsetIndexFile(_IndexFile):
+    """`<base offset>.index`: pairs of offset and position."""
+
+    entry_format = _OFFSET_ENTRY
+    offset_slot = 0
 
     def sanity_check(self, path: str) -> None:
         """OffsetIndex.sanityCheck; raises Damage."""
@@ -169,24 +180,11 @@ class OffsetIndexFile:
 
 
 @dataclass(frozen=True)
-class TimeIndexFile:
+class TimeIndexFile(_IndexFile):
     """`<base offset>.timeindex`: pairs of timestamp and offset."""
 
-    base_offset: int
-    size: int
-    entries: IndexEntries
-
-    @classmethod
-    def parse(cls, data: bytes, base_offset: int, size: int | None = None) -> TimeIndexFile:
-        """`size`: of the file, when zeros at its end were left out of `data`."""
-        size = len(data) if size is None else size
-        return cls(base_offset, size, IndexEntries(_TIME_ENTRY, 1, base_offset, data, size))
-
-    @classmethod
-    def read(cls, path: str, base_offset: int, log_bytes: int) -> TimeIndexFile:
-        """The index of a log of `log_bytes`; raises Damage for one that no such log can have, OSError."""
-        data, size = read_index(path, _TIME_ENTRY.size, log_bytes)
-        return cls.parse(data, base_offset, size)
+    entry_format = _TIME_ENTRY
+    offset_slot = 1
 
     @property
     def odd_bytes(self) -> int:

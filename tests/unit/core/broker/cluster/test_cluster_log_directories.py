@@ -21,6 +21,18 @@ from kafkatools.core.log.files import Buffer, RealFileSystem
 PRODUCE, CREATE_TOPICS, ALTER_LOG_DIRS, ALTER_REASSIGNMENTS, STORAGE_ERROR, REPLICA_NOT_AVAILABLE = 0, 19, 34, 45, 56, 9
 
 
+def fail_writes_below(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every write to a file below the directory fails with EIO from now on."""
+    write = os.pwrite
+
+    def fail(descriptor: int, data: Buffer, position: int) -> int:
+        if os.readlink(f"/proc/self/fd/{descriptor}").startswith(directory):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return write(descriptor, data, position)
+
+    monkeypatch.setattr(os, "pwrite", fail)
+
+
 @pytest.fixture
 def cluster(tmp_path: pathlib.Path) -> Iterator[ClusterNodes]:
     made = ClusterNodes(tmp_path)
@@ -83,14 +95,7 @@ def test_others_lead_what_lay_in_a_directory_that_failed(
     lying = {index for index, state in image.topics["t"].partitions.items() if state.directory(2) == lost_id}
     led = {index for index in range(8) if cluster.leader("t", index) == 2}
     assert (lying, led) == ({1, 3, 5, 7}, {2, 3, 6, 7})
-    write = os.pwrite
-
-    def fail(descriptor: int, data: Buffer, position: int) -> int:
-        if os.readlink(f"/proc/self/fd/{descriptor}").startswith(broken):
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return write(descriptor, data, position)
-
-    monkeypatch.setattr(os, "pwrite", fail)
+    fail_writes_below(broken, monkeypatch)
     assert produce(cluster, min(lying & led)) == STORAGE_ERROR
     cluster.run_until(lambda: all(cluster.leader("t", index) != 2 for index in lying))
     assert {index for index in range(8) if cluster.leader("t", index) == 2} == led - lying
@@ -114,14 +119,7 @@ def test_writes_do_not_wait_for_a_follower_whose_directory_failed(
     cluster.run_until(lambda: knows_places(cluster) and len(cluster.nodes[2].replicas.partitions.get("t", {})) == 4)
     assert [produce(cluster, index, acks=-1) for index in range(4)] == [0] * 4
     broken = str(cluster.root / "more-2")
-    write = os.pwrite
-
-    def fail(descriptor: int, data: Buffer, position: int) -> int:
-        if os.readlink(f"/proc/self/fd/{descriptor}").startswith(broken):
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return write(descriptor, data, position)
-
-    monkeypatch.setattr(os, "pwrite", fail)
+    fail_writes_below(broken, monkeypatch)
     begun_ms = cluster.clock.now_ms()
     assert [produce(cluster, index, acks=-1) for index in range(4)] == [0] * 4
     states = cluster.controller.image.topics["t"].partitions.values()
