@@ -23,7 +23,7 @@ ENVIRONMENT = {
     "PATH": "Directories in which kt pipeline looks for java.",
     "PYSPARK_PYTHON": "Python of the workers of kt pipeline. Default: the Python that runs kt.",
 }
-"""What each variable does, the variables of kt first."""
+"""The effect of each variable, the variables of kt first."""
 
 
 def environment_help(width: int) -> str:

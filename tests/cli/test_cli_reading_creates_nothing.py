@@ -1,4 +1,4 @@
-"""Reading never creates a topic, on a broker where a client may: a name with a typo is told, and stays unknown."""
+"""Reading never creates a topic, even if the broker allows it: a name with a typo is reported and stays unknown."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ DEFAULT_STATES = 240
 
 
 class Run(NamedTuple):
-    """What to run."""
+    """The parameters of a run."""
 
     seed: str
     states: int

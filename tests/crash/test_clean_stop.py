@@ -1,4 +1,4 @@
-"""What the marker of a clean stop says is so on the disk, also for the metadata log, which no checkpoint is about."""
+"""After the marker of a clean stop is written, all logs are durable, also the metadata log, which has no checkpoint."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ FINDINGS = pathlib.Path(os.environ.get("KT_FUZZ_FINDINGS", "fuzz-findings"))
 
 
 class Run(NamedTuple):
-    """What to run."""
+    """The parameters of a run."""
 
     seed: str
     seconds: float
@@ -41,3 +41,9 @@ def run(request: pytest.FixtureRequest, record_property: Callable[[str, object],
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print what each part ran."""
     print_recorded(terminalreporter, "fuzz")
+
+
+@pytest.fixture
+def findings() -> pathlib.Path:
+    """The directory for findings, below the working directory unless KT_FUZZ_FINDINGS is set."""
+    return FINDINGS

@@ -75,7 +75,7 @@ def commands(library: str) -> list[str]:
 
 
 class SteadyClient:
-    """A client's process. `newest` holds the newest value that it told of, by role."""
+    """A client's process. `newest` has the newest value that it reported, by role."""
 
     def __init__(self, library: str, command: Sequence[str], directory: pathlib.Path) -> None:
         self.library = library
@@ -195,7 +195,7 @@ class KillAll:
             self.times[key].seconds.append(None)
 
     def _wait_for_values(self, since_ms: int, limit_s: float) -> set[tuple[str, str]]:
-        """Until every client has told of a value that is not older; gives those that did not in time."""
+        """Wait until every client has reported a value that is not older; return the clients that did not in time."""
         begun = time.monotonic()
         waiting = {(client.library, role): client for client in self.clients for role in client.newest}
         while waiting and time.monotonic() - begun < limit_s:
@@ -214,7 +214,7 @@ class KillAll:
         return [" ".join(key) for key, times in self.times.items() if times.is_silent]
 
     def report(self) -> str:
-        """How long clients took, a line for each."""
+        """A line for each client with the times it took."""
         nodes = f"{len(self.starts_s)} kill-alls; nodes took connections after at most {max(self.starts_s):.1f} s"
         return "\n".join([nodes, *(f"{library} {role}: {times}" for (library, role), times in self.times.items())])
 

@@ -45,7 +45,7 @@ LARGEST_RELATIVE = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class Batch:
-    """Where a batch lies in the file and what its unchecked fields hold."""
+    """The position of a batch and the fields that its checksum does not cover."""
 
     position: int
     size: int
@@ -147,7 +147,7 @@ def hidden_class(segment: Segment, position: int, bit: int) -> str | None:
 
 
 def dump_findings(path: pathlib.Path) -> list[Finding]:
-    """What dump-log finds in the segment."""
+    """Return the findings of dump-log in the segment."""
     findings: list[Finding] = []
     options = DumpOptions(judges_by_neighbours=True)
     dump = FileDump(options, TextLines(options, len), findings.append)
@@ -157,7 +157,7 @@ def dump_findings(path: pathlib.Path) -> list[Finding]:
 
 @dataclass
 class Outcome:
-    """What a sweep found: `hidden` by class, `missed` the flips that had to be found and were not."""
+    """The result of a sweep: `hidden` flips by class, and `missed` flips that should have been found."""
 
     flips: int
     hidden: collections.Counter[str]

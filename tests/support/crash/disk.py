@@ -72,7 +72,7 @@ class Content:
         return found + bytes(size - len(found))
 
     def copy(self) -> Content:
-        """The same bytes."""
+        """Return a copy."""
         return Content(self.data, self.size)
 
 
@@ -270,7 +270,7 @@ class PowerDisk:
         return True
 
     def modified_ms(self, path: str) -> int:
-        """When the content last changed: what was set, or the `now_ms` of its creation."""
+        """The time of the last change: the time that was set, or `now_ms` at the file's creation."""
         return self._existing(path).modified_ms
 
     def set_modified_ms(self, path: str, time_ms: int) -> None:
@@ -297,7 +297,7 @@ class _Loss(NamedTuple):
         return self.mode == EVERYTHING or (self.mode == PREFIX and moment <= self.moment)
 
     def content(self, inode: Inode) -> Content:
-        """What a file holds."""
+        """Return the contents of a file."""
         content = inode.synced.copy()
         for write in inode.writes:
             if not self.keeps(write.moment):

@@ -1,4 +1,4 @@
-"""What a client was promised, and whether a broker that was opened again keeps it."""
+"""The acknowledgements that clients got, and the checks that a restarted broker keeps them."""
 
 from __future__ import annotations
 

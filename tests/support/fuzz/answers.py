@@ -1,4 +1,4 @@
-"""What may come back for a request: bytes that are the API's response, whole, with no UNKNOWN_SERVER_ERROR in them."""
+"""Check of a response: it decodes completely as the API's response and has no UNKNOWN_SERVER_ERROR."""
 
 from __future__ import annotations
 

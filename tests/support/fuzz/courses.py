@@ -50,7 +50,7 @@ class Failure:
 
 @dataclass
 class Tally:
-    """What a run did."""
+    """The counts and findings of a run."""
 
     frames: int = 0
     answered: int = 0
@@ -163,7 +163,7 @@ def replay(kind: str, frames: Sequence[bytes]) -> str | None:
 
 
 def shortened(failure: Failure) -> Failure:
-    """The same failure from fewer frames, where that can be had."""
+    """Reduce a failure to fewer frames that cause it too, if possible."""
     if replay(failure.kind, failure.frames[-1:]) is not None:
         return Failure(failure.course, failure.kind, failure.reason, failure.frames[-1:])
     frames = failure.frames

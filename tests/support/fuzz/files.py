@@ -119,7 +119,7 @@ def dump(case: Case, directory: pathlib.Path) -> None:
 
 
 class Opened(NamedTuple):
-    """How a start ended."""
+    """Start a broker and return the outcome."""
 
     path: str
     data: bytes

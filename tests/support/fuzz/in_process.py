@@ -48,7 +48,7 @@ SETTINGS = {
 
 
 class Place(NamedTuple):
-    """Where a frame goes: a node, who accepts there, and which APIs that is."""
+    """The target of frames: a node, one of its listeners, and the APIs of that listener."""
 
     node: Any
     acceptor: Acceptor
@@ -60,14 +60,14 @@ class Place(NamedTuple):
 
 
 class MemorySocket:
-    """What a connection reads from and writes to."""
+    """The socket in memory of a connection."""
 
     def __init__(self) -> None:
         self.input = b""
         self.output = bytearray()
 
     def recv_into(self, view: memoryview) -> int:
-        """What is there, else as a socket without data."""
+        """Read the available bytes; raise BlockingIOError when there are none."""
         if not self.input:
             raise BlockingIOError
         some = self.input[: len(view)]
@@ -97,7 +97,7 @@ class MemorySocket:
 
 
 class MemoryListener:
-    """What a connection needs of its listener."""
+    """The parts of a listener that a connection needs."""
 
     def __init__(self, node: Any) -> None:
         self._listener = node.listener
@@ -293,5 +293,5 @@ def rss_bytes() -> int:
 
 
 def open_descriptors() -> int:
-    """How many descriptors this process has."""
+    """The number of descriptors that this process has open."""
     return len(os.listdir("/proc/self/fd"))

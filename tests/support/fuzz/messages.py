@@ -103,7 +103,7 @@ USUAL = {
     "max_bytes": (1 << 20, 1),
     "key_type": (0, 1, 2),
 }
-"""What a correct client would send, for fields whose other values are refused at once."""
+"""Correct values for fields whose other values are refused at once."""
 LIMITS = {
     "int8": (-128, -1, 0, 1, 127),
     "int16": (-32768, -1, 0, 1, 32767),
@@ -127,7 +127,7 @@ Writer = Callable[["Maker", bytearray], None]
 
 
 class Memory:
-    """Values by field name that a broker told, but those in `hidden`: they belong to somebody else."""
+    """Values by field name from responses of a broker, except those in `hidden`, which belong to another client."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[Any]] = {}
@@ -204,7 +204,7 @@ class Maker:
         return rng.choice(("", "a", "consumer", "member-1", "127.0.0.1"))
 
     def _remembered(self, values: list[Any]) -> Any:
-        """What was told lately, most times: ids and epochs that belong together are told together."""
+        """Mostly a recent value: ids and epochs that belong together come in the same response."""
         recent = values[-2:] if self.rng.random() < 0.6 else values
         return self.rng.choice(recent)
 
@@ -226,7 +226,7 @@ class Maker:
         return max(limits[0], rng.choice((-1, 0, 0, 1, 2)))
 
     def count(self, is_nullable: bool) -> int:
-        """How many elements an array has, -1 for null."""
+        """Choose the number of elements of an array, -1 for null."""
         if is_nullable and self.rng.random() < 0.1:
             return -1
         if self.is_odd and self.depth < 2 and self.rng.random() < 0.1:
@@ -367,7 +367,7 @@ def _write_tags(maker: Maker, out: bytearray, known: dict[int, Writer]) -> None:
 
 @cache
 def writer_of(entity_type: Any) -> Writer:
-    """What writes an entity of a type."""
+    """The writer of an entity type."""
     plan = plan_of(entity_type)
     in_config = entity_type.__name__ in ("AlterableConfig", "CreatableTopicConfig", "CreateableTopicConfig")
     fields = [

@@ -57,7 +57,7 @@ class ChangingProxy:
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to; the broker advertises this address."""
+        """The address that clients connect to and that the broker advertises."""
         return f"127.0.0.1:{self.port}"
 
     def _accept(self) -> None:

@@ -39,7 +39,7 @@ SOCKET = "socket"
 
 
 class Process:
-    """What the system says of the broker's process."""
+    """Memory, processor time and descriptors of the broker's process."""
 
     def __init__(self, pid: int) -> None:
         self._path = pathlib.Path(f"/proc/{pid}")
@@ -57,7 +57,7 @@ class Process:
 
     @property
     def descriptors(self) -> int:
-        """How many it has open."""
+        """The number of open descriptors."""
         return len(os.listdir(self._path / "fd"))
 
 

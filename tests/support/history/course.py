@@ -78,7 +78,7 @@ def clients_of(workload: str) -> list[Client]:
 
 
 class Findings(NamedTuple):
-    """What a run found, and what it was made of."""
+    """The findings and the counts of a run."""
 
     problems: list[str]
     counts: dict[str, int]
@@ -255,7 +255,7 @@ class Course:
         return problems + found + self._stuck(operations)
 
     def _read_settled(self) -> None:
-        """What every broker says of the topics that are left, now that all have caught up."""
+        """Describe the remaining topics on every broker, after all have caught up."""
         for node in NODES:
             with self._admin(node) as admin:
                 names = [topic.name for topic in list_topics(admin) if topic.name.startswith(METADATA_PREFIX)]

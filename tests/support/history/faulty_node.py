@@ -23,7 +23,7 @@ LOOK_S = 0.1
 
 
 class Faults:
-    """What is wrong at the moment."""
+    """The current faults."""
 
     def __init__(self, path: str) -> None:
         self._path = pathlib.Path(path)

@@ -1,4 +1,4 @@
-"""What the replicas hold in the end: the bytes of each, and the records of a partition with the fate of each."""
+"""The replicas' logs after a run: the bytes of each replica, and the records of a partition, committed or aborted."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ UNKNOWN_NODE = 0
 
 
 class LinkTable:
-    """Which links are cut: from one node to another, and how."""
+    """The cut links from one node to another, with the kind of each cut."""
 
     def __init__(self) -> None:
         self._cuts: dict[tuple[int, int], str] = {}
@@ -45,7 +45,7 @@ class LinkTable:
         self._cuts.clear()
 
     def state(self, source: int, target: int) -> str | None:
-        """How the link is cut, None when it is not."""
+        """The kind of cut of a link, None when it is not cut."""
         return self._cuts.get((source, target))
 
     def node_of(self, peer_port: int, own_port: int) -> int:

@@ -139,7 +139,7 @@ class _Search:
 
 
 def check_metadata(operations: Iterable[Operation]) -> tuple[list[str], int]:
-    """What is not linearizable, and how many topics were undecided."""
+    """The anomalies, and the number of topics for which the search gave up."""
     topics: dict[str, list[Operation]] = defaultdict(list)
     for operation in operations:
         is_answered = operation.kind in READS and operation.outcome == OK

@@ -91,7 +91,7 @@ class Nemesis(WorkerChaos):
         print(f"  {time.monotonic():.1f} {fault} {words}", flush=True)
 
     def _check_running(self) -> None:
-        """A node that ended without being told to is a finding; it is started again."""
+        """Report a node that ended by itself as a finding, and start it again."""
         for node in NODES:
             if not self.nodes.is_running(node):
                 self.ended.append(f"ended: node {node} ended by itself, behind the faults {self.faults[-2:]}")

@@ -117,7 +117,7 @@ class HistoryNodes(ApacheKafka):
         return all(found.get(name, 0) >= size for name, size in sizes.items())
 
     def set_faults(self, node: int, **faults: int | bool) -> None:
-        """What is wrong with a node's clock and disk (kt's only)."""
+        """Set the faults of a node's clock and disk (only nodes of kt)."""
         path = self.faults_file(node)
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".draft")
@@ -125,11 +125,11 @@ class HistoryNodes(ApacheKafka):
         draft.replace(path)
 
     def faults_file(self, node: int) -> pathlib.Path:
-        """What a node of kt looks at."""
+        """The file from which a node of kt reads its faults."""
         return self.home / f"node{node}" / "faults.json"
 
     def server_log(self, node: int) -> str:
-        """What a node has printed."""
+        """Return the output of a node."""
         path = self.home / f"node{node}" / "server.log"
         return path.read_text(errors="replace") if path.exists() else ""
 

@@ -1,4 +1,4 @@
-"""Where Spark is missing, every subcommand of kt pipeline is refused with the hint that helps, and nothing is done."""
+"""Without Spark every subcommand of kt pipeline ends at once and says what to install."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class FileDump:
                 self._compare_end(path, file, walk, limits)
 
     def _end(self, file: SegmentFile, path: str) -> int:
-        """Where the dump of a log ends. Kafka does not open a segment above LARGEST_FILE; here all of it is read."""
+        """The position at which the dump of a log ends. Kafka does not open a segment above LARGEST_FILE."""
         if file.size <= LARGEST_FILE:
             return slice_end(file, 0, self._options.max_bytes, path)
         problem = f"The size of segment {path} ({file.size}) is larger than the maximum allowed segment size of"

@@ -68,7 +68,7 @@ class IndexEntries(Sequence[tuple[int, int]]):
 
     @property
     def stored_count(self) -> int:
-        """How many pairs there are without the zeros at the end that were not kept."""
+        """The number of pairs without the zeros at the end, which are not kept."""
         return min(self._count, len(self._data) // self._entry.size)
 
     def relative_offsets(self) -> Iterator[int]:

@@ -135,10 +135,10 @@ class LogWalk:
 
 
 class HeaderChecks:
-    """What a batch's checksum does not cover: magic, offsets that go up, leader epochs that do not go down.
+    """Checks of the header fields that a batch's checksum does not cover: magic, rising offsets, leader epochs.
 
-    One wrong batch is one finding, or two with the batch behind it: offsets and epochs are compared with the batch
-    before, whether that one was right or not.
+    One wrong batch gives one finding, or two with the next batch: offsets and epochs are compared with the previous
+    batch, whether that one was right or not.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What AdminClient.retry_items gives when some items never succeed."""
+"""Results of AdminClient.retry_items when some items never succeed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many connections a broker takes, what it says of those it refuses, and who is let in all the same."""
+"""Limits on connections, the report of refused connections, and protected listeners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes of a cluster ask each other is refused to clients who may not act for the cluster."""
+"""APIs between nodes of a cluster are refused to clients without CLUSTER_ACTION."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes that a client asks of one node and another one makes: once, or the client is told that nobody knows."""
+"""Forwarded changes are made at most once; the client gets an error when the outcome is not known."""
 
 from __future__ import annotations
 

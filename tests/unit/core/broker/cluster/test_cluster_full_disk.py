@@ -35,7 +35,7 @@ def fill(cluster: ClusterNodes, node_id: int) -> None:
 
 
 def leaders(cluster: ClusterNodes) -> set[int]:
-    """Who leads the partitions, as every node that runs has it."""
+    """The leaders of the partitions in the metadata of every running node."""
     return {state.leader for node in cluster.nodes.values() for state in node.image.topics["t"].partitions.values()}
 
 

@@ -109,7 +109,7 @@ def test_others_lead_what_lay_in_a_directory_that_failed(
 def test_writes_do_not_wait_for_a_follower_whose_directory_failed(
     cluster: ClusterNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is out of the ISR and fetches nothing more: that it was caught up lately says nothing."""
+    """The follower is out of the ISR and fetches no more, so the high watermark must not wait for it."""
     for node_id in cluster.ids:
         start(cluster, node_id)
     cluster.run_until(lambda: all(node.is_ready for node in cluster.nodes.values()))

@@ -1,4 +1,4 @@
-"""All nodes are killed and some come back: whom clients are told of, and who leads."""
+"""All nodes are killed and some come back: brokers in Metadata responses, and leaders."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _kill_all(cluster: ClusterNodes) -> None:
 
 
 def _first_answers(cluster: ClusterNodes) -> dict[int, Any]:
-    """What each node answers to the first connection that it takes."""
+    """The Metadata response of each node to the first connection that it accepts."""
     clients: dict[int, BrokerClient] = {}
     answers: dict[int, Any] = {}
 
