@@ -297,7 +297,7 @@ class _Loss(NamedTuple):
         return self.mode == EVERYTHING or (self.mode == PREFIX and moment <= self.moment)
 
     def content(self, inode: Inode) -> Content:
-        """Return the contents of a file."""
+        """The contents of a file that the power failure left."""
         content = inode.synced.copy()
         for write in inode.writes:
             if not self.keeps(write.moment):

@@ -119,7 +119,7 @@ def dump(case: Case, directory: pathlib.Path) -> None:
 
 
 class Opened(NamedTuple):
-    """Start a broker and return the outcome."""
+    """The outcome of a broker's start."""
 
     path: str
     data: bytes
