@@ -104,4 +104,5 @@ class SecureKafka:
         """A file for --command-config."""
         path = self.home / f"{name}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        path.chmod(0o600)  # a file with secrets that others can read is warned about
         return str(path)
