@@ -163,10 +163,10 @@ def activate(spark: SparkSession) -> None:
 
 
 def _classic(app_name: str, master: str, settings: Mapping[str, str], is_verbose: bool) -> SparkSession:
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-    if SparkContext._active_spark_context is not None:
+    if is_running():
         shared = SparkSession.builder.getOrCreate().newSession()
         activate(shared)
         for name, value in settings.items():
