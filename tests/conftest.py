@@ -8,12 +8,17 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from support import apache_kafka, kafkajs  # noqa: E402
 from support import three_nodes as three_brokers  # noqa: E402
 from support.requirements import require  # noqa: E402
+
+# How long an example takes says how busy the machine is, nothing about the property.
+settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-load")
 
 Tool = Callable[..., subprocess.CompletedProcess[bytes]]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from support import recorded_segments
 from support.embedded import embedded_broker
-from support.kt import Ran, run_kt
+from support.kt import Ran, patient_completion, run_kt
 from support.live_groups import ConsumerMember, GroupClient, visit_share_group
 from support.raw_transactions import RawProducer
 from support.scripted_broker import ScriptedBroker, partition
@@ -299,7 +299,8 @@ class JsonRuns:
     def _endings(self) -> None:
         self.kt("topics", "--delete", "--topic", "pay")
         self.kt("topics", "--delete", "--topic", "ghost", status=1)
-        self.kt("completion", "--topics")
+        with patient_completion():
+            self.kt("completion", "--topics")
 
     # -- files --
 

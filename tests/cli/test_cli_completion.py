@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from support.embedded import embedded_broker
-from support.kt import run_kt
+from support.kt import patient_completion, run_kt
 from support.live_groups import GroupClient
 from support.requirements import require
 
@@ -84,12 +84,13 @@ def test_names_come_from_the_cache_without_a_broker(tmp_path: pathlib.Path, kind
     with embedded_broker(tmp_path / "broker") as bootstrap, GroupClient(bootstrap) as client:
         client.create_topic("one")
         client.commit("one", {("one", 0): 0})
-        words = ["completion", f"--{kind}", "--bootstrap-server", bootstrap]
-        known = run_kt(*words, environ={"KT_HOME": str(tmp_path)}).out
+        words = [f"--{kind}", "--bootstrap-server", bootstrap]
+        with patient_completion():
+            known = run_kt("completion", *words, environ={"KT_HOME": str(tmp_path)}).out
     assert "one" in known.split()
-    ran = run_kt(*words, environ={"KT_HOME": str(tmp_path)})
+    ran = run_kt("completion", *words, environ={"KT_HOME": str(tmp_path)})
     assert (ran.status, ran.out, ran.err) == (0, known, "")
-    elsewhere = run_kt(*words[:-1], "127.0.0.1:1", environ={"KT_HOME": str(tmp_path)})
+    elsewhere = run_kt("completion", *words[:-1], "127.0.0.1:1", environ={"KT_HOME": str(tmp_path)})
     assert (elsewhere.status, elsewhere.out, elsewhere.err) == (0, "", "")
 
 
@@ -99,7 +100,8 @@ def test_names_are_asked_of_the_broker_and_kept(tmp_path: pathlib.Path) -> None:
         client.commit("a group", {("a-topic", 0): 0})
         environ = {"KT_HOME": str(tmp_path / "home")}
         for kind, expected in (("topics", "__consumer_offsets\na-topic\n"), ("groups", "a group\n")):
-            ran = run_kt("completion", f"--{kind}", "--bootstrap-server", bootstrap, environ=environ)
+            with patient_completion():
+                ran = run_kt("completion", f"--{kind}", "--bootstrap-server", bootstrap, environ=environ)
             assert (ran.status, ran.out, ran.err) == (0, expected, "")
     assert run_kt("completion", "--groups", "--bootstrap-server", bootstrap, environ=environ).out == "a group\n"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.embedded import embedded_broker
-from support.kt import Ran, run_kt
+from support.kt import Ran, patient_completion, run_kt
 from support.live_groups import ClassicMember
 from support.scripted_broker import ScriptedBroker
 
@@ -207,6 +207,7 @@ def test_completions_leave_out_names_that_would_drive_the_terminal(hostile: Host
     assert ran.out.count("owned") >= 1
     for kind in ("--groups", "--topics"):
         for _ in range(2):  # the second time from the cache
-            ran = run_kt("completion", kind, "--bootstrap-server", hostile.bootstrap, environ=kt_home)
+            with patient_completion():
+                ran = run_kt("completion", kind, "--bootstrap-server", hostile.bootstrap, environ=kt_home)
             assert ran.status == 0 and b"owned" not in ran.stdout
     assert b"orders\n" in ran.stdout

@@ -12,8 +12,12 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import pytest
+
 from kafkatools.cli import main
+from kafkatools.commands import completion
 from kafkatools.console import Console
+from kafkatools.core.clock import Clock
 from kafkatools.exit_status import ExitStatus
 
 
@@ -46,6 +50,7 @@ def run_kt(
     environ: Mapping[str, str] | None = None,
     cwd: str | pathlib.Path | None = None,
     terminal: bool = False,
+    clock: Clock | None = None,
 ) -> Ran:
     """Runs `kt ARGUMENTS`. `stdin`: bytes, or an open binary stream.
 
@@ -53,10 +58,18 @@ def run_kt(
     """
     stdout, stderr = (_Terminal(), _Terminal()) if terminal else (io.BytesIO(), io.BytesIO())
     source = io.BufferedReader(io.BytesIO(stdin)) if isinstance(stdin, bytes) else stdin  # type: ignore[arg-type]
-    console = Console(source, stdout, stderr, {"KT_SANDBOX": "off", "TERM": "dumb", **(environ or {})})
+    console = Console(source, stdout, stderr, {"KT_SANDBOX": "off", "TERM": "dumb", **(environ or {})}, clock)
     with _directory(cwd):
         status = main(arguments, console)
     return Ran(status, stdout.getvalue(), stderr.getvalue())
+
+
+@contextlib.contextmanager
+def patient_completion() -> Iterator[None]:
+    """Within it `kt completion` gives the broker half a minute, not 200 ms: it has names on any machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(completion, "_BUDGET_MS", 30_000)
+        yield
 
 
 @contextlib.contextmanager

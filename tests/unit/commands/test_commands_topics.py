@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import io
 import json
-import pathlib
 from typing import Any
 
 import pytest
 from support.kt import run_kt
-from support.scripted_broker import SILENCE, ScriptedBroker, partition
+from support.scripted_broker import CLOSE, SILENCE, ScriptedBroker, partition
+from support.skipping_clock import SkippingClock
 
 from kafkatools.commands import topics
 from kafkatools.commands.topics import changes
@@ -158,22 +158,23 @@ def test_without_a_controller_topics_are_shown_as_the_broker_knows_them(monkeypa
 
 
 def test_topics_that_are_gone_are_told_of_when_the_broker_goes_away(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(changes, "_DELETED_AT_A_TIME", 1)
-    (tmp_path / "impatient.properties").write_text("default.api.timeout.ms=300\nrequest.timeout.ms=200\n")
+    clock = SkippingClock()
 
     def delete(header: Any, request: Any) -> Any:
         named = [topic.name for topic in request.topics]
         if named != ["t1"]:
-            return SILENCE
+            clock.skip_ms(10 * 60_000)  # beyond default.api.timeout.ms, so it is not tried again
+            return CLOSE
         return {"responses": [{"name": "t1", "topic_id": None, "error_code": 0, "error_message": None}]}
 
     broker = ScriptedBroker({ApiKey.DELETE_TOPICS: delete})
     broker.topics = [{"name": f"t{number}", "partitions": [partition(0)]} for number in (1, 2, 3)]
-    words = ("--delete", "--topic", "t.", "--json", "--command-config", "impatient.properties")
+    words = ("--delete", "--topic", "t.", "--json")
     with broker.in_background():
-        ran = run_kt("topics", "--bootstrap-server", broker.bootstrap, *words, cwd=tmp_path)
+        ran = run_kt("topics", "--bootstrap-server", broker.bootstrap, *words, clock=clock)
     rows = [json.loads(line) for line in ran.out.splitlines()]
     assert [(row["topic"], row["deleted"], row["error"] is None) for row in rows] == [
         ("t1", True, True),
