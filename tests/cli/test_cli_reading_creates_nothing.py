@@ -18,12 +18,12 @@ from kafkatools.core.admin.topics import list_topics
 from kafkatools.core.clock import SystemClock
 
 READERS = (
-    ("console-consumer", "--topic", "ghost", "--timeout-ms", "700"),
-    ("console-consumer", "--topic", "ghost", "--timeout-ms", "700", "--group", "readers"),
+    ("console-consumer", "--topic", "ghost", "--timeout-ms", "2500"),
+    ("console-consumer", "--topic", "ghost", "--timeout-ms", "2500", "--group", "readers"),
     ("console-consumer", "--topic", "ghost", "--exit-at-end"),
     ("console-consumer", "--topic", "ghost", "--partition", "0"),
-    ("console-consumer", "--topic", "ghost", "--timeout-ms", "700", "--json"),
-    ("consumer-perf-test", "--topic", "ghost", "--num-records", "1", "--timeout", "700"),
+    ("console-consumer", "--topic", "ghost", "--timeout-ms", "2500", "--json"),
+    ("consumer-perf-test", "--topic", "ghost", "--num-records", "1", "--timeout", "2500"),
     ("pipeline", "count", "topic:ghost"),
     ("transactions", "describe-producers", "--topic", "ghost", "--partition", "0"),
 )
@@ -62,7 +62,7 @@ def test_a_reader_names_the_missing_topic_and_creates_none(broker: str, words: t
 
 
 def test_console_consumer_says_once_which_topic_it_waits_for(broker: str) -> None:
-    ran = kt(broker, "console-consumer", "--topic", "ghost", "--timeout-ms", "1200")
+    ran = kt(broker, "console-consumer", "--topic", "ghost", "--timeout-ms", "3000")
     assert ran.err.splitlines() == [
         "Topic ghost does not exist yet: waiting for it",
         "Processed a total of 0 messages",

@@ -7,7 +7,7 @@ from typing import Any
 from support.scripted_broker import ScriptedBroker
 
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.clock import SystemClock
+from kafkatools.core.clock import Clock, SystemClock
 
 _FAST = {
     "retry.backoff.ms": "1",
@@ -17,10 +17,10 @@ _FAST = {
 }
 
 
-def fast_admin(broker: ScriptedBroker, **settings: str) -> AdminClient:
+def fast_admin(broker: ScriptedBroker, clock: Clock | None = None, **settings: str) -> AdminClient:
     """A client that tries again at once."""
     given = {**_FAST, **{name.replace("_", "."): value for name, value in settings.items()}}
-    return AdminClient(broker.bootstrap, given, SystemClock())
+    return AdminClient(broker.bootstrap, given, clock or SystemClock())
 
 
 def coordinator_of_all(header: Any, request: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from support.scripted_broker import CLOSE, SILENCE, ScriptedBroker, partition
+from support.skipping_clock import SkippingClock
 
 from kafkatools.core import errors
 from kafkatools.core.admin import cluster, configs, offsets, reassignments, topics
@@ -67,11 +68,18 @@ def test_answer_of_a_starting_broker_leaves_someone_to_ask() -> None:
 
 
 def test_cluster_without_brokers_in_service_is_said_so() -> None:
-    broker = ScriptedBroker()
+    clock = SkippingClock()
+
+    def say_cluster(header: Any, request: Any) -> Any:
+        if broker.count(ApiKey.METADATA) > 1:
+            clock.skip_ms(10 * 60_000)
+        return broker.say_cluster(header, request)
+
+    broker = ScriptedBroker({ApiKey.METADATA: say_cluster})
     broker.nodes = {}
     with (
         broker.in_background(),
-        admin(broker, default_api_timeout_ms="200") as client,
+        AdminClient(broker.bootstrap, FAST, clock) as client,
         pytest.raises(errors.NoBrokersAvailable, match="names none that is in service"),
     ):
         client.brokers()
@@ -216,7 +224,7 @@ def test_unreachable_broker_is_named_when_the_time_is_over() -> None:
     closed = socket.create_server(("127.0.0.1", 0))
     port = closed.getsockname()[1]
     closed.close()
-    settings = {**FAST, "default.api.timeout.ms": "60"}
+    settings = {**FAST, "default.api.timeout.ms": "1000"}
     with (
         AdminClient(f"127.0.0.1:{port}", settings, SystemClock()) as client,
         pytest.raises(errors.ConnectionFailed, match=f"Connection to 127.0.0.1:{port} failed: Connection refused"),

@@ -41,6 +41,8 @@ from kafkatools.core.protocol.api_versions import ApiKey
 
 START = 1_700_000_000_000
 HOUR_MS = 3_600_000
+POLLS = 3000
+"""More polls than any wait takes, on a busy machine too: what is waited for ends the loop."""
 COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 
 
@@ -94,7 +96,7 @@ def member(bootstrap: str, group: str, **settings: str) -> Consumer:
 def offsets(consumer: Consumer, count: int) -> list[int]:
     """The next records' offsets, and that no more come than `count`."""
     seen: list[int] = []
-    for _ in range(200):
+    for _ in range(POLLS):
         seen += [record.offset for record in consumer.poll(20)]
         if len(seen) >= count:
             break
@@ -120,7 +122,7 @@ def test_a_removed_member_cannot_commit_and_loses_its_partitions(broker: str, cl
         with pytest.raises(CommitFailed):
             consumer.commit_sync({(topic, 0): 3})
         assert consumer.assignment(), "nothing is taken away outside of a poll"
-        for _ in range(100):
+        for _ in range(POLLS):
             consumer.poll(10)
             if len(told.calls) == 3:
                 break
@@ -148,7 +150,7 @@ def test_a_removed_member_still_says_who_it_was(broker: str, client: RawClient, 
             producer.send_offsets_to_transaction({(topic, 0): 3}, consumer.group_metadata())
         producer.abort_transaction()
         settle([consumer], 1)
-        for _ in range(100):
+        for _ in range(POLLS):
             consumer.poll(10)
             if consumer.group_metadata() != before:
                 break
@@ -162,7 +164,7 @@ def test_the_heartbeat_finds_out_too(broker: str, client: RawClient, group: str)
         settle([consumer], 1)
         settle([consumer], 1)
         remove(client, consumer)
-        for _ in range(100):
+        for _ in range(POLLS):
             consumer.poll(10)
             if ("lost", [0]) in told.calls and consumer.assignment():
                 break
@@ -184,12 +186,12 @@ def test_a_member_that_does_not_poll_leaves_and_comes_back(broker: str, client: 
 
 def test_heartbeats_go_on_while_the_application_works(broker: str, client: RawClient, group: str) -> None:
     topic = topic_of(client, 1)
-    with member(broker, group, session_timeout_ms="300") as consumer:
+    with member(broker, group, session_timeout_ms="1500") as consumer:
         consumer.subscribe([topic])
         settle([consumer], 1)
         before = consumer.group_metadata()
         with member(broker, group) as other:
-            until = time.monotonic() + 0.6
+            until = time.monotonic() + 3
             while time.monotonic() < until:  # two sessions long
                 other.committed([(topic, 0)])
         consumer.commit_sync({(topic, 0): 1})
@@ -203,7 +205,7 @@ def test_a_commit_during_a_rebalance_says_so(broker: str, client: RawClient, gro
         settle([first], 2)
         second.subscribe([topic])
         with pytest.raises(RebalanceInProgress, match="executing a rebalance|undergoing a rebalance"):
-            for _ in range(200):
+            for _ in range(POLLS):
                 second.poll(5)
                 first.enforce_rebalance()
                 first.poll(0)
@@ -240,7 +242,7 @@ def test_a_second_member_of_the_same_instance_fences_the_first(broker: str, clie
         with pytest.raises((FencedInstanceId, CommitFailed)):  # the heartbeat may have found out before
             first.commit_sync({(topic, 0): 1})
         with pytest.raises(FencedInstanceId):
-            for _ in range(100):
+            for _ in range(POLLS):
                 first.poll(10)
         first.close()
         second.commit_sync({(topic, 0): 1})
@@ -254,14 +256,14 @@ def test_a_full_group_and_a_session_out_of_bounds_are_errors(broker: str, client
     settle(members, 1, 1, 1)
     with member(broker, group) as fourth, pytest.raises(GroupMaxSizeReached):
         fourth.subscribe([topic])
-        for _ in range(100):
+        for _ in range(POLLS):
             fourth.poll(20)
     for consumer in members:
         consumer.close()
     with member(broker, "other", session_timeout_ms="99", heartbeat_interval_ms="9") as consumer:
         consumer.subscribe([topic])
         with pytest.raises(InvalidSessionTimeout):
-            for _ in range(100):
+            for _ in range(POLLS):
                 consumer.poll(20)
 
 
@@ -316,7 +318,7 @@ def test_without_an_offset_the_policy_decides(broker: str, client: RawClient, gr
     with member(broker, group, auto_offset_reset="none") as consumer:
         consumer.subscribe([topic])
         with pytest.raises(NoOffsetForPartition, match=f"no reset policy for partitions: \\[{topic}-0\\]"):
-            for _ in range(100):
+            for _ in range(POLLS):
                 consumer.poll(20)
     ago_s = (int(time.time() * 1000) - START - HOUR_MS // 2) // 1000
     with member(broker, group, auto_offset_reset=f"by_duration:PT{ago_s}S") as consumer:
@@ -335,7 +337,7 @@ def test_a_committed_offset_that_is_gone_goes_by_the_policy(broker: str, client:
     with member(broker, group, auto_offset_reset="none") as consumer:
         consumer.subscribe([topic])
         with pytest.raises(FetchOffsetOutOfRange, match=f"{topic}-0=99"):
-            for _ in range(100):
+            for _ in range(POLLS):
                 consumer.poll(20)
 
 
@@ -357,7 +359,7 @@ def test_a_changed_subscription_is_joined_with(broker: str, client: RawClient, g
         consumer.subscribe([one])
         settle([consumer], 1)
         consumer.subscribe([two])
-        for _ in range(100):
+        for _ in range(POLLS):
             assert all(record.topic == two for record in consumer.poll(10))
             if consumer.assignment() == [(two, 0)]:
                 break
@@ -400,7 +402,7 @@ def test_nobody_answers_and_close_keeps_to_its_time(group: str) -> None:
             consumer.committed([("t", 0)], timeout_ms=100)
         started = time.monotonic()
         consumer.close(timeout_ms=200)
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < 10  # without timeout_ms it would be default.api.timeout.ms or 30 s
 
 
 @pytest.mark.parametrize(
@@ -427,7 +429,7 @@ def test_a_name_that_is_no_topic_is_an_error(broker: str, group: str) -> None:
     with member(broker, group) as consumer:
         consumer.subscribe(["no topic!"])
         with pytest.raises(InvalidTopic, match="no topic!"):
-            for _ in range(100):
+            for _ in range(POLLS):
                 consumer.poll(20)
 
 
@@ -485,7 +487,7 @@ def test_a_leader_names_a_member_that_says_nonsense(broker: str, client: RawClie
             joining = threading.Thread(target=lambda: other.call(ApiKey.JOIN_GROUP, 3, fields))
             joining.start()
             with pytest.raises(DecodeError, match="A member's subscription cannot be read"):
-                for _ in range(200):
+                for _ in range(POLLS):
                     consumer.poll(20)
             joining.join()
 
@@ -498,7 +500,7 @@ def test_async_commits_of_a_removed_member_hear_of_it(broker: str, client: RawCl
         settle([consumer], 1)
         remove(client, consumer)
         consumer.commit_async({(topic, 0): 1}, lambda offsets, error: heard.append(error))
-        for _ in range(100):
+        for _ in range(POLLS):
             consumer.poll(10)
             if heard:
                 break

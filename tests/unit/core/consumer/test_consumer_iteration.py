@@ -191,20 +191,20 @@ def test_read_to_end_of_a_topic_that_is_deleted_is_an_error(bootstrap: str, topi
 
 
 def test_group_that_is_not_joined_in_time_is_an_error(bootstrap: str) -> None:
-    settings = {**GROUP, "default.api.timeout.ms": 200, "reconnect.backoff.ms": 10, "allow.auto.create.topics": False}
+    settings = {**GROUP, "default.api.timeout.ms": 1000, "reconnect.backoff.ms": 10, "allow.auto.create.topics": False}
     with kafkatools.Consumer(settings, bootstrap_servers="127.0.0.1:1") as consumer:
         consumer.subscribe("t")
         with pytest.raises(errors.ConnectionFailed, match="Connection refused"):
             next(consumer.read_to_end())
     with kafkatools.Consumer(settings, bootstrap_servers=bootstrap) as consumer:
         consumer.subscribe("there-is-no-such-topic")
-        with pytest.raises(errors.Timeout, match="No partitions were assigned within 200 ms"):
+        with pytest.raises(errors.Timeout, match="No partitions were assigned within 1000 ms"):
             next(consumer.read_to_end())
 
 
 def test_loop_with_a_time_ends_when_nothing_comes(bootstrap: str, topic: str) -> None:
     with reader(bootstrap, topic) as consumer:
-        assert places(consumer.records(timeout_ms=300)) == ALL
+        assert places(consumer.records(timeout_ms=2000)) == ALL
         assert list(consumer.records(timeout_ms=0)) == []
 
 

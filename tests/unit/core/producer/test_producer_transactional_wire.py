@@ -164,7 +164,7 @@ def test_a_close_does_not_wait_for_ever_for_the_end_of_a_transaction() -> None:
         producer._max_block_ms = 100
         started = time.monotonic()
         producer.close()
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30  # max.block.ms is 60 s
 
 
 def test_a_forced_close_lets_those_who_wait_go() -> None:
