@@ -44,8 +44,8 @@ def _processor_time(job: Callable[[], None]) -> float:
 
 def write_segment(path: pathlib.Path) -> int:
     """Batches one after the other, and their indexes; how many records."""
-    from kafkatools.core.log.log_config import LogConfig
-    from kafkatools.core.log.partition_log import PartitionLog
+    from kafkatools.core.log.partition.log_config import LogConfig
+    from kafkatools.core.log.partition.partition_log import PartitionLog
     from kafkatools.core.records.builder import BatchBuilder
 
     builder = BatchBuilder(1 << 20)
@@ -64,9 +64,9 @@ def write_segment(path: pathlib.Path) -> int:
 
 def count(directory: str, records: int) -> None:
     """What an executor does for `count`."""
-    from kafkatools.pipeline import schema
-    from kafkatools.pipeline.log_options import read_options
-    from kafkatools.pipeline.log_source import LogReader
+    from kafkatools.pipeline.sources import schema
+    from kafkatools.pipeline.sources.log.options import read_options
+    from kafkatools.pipeline.sources.log.source import LogReader
 
     columns = schema.struct_of({name: schema.BATCH_COLUMNS[name] for name in _COLUMNS})
     reader = LogReader(read_options({"path": directory, "table": "batches"}), columns)

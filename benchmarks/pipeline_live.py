@@ -90,7 +90,7 @@ def scan(spark: Any, source: str, options: dict[str, str], schema: str) -> tuple
     import time
 
     if source != "kafka":
-        from kafkatools.pipeline.session import register
+        from kafkatools.pipeline.run.session import register
 
         register(spark)
     reader = spark.read.format(source).options(**options)

@@ -134,7 +134,7 @@ def scan(spark: Any, source: str, options: dict[str, str], schema: str, select: 
     """A query: seconds, and what it gave."""
     import time
 
-    from kafkatools.pipeline.session import register
+    from kafkatools.pipeline.run.session import register
 
     register(spark)
     reader = spark.read.format(source).options(**options)
@@ -146,7 +146,7 @@ def scan(spark: Any, source: str, options: dict[str, str], schema: str, select: 
 
 def copy_values(spark: Any, path: str, target: str) -> None:
     """The values as Parquet, neither compressed nor encoded."""
-    from kafkatools.pipeline.session import register
+    from kafkatools.pipeline.run.session import register
 
     register(spark)
     values = spark.read.format("kafka-log").schema("value binary").load(path)

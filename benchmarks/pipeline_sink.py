@@ -73,7 +73,7 @@ def write(spark: Any, sink: str, bootstrap: str, topic: str, columns: list[str],
     import time
 
     if sink != "kafka":
-        from kafkatools.pipeline.session import register
+        from kafkatools.pipeline.run.session import register
 
         register(spark)
     frame = spark.range(rows).selectExpr(*columns)

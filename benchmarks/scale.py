@@ -83,7 +83,7 @@ def run_step(name: str, directory: str) -> None:
 
 def fill(node: object) -> None:
     """Topics and some records in every partition."""
-    from kafkatools.core.broker.controller.topics import NewTopic
+    from kafkatools.core.broker.metadata.controller.topics import NewTopic
     from kafkatools.core.broker.node import Node
     from kafkatools.core.records.builder import BatchBuilder
 
@@ -110,12 +110,12 @@ def peak_mib() -> float:
 
 def compact(directory: str) -> dict[str, float]:
     """One round of the cleaner over a log in which every key came ten times."""
-    from kafkatools.core.log.cleaner import Cleaner
-    from kafkatools.core.log.cleaner_manager import LogCleanerManager
+    from kafkatools.core.log.cleaner.cleaner import Cleaner
+    from kafkatools.core.log.cleaner.manager import LogCleanerManager
     from kafkatools.core.log.files import RealFileSystem
-    from kafkatools.core.log.log_config import LogConfig
-    from kafkatools.core.log.partition_log import PartitionLog
-    from kafkatools.core.log.segment_swap import swap_in
+    from kafkatools.core.log.partition.log_config import LogConfig
+    from kafkatools.core.log.partition.partition_log import PartitionLog
+    from kafkatools.core.log.partition.segment_swap import swap_in
     from kafkatools.core.records.builder import BatchBuilder
 
     config = LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=32 << 20)

@@ -108,7 +108,7 @@ def live(demo: Demo) -> None:
 def pipeline(demo: Demo) -> None:
     """The same partition's files as a table of Spark's, where Java and PySpark are there."""
     from kafkatools.pipeline.errors import PipelineError
-    from kafkatools.pipeline.session import ensure_installed, find_java
+    from kafkatools.pipeline.run.session import ensure_installed, find_java
 
     try:
         ensure_installed()

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.configs import ConfigChange as ConfigChange
     from kafkatools.core.admin.topics import NewPartitions as NewPartitions
     from kafkatools.core.admin.topics import NewTopic as NewTopic
-    from kafkatools.core.broker.embedded import EmbeddedBroker as EmbeddedBroker
-    from kafkatools.core.broker.embedded_cluster import EmbeddedCluster as EmbeddedCluster
     from kafkatools.core.consumer.consumer import Consumer as Consumer
     from kafkatools.core.consumer.consumer_records import ConsumerRecord as ConsumerRecord
     from kafkatools.core.consumer.consumer_records import ConsumerRecords as ConsumerRecords
@@ -37,6 +35,8 @@ if TYPE_CHECKING:
     from kafkatools.core.records.columns import RecordColumns as RecordColumns
     from kafkatools.core.records.columns import RowColumns as RowColumns
     from kafkatools.core.topic_partition import TopicPartition as TopicPartition
+    from kafkatools.sandbox.embedded_broker import EmbeddedBroker as EmbeddedBroker
+    from kafkatools.sandbox.embedded_cluster import EmbeddedCluster as EmbeddedCluster
 
 __version__ = "0.1.0"
 KAFKA_VERSION = "4.3.1"
@@ -53,8 +53,8 @@ _EXPORTS = {
     "ConsumerGroupMetadata": "core.group.metadata",
     "ConsumerRecord": "core.consumer.consumer_records",
     "ConsumerRecords": "core.consumer.consumer_records",
-    "EmbeddedBroker": "core.broker.embedded",
-    "EmbeddedCluster": "core.broker.embedded_cluster",
+    "EmbeddedBroker": "sandbox.embedded_broker",
+    "EmbeddedCluster": "sandbox.embedded_cluster",
     "KafkaError": "core.errors",
     "NewPartitions": "core.admin.topics",
     "NewTopic": "core.admin.topics",

@@ -297,7 +297,7 @@ class Console:
 
     def _connect_to_sandbox(self, *, is_quiet: bool) -> str:
         """The sandbox's address. The note on stderr is printed once for each run."""
-        from kafkatools.core.broker.sandbox import ensure_started
+        from kafkatools.sandbox.single import ensure_started
 
         sandbox = ensure_started(self.home, None if is_quiet else self.note)
         if not (sandbox.started or is_quiet or self.is_json or self._has_named_sandbox):

@@ -5,7 +5,6 @@ A class for each error of Kafka's protocol, named after it, and those that arise
 `message`, and `retriable`: whether the same call may succeed later.
 """
 
-from kafkatools.core.broker.sandbox import SandboxError as SandboxError
 from kafkatools.core.consumer.ends import EndUnreachable as EndUnreachable
 from kafkatools.core.consumer.errors import CorruptBatch as CorruptBatch
 from kafkatools.core.consumer.errors import FetchFailed as FetchFailed
@@ -13,3 +12,4 @@ from kafkatools.core.consumer.errors import FetchOffsetOutOfRange as FetchOffset
 from kafkatools.core.consumer.errors import RetriableCommitFailed as RetriableCommitFailed
 from kafkatools.core.consumer.poison import RecordDeserializationError as RecordDeserializationError
 from kafkatools.core.errors import *  # noqa: F403
+from kafkatools.sandbox.single import SandboxError as SandboxError

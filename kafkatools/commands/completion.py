@@ -84,7 +84,7 @@ def _place(console: Console, args: Args) -> tuple[str | None, dict[str, str]]:
         return args.bootstrap_server, profile_settings(args)
     if args.profile is not None:
         return args.profile.bootstrap_servers, profile_settings(args)
-    from kafkatools.core.broker.sandbox import status
+    from kafkatools.sandbox.single import status
 
     running = status(console.home)
     return (None if running is None else running.bootstrap), {}

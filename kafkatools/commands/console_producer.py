@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.config import Config
     from kafkatools.core.producer.futures import RecordMetadata, RowsRun
-    from kafkatools.core.producer.line_reader import LineFormat
     from kafkatools.core.producer.producer import Producer
     from kafkatools.core.producer.producer_record import ProducerRecord
-    from kafkatools.core.producer.record_transactions import RecordTransactions
     from kafkatools.core.records.columns import RowColumns
+    from kafkatools.tools.lines.line_reader import LineFormat
+    from kafkatools.tools.lines.record_transactions import RecordTransactions
 
 BATCH_BYTES = 262_144
 """batch.size unless given: Kafka's 16384 costs a request per 160 lines of 100 bytes; memory is bounded by buffer.memory
@@ -196,7 +196,7 @@ def _silence_log() -> None:
 
 
 def _line_format(args: Args) -> LineFormat:
-    from kafkatools.core.producer.line_reader import LineFormat
+    from kafkatools.tools.lines.line_reader import LineFormat
 
     properties = properties_file(args, "reader_config")
     properties |= property_pairs(args.reader_property, "reader-property") | property_pairs(args.property, "property")
@@ -245,9 +245,9 @@ class ConsoleProducer:
     """One run: reads, sends, counts, reports."""
 
     def __init__(self, console: Console, args: Args, config: Config, line_format: LineFormat) -> None:
-        from kafkatools.core.producer.json_input import JsonInput
-        from kafkatools.core.producer.line_reader import LineReader
-        from kafkatools.core.producer.tally import Tally
+        from kafkatools.tools.lines.json_input import JsonInput
+        from kafkatools.tools.lines.line_reader import LineReader
+        from kafkatools.tools.lines.tally import Tally
 
         self._console = console
         self._topic: str = args.topic
@@ -307,7 +307,7 @@ class ConsoleProducer:
 
     def _pump(self, producer: Producer) -> None:
         from kafkatools.core.errors import KafkaError
-        from kafkatools.core.producer.line_reader import MalformedLine
+        from kafkatools.tools.lines.line_reader import MalformedLine
 
         read = self._input()
         send = self._sending(producer)
@@ -442,7 +442,7 @@ class ConsoleProducer:
         """Report failed records (first line, last line, count): each by itself, or as a range when the cause lies in
         the cluster."""
         from kafkatools.core.errors import IllegalState
-        from kafkatools.core.producer.tally import LostLines, is_hopeless_cause
+        from kafkatools.tools.lines.tally import LostLines, is_hopeless_cause
 
         is_unplaced = partition < 0
         is_hopeless = is_unplaced and is_hopeless_cause(error)
@@ -483,7 +483,7 @@ class ConsoleProducer:
         if self._config.transactional_id is None or self._stopped is not None:
             return
         from kafkatools.core.errors import KafkaError
-        from kafkatools.core.producer.record_transactions import RecordTransactions
+        from kafkatools.tools.lines.record_transactions import RecordTransactions
 
         self._transactions = RecordTransactions(producer, self._transaction_records, self._tally)
         try:
@@ -546,7 +546,7 @@ class ConsoleProducer:
 
     def _look_through_file(self) -> None:
         """Check a whole JSON file before its first record is sent, unless ignore.error skips bad lines."""
-        from kafkatools.core.producer.line_reader import MalformedLine
+        from kafkatools.tools.lines.line_reader import MalformedLine
 
         if not self._is_json or self._stopped is not None or self._format.ignore_error:
             return

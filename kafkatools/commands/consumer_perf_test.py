@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kafkatools.core.consumer.completed_fetch import FetchedColumns
     from kafkatools.core.consumer.consumer import Consumer
     from kafkatools.core.consumer.group_subscription import RebalanceListener
-    from kafkatools.core.java_text import Metric
+    from kafkatools.core.java.text import Metric
 
 _POLL_MS = 100
 _MIB = 1024 * 1024
@@ -307,7 +307,7 @@ class ConsumerPerformance:
         self._console.print_json(values)
 
     def _print_metrics(self, end: _Reading, assigned: int) -> None:
-        from kafkatools.core.java_text import metric_lines
+        from kafkatools.core.java.text import metric_lines
 
         metrics = self._metrics(end, assigned)
         if not self._args.json:
@@ -320,7 +320,7 @@ class ConsumerPerformance:
 
     def _metrics(self, end: _Reading, assigned: int) -> list[Metric]:
         """What is known of the run, by the names of Kafka's metrics."""
-        from kafkatools.core.java_text import Metric, ratio
+        from kafkatools.core.java.text import Metric, ratio
 
         tags = {"client-id": self._config.client_id}
         fetching = "consumer-fetch-manager-metrics"
@@ -349,7 +349,7 @@ class Figures(NamedTuple):
 
 
 def _figures(start: _Reading, end: _Reading) -> Figures:
-    from kafkatools.core.java_text import ratio
+    from kafkatools.core.java.text import ratio
 
     records, size = end.records - start.records, end.size_bytes - start.size_bytes
     elapsed_ms, join_ms = end.wall_ms - start.wall_ms, end.join_ms - start.join_ms
@@ -369,7 +369,7 @@ def _figures(start: _Reading, end: _Reading) -> Figures:
 
 
 def _line(times: Sequence[str], total: Figures, rates: Figures) -> str:
-    from kafkatools.core.java_text import java_fixed
+    from kafkatools.core.java.text import java_fixed
 
     cells = [
         *times,

@@ -166,7 +166,7 @@ class EndToEndLatency:
         self._console.flush()
 
     def _report(self, latencies_ns: list[int]) -> None:
-        from kafkatools.core.java_text import java_fixed
+        from kafkatools.core.java.text import java_fixed
 
         count = len(latencies_ns)
         average = sum(latencies_ns) / count / 1e6

@@ -64,7 +64,7 @@ def _level_text(name: str, level: int) -> str:
     """A level; that of the metadata version by its release."""
     if name != _METADATA_VERSION:
         return str(level)
-    from kafkatools.core.broker.feature_levels import release_of
+    from kafkatools.core.broker.metadata.feature_levels import release_of
 
     try:
         return release_of(level)
@@ -73,7 +73,7 @@ def _level_text(name: str, level: int) -> str:
 
 
 def _metadata_level(release: str) -> int:
-    from kafkatools.core.broker.feature_levels import METADATA_LEVELS, metadata_level
+    from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS, metadata_level
 
     level = metadata_level(release)
     if level is None:
@@ -100,7 +100,7 @@ def _name_and_level(text: str) -> tuple[str, int]:
 
 def _wanted_levels(console: Console, args: Args, *, is_upgrade: bool) -> dict[str, int]:
     """The levels of --release-version, or of --metadata and --feature."""
-    from kafkatools.core.broker.feature_levels import default_levels
+    from kafkatools.core.broker.metadata.feature_levels import default_levels
 
     if args.release_version is not None:
         if args.feature or args.metadata is not None:
@@ -174,7 +174,7 @@ def _update(console: Console, args: Args, levels: Mapping[str, int], upgrade_typ
 
 
 def _version_mapping(console: Console, args: Args) -> ExitStatus:
-    from kafkatools.core.broker.feature_levels import LATEST_RELEASE, default_levels
+    from kafkatools.core.broker.metadata.feature_levels import LATEST_RELEASE, default_levels
 
     release = args.release_version or LATEST_RELEASE
     level = _metadata_level(release)
@@ -188,7 +188,7 @@ def _version_mapping(console: Console, args: Args) -> ExitStatus:
 
 
 def _feature_dependencies(console: Console, args: Args) -> ExitStatus:
-    from kafkatools.core.broker.feature_levels import DEPENDENCIES, METADATA_LEVELS
+    from kafkatools.core.broker.metadata.feature_levels import DEPENDENCIES, METADATA_LEVELS
 
     for text in args.feature:
         name, number = _name_and_level(text)
@@ -209,7 +209,7 @@ def _feature_dependencies(console: Console, args: Args) -> ExitStatus:
 
 
 def _check_known(name: str, number: int) -> None:
-    from kafkatools.core.broker.feature_levels import FEATURES, METADATA_LEVELS
+    from kafkatools.core.broker.metadata.feature_levels import FEATURES, METADATA_LEVELS
 
     if name == _METADATA_VERSION:
         if number not in METADATA_LEVELS.values():

@@ -31,12 +31,12 @@ from kafkatools.options import (
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.config import Config
-    from kafkatools.core.java_text import Metric
+    from kafkatools.core.java.text import Metric
     from kafkatools.core.producer.futures import RowsRun
-    from kafkatools.core.producer.latency_stats import Figures, LatencyStats
-    from kafkatools.core.producer.perf_payloads import Payloads
     from kafkatools.core.producer.producer import Producer
     from kafkatools.core.records.columns import RowColumns
+    from kafkatools.tools.perf.latency_stats import Figures, LatencyStats
+    from kafkatools.tools.perf.payloads import Payloads
 
 _PROGRAM = "kafka-producer-perf-test"
 _TRANSACTION_MS = 3000
@@ -151,7 +151,7 @@ def _check(args: Args) -> None:
 
 
 def _payloads(console: Console, args: Args) -> Payloads:
-    from kafkatools.core.producer import perf_payloads
+    from kafkatools.tools.perf import payloads as perf_payloads
 
     if args.payload_monotonic:
         return perf_payloads.MonotonicPayloads()
@@ -167,7 +167,7 @@ def _payloads(console: Console, args: Args) -> Payloads:
 def _read_payloads(console: Console, args: Args) -> list[bytes]:
     import os
 
-    from kafkatools.core.producer.perf_payloads import split_payloads
+    from kafkatools.tools.perf.payloads import split_payloads
 
     tell = console.error if args.json else console.print
     tell(f"Reading payloads from: {os.path.abspath(args.payload_file)}")
@@ -268,7 +268,7 @@ class ProducerPerformance:
         return ExitStatus.FAILED if self._failures or self._stopped else ExitStatus.OK
 
     def _start(self) -> None:
-        from kafkatools.core.producer.latency_stats import LatencyStats
+        from kafkatools.tools.perf.latency_stats import LatencyStats
 
         if self._warmup and not self._args.json:
             self._console.print(
@@ -280,8 +280,8 @@ class ProducerPerformance:
     # -- sending --
 
     def _measure(self, producer: Producer) -> None:
-        from kafkatools.core.producer.latency_stats import LatencyStats
-        from kafkatools.core.producer.throughput_throttler import ThroughputThrottler
+        from kafkatools.tools.perf.latency_stats import LatencyStats
+        from kafkatools.tools.perf.throughput_throttler import ThroughputThrottler
 
         if self._transaction_ms is not None:
             producer.init_transactions()
@@ -310,7 +310,7 @@ class ProducerPerformance:
             producer.begin_transaction()
             self._transaction_start_ms = now_ms
         if self._warmup and self._sent == self._warmup and self._steady is None:
-            from kafkatools.core.producer.latency_stats import LatencyStats
+            from kafkatools.tools.perf.latency_stats import LatencyStats
 
             self._steady = LatencyStats(now_ms, self._args.reporting_interval, is_steady_state=True)
             self._stats.is_silent = True
@@ -436,7 +436,7 @@ class ProducerPerformance:
     def _metrics(self, producer: Producer) -> list[Metric]:
         if not self._args.print_metrics:
             return []
-        from kafkatools.core.java_text import Metric
+        from kafkatools.core.java.text import Metric
 
         tags = {"client-id": self._config.client_id}
         return [Metric("producer-metrics", name, tags, float(value)) for name, value in producer.metrics().items()]
@@ -444,7 +444,7 @@ class ProducerPerformance:
     def _print_metrics(self, metrics: list[Metric]) -> None:
         if not metrics:
             return
-        from kafkatools.core.java_text import metric_lines
+        from kafkatools.core.java.text import metric_lines
 
         if not self._args.json:
             for line in metric_lines(metrics):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.replica_verification import Difference, ReplicaVerifier, Subject
     from kafkatools.core.errors import KafkaError
+    from kafkatools.tools.replica_verification import Difference, ReplicaVerifier, Subject
 
 TopicPartition = tuple[str, int]
 _LATEST, _EARLIEST = -1, -2
@@ -56,9 +56,9 @@ def _verifier(
 
     Raises KafkaError or CommandError, also when no leader tells.
     """
-    from kafkatools.core.admin.replica_verification import ReplicaVerifier
     from kafkatools.core.admin.topics import describe_topics, list_topics
     from kafkatools.options.patterns import java_map_order, partition_hash
+    from kafkatools.tools.replica_verification import ReplicaVerifier
 
     names = [topic.name for topic in list_topics(admin) if takes.takes(topic.name)]
     if not names:
@@ -107,7 +107,7 @@ def _offsets(
 def _subjects(admin: AdminClient, topic_ids: dict[str, str | None]) -> dict[str, Subject]:
     """Which of the topics are compacted; one whose settings may not be read counts as one that is not."""
     from kafkatools.core.admin.configs import TOPIC, describe_configs
-    from kafkatools.core.admin.replica_verification import Subject
+    from kafkatools.tools.replica_verification import Subject
 
     found = describe_configs(admin, [(TOPIC, name) for name in topic_ids], names=["cleanup.policy"])
     compacted = {

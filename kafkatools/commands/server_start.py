@@ -40,9 +40,9 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
     import os
 
     from kafkatools.core import config as tables
-    from kafkatools.core.broker.connection_limits import raise_descriptor_limit
     from kafkatools.core.broker.node import open_node
-    from kafkatools.core.broker.node_settings import meaningless
+    from kafkatools.core.broker.server.connection_limits import raise_descriptor_limit
+    from kafkatools.core.broker.server.node_settings import meaningless
     from kafkatools.core.config import Config
 
     os.umask(0o077)
@@ -96,8 +96,8 @@ def _serve(console: Console, node: Node) -> None:
     import gc
     import os
 
-    from kafkatools.core.broker.run_files import RunFile
     from kafkatools.core.errors import ConfigError, KafkaStorageError
+    from kafkatools.sandbox.run_files import RunFile
 
     stop = _StopSignals(node)
     try:

@@ -31,7 +31,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 def _running(folder: str) -> list[dict[str, Any]]:
     import os
 
-    from kafkatools.core.broker.run_files import read_run_file
+    from kafkatools.sandbox.run_files import read_run_file
 
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     found = [read_run_file(os.path.join(folder, name)) for name in names]

@@ -1,7 +1,7 @@
 """kt storage: what kafka-storage.sh does (kafka.tools.StorageTool).
 
-The directories are written by core/broker/formatter.py; here are the options, the reading of server.properties, and
-Kafka's words. Settings of the properties file that formatting does not need are not looked at.
+The directories are written by core/broker/metadata/formatter.py; here are the options, the reading of
+server.properties, and Kafka's words. Settings of the properties file that formatting does not need are not looked at.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafkatools.options import ARGPARSE4J, Args, Command, Option, read_propertie
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.core.broker.formatter import FormatRequest, Voter
+    from kafkatools.core.broker.metadata.formatter import FormatRequest, Voter
 
 _PROGRAM = "kafka-storage"
 _DEFAULT_LOG_DIR = "/tmp/kafka-logs"
@@ -63,7 +63,7 @@ class _OnlyOne:
 
 def run_random_uuid(console: Console, args: Args) -> ExitStatus:
     """Prints a new id for a cluster."""
-    from kafkatools.core.broker.formatter import random_uuid
+    from kafkatools.core.broker.metadata.formatter import random_uuid
 
     text = random_uuid()
     if args.json:
@@ -147,8 +147,8 @@ def _inspect(directories: set[str]) -> tuple[list[str], dict[str, str], list[str
 
 def run_format(console: Console, args: Args) -> ExitStatus:
     """Formats the directories of a server that are not formatted yet (StorageTool.runFormatCommand)."""
-    from kafkatools.core.broker import formatter
-    from kafkatools.core.broker.feature_levels import METADATA_VERSION, release_of
+    from kafkatools.core.broker.metadata import formatter
+    from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION, release_of
     from kafkatools.core.log.files import RealFileSystem
 
     request = _request(args, _server_settings(args.config))
@@ -207,8 +207,8 @@ def _ensure_can_be_made(path: str) -> None:
 
 def _announcement(request: FormatRequest) -> str:
     """What Kafka prints before it formats: the records a new cluster starts with, as Java prints them."""
-    from kafkatools.core.broker.feature_levels import METADATA_VERSION
-    from kafkatools.core.broker.formatter import bootstrap_records
+    from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION
+    from kafkatools.core.broker.metadata.formatter import bootstrap_records
 
     records = ", ".join(
         f"ApiMessageAndVersion({_java_text(record)} at version {record.__version__})"
@@ -243,8 +243,8 @@ def _is_uuid(text: str) -> bool:
 
 
 def _request(args: Args, settings: Mapping[str, str]) -> FormatRequest:
-    from kafkatools.core.broker.formatter import FormatRequest
-    from kafkatools.core.broker.scram_credentials import parse_credential
+    from kafkatools.core.broker.metadata.formatter import FormatRequest
+    from kafkatools.core.broker.metadata.scram_credentials import parse_credential
 
     levels = _levels(args)
     voters = _voters(args, settings)
@@ -266,7 +266,7 @@ def _request(args: Args, settings: Mapping[str, str]) -> FormatRequest:
 
 def _levels(args: Args) -> dict[str, int]:
     """The metadata version and the levels of all features, --feature over the release's defaults."""
-    from kafkatools.core.broker import feature_levels as table
+    from kafkatools.core.broker.metadata import feature_levels as table
 
     given = dict(map(_feature, args.feature))
     unknown = [name for name in given if name not in table.FEATURES and name != table.METADATA_VERSION]
@@ -287,7 +287,7 @@ def _levels(args: Args) -> dict[str, int]:
 
 
 def _unknown_release(release: str) -> str:
-    from kafkatools.core.broker.feature_levels import METADATA_LEVELS
+    from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS
 
     return f"Unknown metadata.version '{release}'. Supported metadata.version are: {', '.join(METADATA_LEVELS)}"
 
@@ -329,7 +329,7 @@ def _voters(args: Args, settings: Mapping[str, str]) -> list[Voter]:
         return []
     if "controller" not in settings["process.roles"]:
         raise CommandError("You can only use --standalone on a controller.")
-    from kafkatools.core.broker.formatter import Voter, random_uuid
+    from kafkatools.core.broker.metadata.formatter import Voter, random_uuid
 
     host, port = _controller_endpoint(settings)
     return [Voter(int(settings["node.id"]), host, port, random_uuid())]
@@ -349,7 +349,7 @@ def _controller_endpoint(settings: Mapping[str, str]) -> tuple[str, int]:
 
 def _voter(text: str) -> Voter:
     """`1@localhost:9093:AAAAAAAAAAAAAAAAAAAAAw` (DynamicVoter.of, with its messages)."""
-    from kafkatools.core.broker.formatter import Voter
+    from kafkatools.core.broker.metadata.formatter import Voter
 
     node_id, at, rest = text.partition("@")
     if not at:
@@ -384,7 +384,7 @@ def _split_host(text: str) -> tuple[str, str, str]:
 
 def run_version_mapping(console: Console, args: Args) -> ExitStatus:
     """The feature levels of a release."""
-    from kafkatools.core.broker.feature_levels import METADATA_VERSION, default_levels, metadata_level
+    from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION, default_levels, metadata_level
 
     level = metadata_level(args.release_version)
     if level is None:
@@ -401,7 +401,7 @@ def run_version_mapping(console: Console, args: Args) -> ExitStatus:
 
 def run_feature_dependencies(console: Console, args: Args) -> ExitStatus:
     """What a feature level needs (StorageTool.runFeatureDependenciesCommand)."""
-    from kafkatools.core.broker import feature_levels as table
+    from kafkatools.core.broker.metadata import feature_levels as table
 
     for text in args.feature:
         name, number = _known_feature(text)
@@ -421,7 +421,7 @@ def run_feature_dependencies(console: Console, args: Args) -> ExitStatus:
 
 
 def _known_feature(text: str) -> tuple[str, int]:
-    from kafkatools.core.broker import feature_levels as table
+    from kafkatools.core.broker.metadata import feature_levels as table
 
     name, equals, level = text.partition("=")
     if not equals:

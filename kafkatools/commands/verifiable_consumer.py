@@ -147,7 +147,7 @@ class VerifiableConsumer:
         self._tell_all([(name, fields)])
 
     def _tell_all(self, events: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-        from kafkatools.core.verifiable_events import event
+        from kafkatools.tools.verifiable.events import event
 
         wall_ms = self._console.clock.wall_ms()
         for name, fields in events:

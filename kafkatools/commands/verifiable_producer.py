@@ -143,7 +143,7 @@ class VerifiableProducer:
 
     def _send_all(self, producer: Producer, signals: StopSignals) -> None:
         from kafkatools.core.producer.first_contact import reason_not_to_start
-        from kafkatools.core.producer.throughput_throttler import ThroughputThrottler
+        from kafkatools.tools.perf.throughput_throttler import ThroughputThrottler
 
         self._problem = reason_not_to_start(producer) if self._limit else None
         clock = self._clock
@@ -186,7 +186,7 @@ class VerifiableProducer:
     # -- telling --
 
     def _tell(self, name: str, **fields: Any) -> None:
-        from kafkatools.core.verifiable_events import event
+        from kafkatools.tools.verifiable.events import event
 
         self._console.print(event(name, self._clock.wall_ms(), **fields))
         self._console.flush()
@@ -227,7 +227,7 @@ class VerifiableProducer:
         self._console.write("".join(lines).encode())
 
     def _successes(self, told: _Told) -> Iterator[str]:
-        from kafkatools.core.verifiable_events import json_text
+        from kafkatools.tools.verifiable.events import json_text
 
         run, topic = told.run, json_text(told.run.topic)
         head = f'{{"timestamp":{told.wall_ms},"name":"producer_send_success","key":'
@@ -240,7 +240,7 @@ class VerifiableProducer:
             offset += step
 
     def _failures(self, told: _Told, error: Exception) -> Iterator[str]:
-        from kafkatools.core.verifiable_events import event, java_exception
+        from kafkatools.tools.verifiable.events import event, java_exception
 
         for row in told.run.rows:
             number = told.first + row

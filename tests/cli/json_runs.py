@@ -22,9 +22,9 @@ from support.raw_transactions import RawProducer
 from support.scripted_broker import ScriptedBroker, partition
 from support.scripted_cluster import ScriptedCluster
 
-from kafkatools.core.broker.run_files import RunFile
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.records.builder import BatchBuilder
+from kafkatools.sandbox.run_files import RunFile
 
 SETTINGS = {
     "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

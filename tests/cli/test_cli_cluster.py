@@ -13,7 +13,7 @@ import transcripts
 from support.kt import run_kt
 from transcripts import Case, Difference, Expected
 
-from kafkatools.core.broker.dispatch import APIS, PRODUCE_KEY
+from kafkatools.core.broker.server.dispatch import APIS, PRODUCE_KEY
 from kafkatools.exit_status import ExitStatus
 
 _HELP = Difference("help", status=ExitStatus.OK, own_words=True)

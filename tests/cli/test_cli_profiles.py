@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from support.kt import Ran, run_kt
 
-from kafkatools.core.broker.embedded import EmbeddedBroker
 from kafkatools.exit_status import ExitStatus
+from kafkatools.sandbox.embedded_broker import EmbeddedBroker
 
 
 @pytest.fixture(scope="module")

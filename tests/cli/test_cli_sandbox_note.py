@@ -12,10 +12,10 @@ from support.kt import Ran, run_kt
 
 from kafkatools.commands import load
 from kafkatools.console import Console
-from kafkatools.core.broker import sandbox
 from kafkatools.core.clock import SystemClock
 from kafkatools.options import parse
 from kafkatools.options.environment import ENVIRONMENT
+from kafkatools.sandbox import single as sandbox
 
 Kt = Callable[..., Ran]
 SOURCE = pathlib.Path(__file__).parents[2] / "kafkatools"

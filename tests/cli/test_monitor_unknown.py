@@ -14,12 +14,12 @@ from support.waiting import eventually
 
 from kafkatools import EmbeddedCluster, Producer
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.cluster_collector import ClusterCollector
 from kafkatools.core.admin.group_offsets import alter_offsets
 from kafkatools.core.admin.topics import NewTopic, create_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import ExitStatus
+from kafkatools.tools.monitor.cluster_collector import ClusterCollector
 
 _ENDS_S = 60
 LAG = 24

@@ -8,7 +8,7 @@ import pytest
 from support.crash.course import Course
 from support.crash.disk import NOTHING
 
-from kafkatools.core.log.filenames import CLEAN_SHUTDOWN
+from kafkatools.core.log.format.filenames import CLEAN_SHUTDOWN
 
 
 @pytest.mark.parametrize("durability", ["none", "fsync"])

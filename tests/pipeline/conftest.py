@@ -30,7 +30,7 @@ def spark() -> Iterator[SparkSession]:
     except ImportError:
         require("PySpark is not installed: pip install 'kafkatools[spark]'")
     from kafkatools.pipeline.errors import PipelineError
-    from kafkatools.pipeline.session import find_java
+    from kafkatools.pipeline.run.session import find_java
 
     try:
         find_java(os.environ)

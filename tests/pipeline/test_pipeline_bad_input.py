@@ -24,10 +24,10 @@ pytest.importorskip("pyspark", reason="PySpark is not installed")
 
 from kafkatools.core.records.batch import RecordBatch, read_file_batches, stamp_crc
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.log_options import read_options
-from kafkatools.pipeline.log_source import LogReader
-from kafkatools.pipeline.reports import read_reports
-from kafkatools.pipeline.schema import spark_schema
+from kafkatools.pipeline.run.reports import read_reports
+from kafkatools.pipeline.sources.log.options import read_options
+from kafkatools.pipeline.sources.log.source import LogReader
+from kafkatools.pipeline.sources.schema import spark_schema
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Row = tuple[int, bytes | None, bytes | None, int, int]

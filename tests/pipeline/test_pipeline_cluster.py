@@ -19,7 +19,7 @@ from support.requirements import require
 from support.spark_cluster import SparkCluster
 
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.session import find_java
+from kafkatools.pipeline.run.session import find_java
 
 KT = pathlib.Path(sys.executable).parent / "kt"
 SLOWLY = """

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkatools.pipeline import decoding
+from kafkatools.pipeline.decoding import formats as decoding
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.pipeline_spec import Decoding
+from kafkatools.pipeline.run.spec import Decoding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

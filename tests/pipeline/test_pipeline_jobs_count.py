@@ -12,7 +12,7 @@ from support.dumped_records import DumpedBatch, batches_of, transaction_states
 
 from kafkatools.pipeline.jobs.count import count_batches, count_exact
 from kafkatools.pipeline.jobs.top_keys import by_key, key_skew, partition_skew, skew_of, top_keys
-from kafkatools.pipeline.session import register
+from kafkatools.pipeline.run.session import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

@@ -14,8 +14,8 @@ from support.dumped_records import batches_of
 
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.export import STATE, Export, lost_ranges, next_ranges, run_export
-from kafkatools.pipeline.session import register
-from kafkatools.pipeline.sink_files import Directory
+from kafkatools.pipeline.run.session import register
+from kafkatools.pipeline.sinks.files import Directory
 from kafkatools.pipeline.uris import Uri
 
 if TYPE_CHECKING:

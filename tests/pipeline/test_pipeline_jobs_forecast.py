@@ -11,19 +11,19 @@ from support import recorded_segments
 from support.dumped_records import batches_of
 from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker
 
-from kafkatools.core.log.cleaner import Cleaner
-from kafkatools.core.log.cleaner_manager import LogCleanerManager
+from kafkatools.core.log.cleaner.cleaner import Cleaner
+from kafkatools.core.log.cleaner.manager import LogCleanerManager
 from kafkatools.core.log.files import RealFileSystem
-from kafkatools.core.log.log_config import LogConfig
-from kafkatools.core.log.partition_log import PartitionLog
-from kafkatools.core.log.producer_append import AppendOrigin
-from kafkatools.core.log.segment_swap import swap_in
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.partition_log import PartitionLog
+from kafkatools.core.log.partition.segment_swap import swap_in
+from kafkatools.core.log.producers.append import AppendOrigin
 from kafkatools.core.records.batch import read_batches
 from kafkatools.pipeline.jobs.compaction_rules import Compaction
 from kafkatools.pipeline.jobs.forecast import cleanable_ranges, compact_forecast, measure_segments, retention_forecast
 from kafkatools.pipeline.jobs.retention_rules import Retention
-from kafkatools.pipeline.log_files import find_log_files
-from kafkatools.pipeline.session import register
+from kafkatools.pipeline.run.session import register
+from kafkatools.pipeline.sources.log.files import find_log_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,8 @@ import pytest
 from support.embedded import embedded_broker
 from support.raw_client import RawClient
 
-from kafkatools.pipeline.session import plain_error, register
-from kafkatools.pipeline.spark_api import HAS_READ_LIMITS
+from kafkatools.pipeline.run.session import plain_error, register
+from kafkatools.pipeline.sources.spark_api import HAS_READ_LIMITS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

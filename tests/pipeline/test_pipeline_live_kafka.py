@@ -14,10 +14,10 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import delete_records, delete_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.live_options import read_options
-from kafkatools.pipeline.live_reader import close_idle
-from kafkatools.pipeline.live_source import LiveReader
-from kafkatools.pipeline.schema import spark_schema
+from kafkatools.pipeline.sources.live.options import read_options
+from kafkatools.pipeline.sources.live.reader import close_idle
+from kafkatools.pipeline.sources.live.source import LiveReader
+from kafkatools.pipeline.sources.schema import spark_schema
 
 pytestmark = pytest.mark.real_kafka
 LARGE = b"x" * 2_000_000

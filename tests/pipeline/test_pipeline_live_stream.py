@@ -21,11 +21,11 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import NewPartitions, create_partitions, delete_records, delete_topics
 from kafkatools.core.clock import ManualClock, SystemClock
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.live_options import read_options
-from kafkatools.pipeline.live_reader import close_idle
-from kafkatools.pipeline.live_stream import LiveStreamReader
-from kafkatools.pipeline.schema import spark_schema
-from kafkatools.pipeline.spark_api import HAS_READ_LIMITS, ReadAllAvailable
+from kafkatools.pipeline.sources.live.options import read_options
+from kafkatools.pipeline.sources.live.reader import close_idle
+from kafkatools.pipeline.sources.live.stream import LiveStreamReader
+from kafkatools.pipeline.sources.schema import spark_schema
+from kafkatools.pipeline.sources.spark_api import HAS_READ_LIMITS, ReadAllAvailable
 
 BEGAN = "$start"
 

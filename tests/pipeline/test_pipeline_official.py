@@ -18,7 +18,7 @@ from support.recorded_logs import unpack_log
 from support.requirements import require
 from support.waiting import eventually
 
-from kafkatools.pipeline.session import register
+from kafkatools.pipeline.run.session import register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -250,7 +250,7 @@ def test_streams_are_those_of_the_official_connector(
 
 def batches_there(spark: Any, source: str, options: dict[str, str], columns: str, checkpoint: str) -> Any:
     """Runs in the process: what a stream reads of what is there, a list for each batch."""
-    from kafkatools.pipeline.session import register
+    from kafkatools.pipeline.run.session import register
 
     register(spark)
     seen: list[list[str]] = []

@@ -10,12 +10,12 @@ from support.pruning_cases import CASES, EVERYTHING, run
 from support.recorded_logs import unpack_log
 
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.log_options import read_options
-from kafkatools.pipeline.log_source import LogReader
-from kafkatools.pipeline.pruning import Needs, needed_columns, pruned
-from kafkatools.pipeline.record_bounds import RecordBounds
-from kafkatools.pipeline.schema import spark_schema
-from kafkatools.pipeline.session import register
+from kafkatools.pipeline.run.session import register
+from kafkatools.pipeline.sources.log.options import read_options
+from kafkatools.pipeline.sources.log.source import LogReader
+from kafkatools.pipeline.sources.pruning import Needs, needed_columns, pruned
+from kafkatools.pipeline.sources.record_bounds import RecordBounds
+from kafkatools.pipeline.sources.schema import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -160,7 +160,7 @@ def test_the_manifest_of_files_with_damage(place: Place) -> None:
 
 
 def test_a_run_that_was_killed_behind_its_journal_is_finished(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafkatools.pipeline import recorded_run
+    from kafkatools.pipeline.run import recorded_run
 
     topic = place.topic("cut")
     place.send(topic, 0, 20)

@@ -14,7 +14,7 @@ from support.requirements import require
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.transactions import list_transactions
 from kafkatools.core.clock import SystemClock
-from kafkatools.pipeline.session import plain_error, register
+from kafkatools.pipeline.run.session import plain_error, register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,7 @@ def read_back(bootstrap: str, topic: str, chosen: int | None = None) -> list[Wri
 def write_mixed(spark: Any, source: str, bootstrap: str, topic: str) -> None:
     """Rows with whatever keys, values, headers and partitions may be; the source of this travels to Spark 4.0.0."""
     if source == "kt":
-        from kafkatools.pipeline.session import register
+        from kafkatools.pipeline.run.session import register
 
         register(spark)
     rows = spark.range(300).selectExpr(
@@ -90,7 +90,7 @@ def write_mixed(spark: Any, source: str, bootstrap: str, topic: str) -> None:
 
 def write_stream(spark: Any, bootstrap: str, topic: str, directory: str, exactly_once: str) -> None:
     """Lines of files, as epochs of one file each; this, too, travels."""
-    from kafkatools.pipeline.session import register
+    from kafkatools.pipeline.run.session import register
 
     register(spark)
     lines = spark.readStream.option("maxFilesPerTrigger", 1).text(f"{directory}/lines")

@@ -15,16 +15,16 @@ from support.log_batches import TRANSACTIONAL, make_batch, make_marker
 from support.waiting import eventually
 
 from kafkatools.core.errors import KafkaStorageError
-from kafkatools.core.log.checkpoints import read_offset_checkpoint
-from kafkatools.core.log.cleaner import Cleaner
-from kafkatools.core.log.cleaner_manager import LogCleanerManager
+from kafkatools.core.log.cleaner.cleaner import Cleaner
+from kafkatools.core.log.cleaner.manager import LogCleanerManager
 from kafkatools.core.log.delayed_tasks import DelayedTasks
-from kafkatools.core.log.filenames import CLEANER_OFFSET_CHECKPOINT, TopicPartition
 from kafkatools.core.log.files import RealFileSystem
-from kafkatools.core.log.log_config import LogConfig
-from kafkatools.core.log.partition_log import PartitionLog
-from kafkatools.core.log.producer_append import AppendOrigin
-from kafkatools.core.log.segment_swap import swap_in
+from kafkatools.core.log.format.checkpoints import read_offset_checkpoint
+from kafkatools.core.log.format.filenames import CLEANER_OFFSET_CHECKPOINT, TopicPartition
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.partition_log import PartitionLog
+from kafkatools.core.log.partition.segment_swap import swap_in
+from kafkatools.core.log.producers.append import AppendOrigin
 from kafkatools.core.records.batch import RecordBatch, read_batches
 from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.compression import CompressionType

@@ -8,9 +8,9 @@ import pytest
 from support.apache_kafka import ApacheKafka
 from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker
 
-from kafkatools.core.log.log_config import LogConfig
-from kafkatools.core.log.partition_log import PartitionLog
-from kafkatools.core.log.producer_append import AppendOrigin
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.partition_log import PartitionLog
+from kafkatools.core.log.producers.append import AppendOrigin
 
 Tool = Callable[..., subprocess.CompletedProcess[bytes]]
 

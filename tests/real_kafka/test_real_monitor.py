@@ -14,10 +14,10 @@ from support.waiting import eventually
 
 from kafkatools import Producer
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.cluster_collector import ClusterCollector
-from kafkatools.core.admin.cluster_view import ClusterView
 from kafkatools.core.admin.elections import PREFERRED, elect_leaders
 from kafkatools.core.clock import SystemClock
+from kafkatools.tools.monitor.cluster_collector import ClusterCollector
+from kafkatools.tools.monitor.cluster_view import ClusterView
 
 pytestmark = [pytest.mark.real_kafka, pytest.mark.slow]
 

@@ -15,7 +15,7 @@ from support.waiting import eventually
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.quorum import describe_metadata_quorum
 from kafkatools.core.admin.topics import NewTopic, create_topics
-from kafkatools.core.broker.quorum.raft_settings import RaftSettings
+from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.protocol.schemas.metadata import TopicRecord
 

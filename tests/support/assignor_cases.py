@@ -12,8 +12,8 @@ from typing import Any
 
 from support import apache_kafka
 
-from kafkatools.core.consumer.assignors import MemberSubscription, PartitionInfo, assignor_for_name
-from kafkatools.core.consumer.sticky_assignor import write_sticky_user_data
+from kafkatools.core.consumer.assignors.assignor import MemberSubscription, PartitionInfo, assignor_for_name
+from kafkatools.core.consumer.assignors.sticky import write_sticky_user_data
 from kafkatools.core.consumer.subscription import TopicPartition
 
 ASSIGNORS = ("RangeAssignor", "RoundRobinAssignor", "StickyAssignor", "CooperativeStickyAssignor")

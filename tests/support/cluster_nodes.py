@@ -16,9 +16,14 @@ from support.broker_client import BrokerClient
 from support.ports import free_port
 
 from kafkatools.core import config as tables
-from kafkatools.core.broker.cluster.cluster_node import ClusterNode
-from kafkatools.core.broker.feature_levels import LATEST_RELEASE, METADATA_LEVELS, METADATA_VERSION, default_levels
-from kafkatools.core.broker.formatter import FormatRequest, PlannedDirectory, random_uuid, write_directory
+from kafkatools.core.broker.cluster_node import ClusterNode
+from kafkatools.core.broker.metadata.feature_levels import (
+    LATEST_RELEASE,
+    METADATA_LEVELS,
+    METADATA_VERSION,
+    default_levels,
+)
+from kafkatools.core.broker.metadata.formatter import FormatRequest, PlannedDirectory, random_uuid, write_directory
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaStorageError

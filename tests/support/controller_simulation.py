@@ -16,10 +16,10 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
-from kafkatools.core.broker.controller.directory_ids import is_online
-from kafkatools.core.broker.controller.metadata_image import MetadataImage, PartitionState
-from kafkatools.core.broker.controller.topics import NewTopic
+from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
+from kafkatools.core.broker.metadata.controller.topics import NewTopic
+from kafkatools.core.broker.metadata.directory_ids import is_online
+from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState
 from kafkatools.core.errors import DuplicateBrokerRegistration, KafkaError, StaleBrokerEpoch
 
 from .quorum_controller import CLUSTER_ID, Cluster, Log, directory, incarnation

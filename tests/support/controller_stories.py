@@ -313,8 +313,8 @@ class Player:
         return self._ask(told["api"], told["version"], told["request"])
 
     def _ask(self, api: str, version: int, fields: Mapping[str, Any]) -> Any:
-        from kafkatools.core.broker.dispatch import APIS
-        from kafkatools.core.broker.requests import Request
+        from kafkatools.core.broker.server.dispatch import APIS
+        from kafkatools.core.broker.server.requests import Request
         from kafkatools.core.protocol import messages
         from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -322,7 +322,7 @@ class Player:
         entity = messages.build(messages.request_type(key, version), fields)
         request = Request(None, memoryview(bytearray(messages.encode(entity))), (key, version, 1))  # type: ignore[arg-type]
         request.is_flexible = version >= APIS[key].flexible_since
-        (part,) = import_module(f"kafkatools.core.broker.handlers.{APIS[key].name}").handle(self, request)
+        (part,) = import_module(f"kafkatools.core.broker.apis.{APIS[key].name}").handle(self, request)
         at = 9 if request.is_flexible else 8
         return plain(messages.decode_all(messages.response_type(key, version), part, at))
 

@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from kafkatools.core.broker.controller.metadata_image import MetadataImage, PartitionState, TopicState
-from kafkatools.core.broker.coordinator_shards import Coordination
-from kafkatools.core.broker.dispatch import APIS
-from kafkatools.core.broker.group_coordinator.service import open_groups
+from kafkatools.core.broker.coordinators.groups.service import open_groups
+from kafkatools.core.broker.coordinators.shards import Coordination
+from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
 from kafkatools.core.broker.node import single_node_config
-from kafkatools.core.broker.purgatory import Purgatory
-from kafkatools.core.broker.requests import DELAYED, Request
-from kafkatools.core.broker.timer import Timer
+from kafkatools.core.broker.server.dispatch import APIS
+from kafkatools.core.broker.server.purgatory import Purgatory
+from kafkatools.core.broker.server.requests import DELAYED, Request
+from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.errors import KafkaError, NotEnoughReplicas, NotLeaderOrFollower, UnknownTopicOrPartition
-from kafkatools.core.log.log_results import LogAppendInfo
+from kafkatools.core.log.partition.log_results import LogAppendInfo
 from kafkatools.core.protocol import messages
 from kafkatools.core.records.batch import RecordBatch, stamp_batch
 
@@ -186,7 +186,7 @@ class ClusteredNode:
 
     @property
     def transactions(self) -> Any:
-        from kafkatools.core.broker.transaction_coordinator.service import open_transactions
+        from kafkatools.core.broker.coordinators.transactions.service import open_transactions
 
         if self._transactions is None:
             self._transactions = open_transactions(self)  # type: ignore[arg-type]
@@ -194,7 +194,7 @@ class ClusteredNode:
 
     @property
     def share_partitions(self) -> Any:
-        from kafkatools.core.broker.share_partition_manager import SharePartitionManager
+        from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
 
         if self._share_partitions is None:
             self._share_partitions = SharePartitionManager(self)  # type: ignore[arg-type]
@@ -329,7 +329,7 @@ class CoordinatorCluster:
     def ask(self, node_id: int, api_key: int, version: int, **fields: Any) -> Asked:
         """A client asks a node."""
         request = Asked(api_key, version, fields)
-        handler = import_module(f"kafkatools.core.broker.handlers.{APIS[api_key].name}")
+        handler = import_module(f"kafkatools.core.broker.apis.{APIS[api_key].name}")
         response = handler.handle(self.nodes[node_id], request)
         if response is not DELAYED:
             request.complete(response)
@@ -346,7 +346,7 @@ class CoordinatorCluster:
                 continue
             version = messages.request_type(sent.api_key, APIS[sent.api_key].highest).__version__
             request = _Forwarded(sent.api_key, version, sent.fields, sent.on_answer)
-            handler = import_module(f"kafkatools.core.broker.handlers.{APIS[sent.api_key].name}")
+            handler = import_module(f"kafkatools.core.broker.apis.{APIS[sent.api_key].name}")
             response = handler.handle(self.nodes[sent.target], request)
             if response is not DELAYED:
                 request.complete(response)

@@ -176,7 +176,7 @@ class OfficialSpark:
 def read_into(spark: Any, source: str, options: dict[str, str], columns: str, where: str, target: str) -> None:
     """Runs in the process: a batch read, written as Parquet."""
     if source != "kafka":
-        from kafkatools.pipeline.session import register
+        from kafkatools.pipeline.run.session import register
 
         register(spark)
     frame = spark.read.format(source).options(**options).load()

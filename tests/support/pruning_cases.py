@@ -42,10 +42,10 @@ def run(spark: Any, path: str, statements: list[str]) -> list[dict[str, Any]]:
     """What each query needs, and whether a narrowed one was taken that gives the same rows (of some it is asked)."""
     from dataclasses import asdict, fields
 
-    from kafkatools.pipeline.pipeline_run import columns_schema
-    from kafkatools.pipeline.pruning import needs_of, pruned
-    from kafkatools.pipeline.record_bounds import RecordBounds
-    from kafkatools.pipeline.session import register
+    from kafkatools.pipeline.run.batch import columns_schema
+    from kafkatools.pipeline.run.session import register
+    from kafkatools.pipeline.sources.pruning import needs_of, pruned
+    from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
     register(spark)
     reader = spark.read.format("kafka-log").option("path", path)

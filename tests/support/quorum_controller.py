@@ -8,11 +8,11 @@ from functools import cache
 from typing import Any
 
 from kafkatools.core import config as tables
-from kafkatools.core.broker.controller.batches import SUPPORTED_FEATURES
-from kafkatools.core.broker.controller.metadata_image import MetadataImage, PartitionState
-from kafkatools.core.broker.controller.quorum_controller import QuorumController
-from kafkatools.core.broker.controller.topics import NewTopic
-from kafkatools.core.broker.feature_levels import LATEST_RELEASE, METADATA_LEVELS, default_levels
+from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
+from kafkatools.core.broker.metadata.controller.quorum_controller import QuorumController
+from kafkatools.core.broker.metadata.controller.topics import NewTopic
+from kafkatools.core.broker.metadata.feature_levels import LATEST_RELEASE, METADATA_LEVELS, default_levels
+from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import NotController

@@ -18,13 +18,13 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from kafkatools.core.broker.controller.metadata_log import METADATA_LOG_CONFIG, MetadataLog, SnapshotRules
-from kafkatools.core.broker.controller.metadata_snapshot import Snapshot
-from kafkatools.core.broker.quorum.election_store import ElectionStore
-from kafkatools.core.broker.quorum.quorum_states import Leader
-from kafkatools.core.broker.quorum.raft import Raft
-from kafkatools.core.broker.quorum.raft_log import RaftLog
-from kafkatools.core.broker.quorum.raft_settings import RaftSettings
+from kafkatools.core.broker.metadata.metadata_log import METADATA_LOG_CONFIG, MetadataLog, SnapshotRules
+from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
+from kafkatools.core.broker.metadata.quorum.quorum_states import Leader
+from kafkatools.core.broker.metadata.quorum.raft import Raft
+from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
+from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
+from kafkatools.core.broker.metadata.snapshot import Snapshot
 from kafkatools.core.log.faulty_files import FaultyFileSystem
 from kafkatools.core.protocol import messages
 from kafkatools.core.protocol.schemas.metadata import TopicRecord

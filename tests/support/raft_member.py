@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 from support.quorum_simulation import WALL_MS, as_request, as_response
 
-from kafkatools.core.broker.controller.metadata_log import METADATA_LOG_CONFIG, MetadataLog, SnapshotRules
-from kafkatools.core.broker.controller.metadata_snapshot import Snapshot
-from kafkatools.core.broker.quorum import raft_messages as wire
-from kafkatools.core.broker.quorum.election_store import ElectionStore
-from kafkatools.core.broker.quorum.raft import Raft
-from kafkatools.core.broker.quorum.raft_log import RaftLog
-from kafkatools.core.broker.quorum.raft_settings import RaftSettings
+from kafkatools.core.broker.metadata.metadata_log import METADATA_LOG_CONFIG, MetadataLog, SnapshotRules
+from kafkatools.core.broker.metadata.quorum import raft_messages as wire
+from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
+from kafkatools.core.broker.metadata.quorum.raft import Raft
+from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
+from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
+from kafkatools.core.broker.metadata.snapshot import Snapshot
 from kafkatools.core.log.faulty_files import FaultyFileSystem
-from kafkatools.core.log.log_config import LogConfig
+from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.protocol.schemas.metadata import TopicRecord
 
 VOTERS = {1: ("localhost", 9001), 2: ("localhost", 9002), 3: ("localhost", 9003)}

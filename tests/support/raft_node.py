@@ -9,17 +9,17 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from kafkatools.core.broker.cluster.controller_apis import CONTROLLER_APIS
-from kafkatools.core.broker.cluster.peers import Peers
-from kafkatools.core.broker.controller.metadata_log import MetadataLog
-from kafkatools.core.broker.controller.metadata_snapshot import Snapshot
-from kafkatools.core.broker.dispatch import Dispatcher
-from kafkatools.core.broker.listener import Listener
-from kafkatools.core.broker.quorum.election_store import ElectionStore
-from kafkatools.core.broker.quorum.raft import Raft
-from kafkatools.core.broker.quorum.raft_log import RaftLog
-from kafkatools.core.broker.quorum.raft_settings import RaftSettings
-from kafkatools.core.broker.requests import Request
+from kafkatools.core.broker.metadata.metadata_log import MetadataLog
+from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
+from kafkatools.core.broker.metadata.quorum.raft import Raft
+from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
+from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
+from kafkatools.core.broker.metadata.snapshot import Snapshot
+from kafkatools.core.broker.server.controller_apis import CONTROLLER_APIS
+from kafkatools.core.broker.server.dispatch import Dispatcher
+from kafkatools.core.broker.server.listener import Listener
+from kafkatools.core.broker.server.peers import Peers
+from kafkatools.core.broker.server.requests import Request
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import ClusterAuthorizationFailed
 from kafkatools.core.log.files import RealFileSystem

@@ -17,27 +17,27 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from kafkatools.core.broker.controller.metadata_image import (
+from kafkatools.core.broker.apis import fetch, list_offsets, produce
+from kafkatools.core.broker.metadata.image import (
     BrokerState,
     MetadataDelta,
     MetadataImage,
     PartitionState,
     TopicState,
 )
-from kafkatools.core.broker.delayed_produce import DelayedProduce, ProduceStatus
-from kafkatools.core.broker.fetch_session import FetchSessionCache
-from kafkatools.core.broker.handlers import fetch, list_offsets, produce
-from kafkatools.core.broker.partition import Partition
-from kafkatools.core.broker.purgatory import Purgatory
-from kafkatools.core.broker.replica_manager import ReplicaManager
-from kafkatools.core.broker.replication.replication import Cluster, Replication, ReplicationSettings
-from kafkatools.core.broker.requests import DELAYED, FileRegion, Request
-from kafkatools.core.broker.timer import Timer
+from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
+from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
+from kafkatools.core.broker.replicas.replication import Cluster, Replication, ReplicationSettings
+from kafkatools.core.broker.server.purgatory import Purgatory
+from kafkatools.core.broker.server.requests import DELAYED, FileRegion, Request
+from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.errors import KafkaError, KafkaStorageError
 from kafkatools.core.log.faulty_files import FaultyFileSystem
-from kafkatools.core.log.log_config import LogConfig
-from kafkatools.core.log.log_manager import LogManager
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.log_manager import LogManager
 from kafkatools.core.protocol import messages
 from kafkatools.core.records.batch import read_batches
 from kafkatools.core.records.builder import BatchBuilder

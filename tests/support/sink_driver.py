@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 
-from kafkatools.pipeline.session import open_session
+from kafkatools.pipeline.run.session import open_session
 
 SETTINGS = {
     "spark.driver.memory": "512m",

@@ -36,14 +36,14 @@ class Query:
         self.run = f"{next(self._runs):012x}"
 
     def writer(self) -> Any:
-        from kafkatools.pipeline.sink import StreamWriter, read_options
+        from kafkatools.pipeline.sinks.sink import StreamWriter, read_options
 
         given = {"kafka.bootstrap.servers": self.steps.bootstrap, "topic": self.topic, "sinkId": self.topic}
         return StreamWriter(read_options({**given, "exactlyOnce": "true"}))
 
     def task(self, epoch: int, partition: int, *values: str, attempt: int = 0, run: str = "") -> Any:
-        from kafkatools.pipeline.sink import write_transaction
-        from kafkatools.pipeline.sink_transactions import TaskPlace
+        from kafkatools.pipeline.sinks.sink import write_transaction
+        from kafkatools.pipeline.sinks.transactions import TaskPlace
 
         place = TaskPlace(self.query_id, run or self.run, epoch, partition, attempt)
         import pyarrow as pa
@@ -97,7 +97,7 @@ def dies_with_more_tasks_prepared_than_come_later(query: Query, monkeypatch: pyt
 
 def dies_before_the_decision(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     messages = query.tasks(0)
-    monkeypatch.setattr("kafkatools.pipeline.sink_transactions.SinkTransactions._decide", crash)
+    monkeypatch.setattr("kafkatools.pipeline.sinks.transactions.SinkTransactions._decide", crash)
     query.commit(0, messages)
 
 
@@ -115,7 +115,7 @@ def dies_within_the_decision(query: Query, monkeypatch: pytest.MonkeyPatch) -> N
 
 def dies_behind_the_decision(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     messages = query.tasks(0)
-    monkeypatch.setattr("kafkatools.pipeline.sink_transactions.SinkTransactions._complete", crash)
+    monkeypatch.setattr("kafkatools.pipeline.sinks.transactions.SinkTransactions._complete", crash)
     query.commit(0, messages)
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkatools.core.producer.json_records import bytes_of_json
 from kafkatools.output import json_bytes, json_error, json_line, table, visible
+from kafkatools.tools.lines.json_records import bytes_of_json
 
 
 @given(st.none() | st.binary())

@@ -93,7 +93,7 @@ def test_errors_of_the_consumer_are_caught_by_the_public_names() -> None:
 
 def test_partition_is_the_same_class_everywhere() -> None:
     from kafkatools.core.consumer import subscription
-    from kafkatools.core.log import filenames
+    from kafkatools.core.log.format import filenames
     from kafkatools.core.producer import futures
 
     assert {subscription.TopicPartition, futures.TopicPartition, filenames.TopicPartition} == {

@@ -165,7 +165,7 @@ def _entries(args: Args, operations: Iterable[str]) -> list[Entry]:
 def _check_operations(wanted: Wanted) -> None:
     """Raises UsageError for an operation that a resource does not have (AclEntry.supportedOperations)."""
     from kafkatools.core.admin.acls import OPERATIONS, RESOURCE_TYPES
-    from kafkatools.core.broker.authorizer import SUPPORTED_OPERATIONS
+    from kafkatools.core.broker.server.authorizer import SUPPORTED_OPERATIONS
 
     for pattern, entries in wanted.items():
         numbers = SUPPORTED_OPERATIONS[RESOURCE_TYPES.index(pattern.resource_type)]

@@ -20,7 +20,7 @@ from kafkatools.options import (
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.core.consumer.formatters import MessageFormatter
+    from kafkatools.tools.lines.formatters import MessageFormatter
 
 _BAD_OFFSET = (
     "The provided offset value '{}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long."
@@ -89,8 +89,8 @@ def _pattern(include: str | None, hidden: Collection[str]) -> Callable[[str], bo
 
 def formatter(console: Console, args: Args) -> MessageFormatter:
     """The formatter of --formatter, or of --json. Raises UsageError for one that is not known."""
-    from kafkatools.core.consumer.formatters import make_formatter
     from kafkatools.core.errors import ConfigError
+    from kafkatools.tools.lines.formatters import make_formatter
 
     properties = read_properties(args.formatter_config) if args.formatter_config else {}
     properties.update(property_pairs(args.property, "property"))

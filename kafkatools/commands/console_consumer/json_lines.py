@@ -16,8 +16,8 @@ class JsonFormatter:
     """
 
     def __init__(self, formatter: str, properties: Mapping[str, str]) -> None:
-        from kafkatools.core.consumer.formatters import check_properties, formatter_class, named_deserializer
-        from kafkatools.core.consumer.internal_formatters import INTERNAL_FORMATTERS, InternalTopicFormatter
+        from kafkatools.tools.lines.formatters import check_properties, formatter_class, named_deserializer
+        from kafkatools.tools.lines.internal_formatters import INTERNAL_FORMATTERS, InternalTopicFormatter
 
         name = formatter_class(formatter)
         self._internal = InternalTopicFormatter(name, properties) if name in INTERNAL_FORMATTERS else None

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from kafkatools.core.config import Config
     from kafkatools.core.consumer.completed_fetch import FetchedColumns
     from kafkatools.core.consumer.errors import CorruptBatch
-    from kafkatools.core.consumer.formatters import MessageFormatter
     from kafkatools.options import Args
+    from kafkatools.tools.lines.formatters import MessageFormatter
 
 _FOREVER_MS = 1 << 60
 _POLL_MS = 1000

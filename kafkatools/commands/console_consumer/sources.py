@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.commands.console_consumer.inputs import Wanted
 from kafkatools.core.consumer.group_subscription import RebalanceListener
-from kafkatools.core.consumer.topic_follower import TopicFollower
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.lines.topic_follower import TopicFollower
 
 if TYPE_CHECKING:
     from kafkatools.console import Console

@@ -21,8 +21,8 @@ TopicPartition = tuple[str, int]
 def with_times(session: Session, views: Sequence[GroupView]) -> tuple[list[GroupView], bool]:
     """The groups with the times of their partitions, and whether all could be told; the others are named."""
     from kafkatools.core.admin.offsets import MAX_TIMESTAMP, list_offsets
-    from kafkatools.core.admin.record_times import record_times
     from kafkatools.core.errors import KafkaError
+    from kafkatools.tools.record_times import record_times
 
     late = [row for view in views for row in view.rows if row.lag is not None and row.lag > 0]
     now_ms = session.console.clock.wall_ms()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def validate(console: Console, args: Args) -> ExitStatus:
     """Says whether the expression is valid; one that is not ends with exit status 3, a finding."""
-    from kafkatools.core.re2_syntax import syntax_error
+    from kafkatools.core.java.re2_syntax import syntax_error
 
     text = args.validate_regex
     problem = syntax_error(text)

@@ -17,7 +17,7 @@ from kafkatools.options.comparisons import COMPARISONS
 from kafkatools.options.quantities import duration_ms
 
 if TYPE_CHECKING:
-    from kafkatools.core.admin.cluster_view import ClusterView, GroupView
+    from kafkatools.tools.monitor.cluster_view import ClusterView, GroupView
 
 UNWELL = "unwell"
 _GRAMMAR = re.compile(r"\s*([a-z-]+)\s*(>=|<=|==|!=|>|<|=)\s*([0-9]{1,18})\s*(ms|[smhdw]?)\s*", re.ASCII)
@@ -55,7 +55,7 @@ _WRONG = {
 
 def active_controllers(view: ClusterView) -> int | None:
     """1, or 0; None when nobody is allowed to tell."""
-    from kafkatools.core.admin.cluster_view import NOT_TOLD
+    from kafkatools.tools.monitor.cluster_view import NOT_TOLD
 
     return None if view.controller == NOT_TOLD else int(view.controller >= 0)
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafkatools.core.admin.cluster_view import (
+    from kafkatools.core.admin.log_dirs import LogDir
+    from kafkatools.core.admin.quorum import MetadataQuorum
+    from kafkatools.tools.monitor.cluster_view import (
         BrokerView,
         ClusterView,
         Event,
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
         Problem,
         TopicView,
     )
-    from kafkatools.core.admin.log_dirs import LogDir
-    from kafkatools.core.admin.quorum import MetadataQuorum
 
 
 def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> dict[str, Any]:

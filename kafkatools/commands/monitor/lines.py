@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kafkatools.commands.monitor.wanted import Wanted
     from kafkatools.console import Console
-    from kafkatools.core.admin.cluster_view import ClusterView
+    from kafkatools.tools.monitor.cluster_view import ClusterView
 
 
 def summary(view: ClusterView) -> str:

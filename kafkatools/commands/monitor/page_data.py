@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kafkatools.commands.monitor.board import Board, Point
-    from kafkatools.core.admin.cluster_view import ClusterView, GroupView
+    from kafkatools.tools.monitor.cluster_view import ClusterView, GroupView
 
 _EVENTS = 50
 _TROUBLED = 100

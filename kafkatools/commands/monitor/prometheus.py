@@ -15,7 +15,7 @@ from kafkatools.commands.monitor.conditions import active_controllers
 
 if TYPE_CHECKING:
     from kafkatools.commands.monitor.board import Board
-    from kafkatools.core.admin.cluster_view import ClusterView, PartitionView
+    from kafkatools.tools.monitor.cluster_view import ClusterView, PartitionView
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 GAUGE, COUNTER = "gauge", "counter"

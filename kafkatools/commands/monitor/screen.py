@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from kafkatools.commands.monitor.board import Board
     from kafkatools.commands.monitor.wanted import Wanted
     from kafkatools.console import Console
-    from kafkatools.core.admin.cluster_view import ClusterView
     from kafkatools.core.errors import KafkaError
+    from kafkatools.tools.monitor.cluster_view import ClusterView
 
 _DEFAULT_HEIGHT = 40
 _EVENTS = 8

@@ -9,7 +9,7 @@ from kafkatools.commands.monitor.figures import UNKNOWN, at_least, count, ids, l
 from kafkatools.commands.monitor.json_form import brokers_json, quorum_json
 
 if TYPE_CHECKING:
-    from kafkatools.core.admin.cluster_view import ClusterView, Event, GroupView, PartitionView, TopicView
+    from kafkatools.tools.monitor.cluster_view import ClusterView, Event, GroupView, PartitionView, TopicView
 
 GOOD, WARNING, BAD = "", "yellow", "red"
 

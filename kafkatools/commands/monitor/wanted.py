@@ -11,9 +11,9 @@ from kafkatools.commands.monitor.conditions import Condition, parse_condition
 from kafkatools.exit_status import UsageError
 
 if TYPE_CHECKING:
-    from kafkatools.core.admin.cluster_look import Scope
     from kafkatools.core.net.addresses import HostPort
     from kafkatools.options import Args
+    from kafkatools.tools.monitor.cluster_look import Scope
 
 OVERVIEW = ("brokers", "topics", "partitions", "groups", "events")
 _LOOPBACK = "127.0.0.1"
@@ -37,7 +37,7 @@ class Wanted(NamedTuple):
 
     def scope(self) -> Scope:
         """What is looked at."""
-        from kafkatools.core.admin.cluster_look import Scope
+        from kafkatools.tools.monitor.cluster_look import Scope
 
         names = () if self.is_regex else self.topics
         takes_topic, takes_group = _taker(self.topics, self.is_regex), _taker(self.groups, self.is_regex)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from kafkatools.commands.monitor.outputs import Output
     from kafkatools.commands.monitor.wanted import Wanted
     from kafkatools.console import Console
-    from kafkatools.core.admin.cluster_collector import ClusterCollector
-    from kafkatools.core.admin.cluster_view import ClusterView
     from kafkatools.options import Args
+    from kafkatools.tools.monitor.cluster_collector import ClusterCollector
+    from kafkatools.tools.monitor.cluster_view import ClusterView
 
 _PATIENCE_MS = (2000, 10_000)
 
@@ -65,7 +65,7 @@ def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
 def _collector(console: Console, args: Args, wanted: Wanted) -> Iterator[ClusterCollector]:
     """Open three clients of the cluster and the collector that uses them."""
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.cluster_collector import ClusterCollector
+    from kafkatools.tools.monitor.cluster_collector import ClusterCollector
 
     settings: dict[str, Any] = client_settings(args)
     bootstrap = console.connect(args)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kafkatools.console import Console
     from kafkatools.pipeline.jobs.forecast import LogSegments
-    from kafkatools.pipeline.log_files import LogFile
+    from kafkatools.pipeline.sources.log.files import LogFile
 
 _BATCHES = ("file", "position", "maxTimestamp")
 _RECORDS = ("key", "value", "topic", "partition", "offset", "headers", "transaction")
@@ -60,7 +60,7 @@ def run_compaction(console: Console, args: Args) -> ExitStatus:
 
 
 def _files(source: GivenSource) -> list[LogFile]:
-    from kafkatools.pipeline.log_files import Selection, find_log_files
+    from kafkatools.pipeline.sources.log.files import Selection, find_log_files
 
     with usage():
         return find_log_files(source.uri.target, Selection.from_options(source.options))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kafkatools.console import Console
-    from kafkatools.pipeline.reports import Damage
+    from kafkatools.pipeline.run.reports import Damage
     from kafkatools.pipeline.uris import Cluster, Uri
 
 FROM_OPTION = Option("--from-option", "An option of the source, as Spark knows it.", value="KEY=VALUE", repeatable=True)
@@ -41,7 +41,7 @@ class GivenSource(NamedTuple):
 
     def table(self, spark: SparkSession, columns: Sequence[str] = (), **options: str) -> DataFrame:
         """Its records, only these of their columns (all of Spark's own when none is named)."""
-        from kafkatools.pipeline.schema import HEADER_COLUMNS, METADATA_COLUMNS, RECORD_COLUMNS
+        from kafkatools.pipeline.sources.schema import HEADER_COLUMNS, METADATA_COLUMNS, RECORD_COLUMNS
         from kafkatools.pipeline.uris import read_source
 
         types = {**RECORD_COLUMNS, **HEADER_COLUMNS, **METADATA_COLUMNS}
@@ -50,7 +50,7 @@ class GivenSource(NamedTuple):
 
     def batches(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
         """These columns of the table of a log's batches."""
-        from kafkatools.pipeline.schema import BATCH_COLUMNS
+        from kafkatools.pipeline.sources.schema import BATCH_COLUMNS
         from kafkatools.pipeline.uris import read_source
 
         schema = ", ".join(f"{name} {BATCH_COLUMNS[name]}" for name in columns)
@@ -94,7 +94,7 @@ def count_damages(reports: str) -> int:
 
 
 def _damages(reports: str) -> list[Damage]:
-    from kafkatools.pipeline.reports import read_reports
+    from kafkatools.pipeline.run.reports import read_reports
 
     parts = [report for part in ("batches", "records") for report in read_reports(reports_of(reports, part))]
     found = {(each.file, each.position): each for report in parts for each in report.damages}

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kafkatools.console import Console
-    from kafkatools.pipeline.pipeline_run import RunResult
-    from kafkatools.pipeline.pipeline_spec import Pipeline
+    from kafkatools.pipeline.run.batch import RunResult
+    from kafkatools.pipeline.run.spec import Pipeline
     from kafkatools.pipeline.uris import Cluster
     from kafkatools.progress import Progress
 
@@ -113,7 +113,7 @@ OPTIONS = (
 def run(console: Console, args: Args) -> ExitStatus:
     """Reads what is to be done, asks the clusters, starts Spark, runs."""
     values = _with_credentials(args, _values(args))
-    from kafkatools.pipeline.pipeline_spec import pipeline_from
+    from kafkatools.pipeline.run.spec import pipeline_from
 
     with usage():
         pipeline_from(values, {})  # every mistake before anything is started
@@ -142,16 +142,16 @@ def _run(console: Console, spark: SparkSession, pipeline: Pipeline, progress: Pr
         progress.label = f"{count} records"
 
     if pipeline.manifest is not None:
-        from kafkatools.pipeline.recorded_run import run_recorded, stream_recorded
+        from kafkatools.pipeline.run.recorded_run import run_recorded, stream_recorded
 
         if pipeline.is_streaming:
             return stream_recorded(spark, pipeline, show, console.clock, told)
         return run_recorded(spark, pipeline, show, console.clock)
     if pipeline.is_streaming:
-        from kafkatools.pipeline.pipeline_stream import run_stream
+        from kafkatools.pipeline.run.stream import run_stream
 
         return run_stream(spark, pipeline, show, told)
-    from kafkatools.pipeline.pipeline_run import run_batch
+    from kafkatools.pipeline.run.batch import run_batch
 
     return run_batch(spark, pipeline, show)
 
@@ -160,7 +160,7 @@ def _values(args: Args) -> dict[str, Any]:
     """The keys of the file, if there is one, and over them what options say."""
     values: dict[str, Any] = {}
     if args.operand is not None:
-        from kafkatools.pipeline.pipeline_spec import read_toml
+        from kafkatools.pipeline.run.spec import read_toml
 
         with usage():
             values = read_toml(args.operand)

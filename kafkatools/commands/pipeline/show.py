@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kafkatools.console import Console
-    from kafkatools.pipeline.pipeline_run import RunResult, SourceResult
-    from kafkatools.pipeline.pipeline_spec import Pipeline
+    from kafkatools.pipeline.run.batch import RunResult, SourceResult
+    from kafkatools.pipeline.run.spec import Pipeline
 
 _AT_ONCE = 1000
 _MAX_WIDTH = 60

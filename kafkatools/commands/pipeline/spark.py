@@ -36,7 +36,7 @@ def ensures_spark(command: Command) -> Command:
     assert run is not None
 
     def checked(console: Console, args: Args) -> ExitStatus:
-        from kafkatools.pipeline.session import ensure_can_start
+        from kafkatools.pipeline.run.session import ensure_can_start
 
         with usage():
             ensure_can_start(_requested_master(args))
@@ -51,7 +51,7 @@ def _requested_master(args: Args) -> str | None:
     conf = property_pairs(args.conf, "conf").get("spark.master")
     if args.master or conf or args.command.name != "run" or args.operand is None:
         return args.master or conf
-    from kafkatools.pipeline.pipeline_spec import read_toml
+    from kafkatools.pipeline.run.spec import read_toml
 
     master = read_toml(args.operand).get("master")
     return master if isinstance(master, str) else None
@@ -72,7 +72,7 @@ def usage() -> Iterator[None]:
 def failures() -> Iterator[None]:
     """What goes wrong in Spark or in the pipeline is one line."""
     from kafkatools.pipeline.errors import PipelineError
-    from kafkatools.pipeline.session import plain_error, was_interrupted
+    from kafkatools.pipeline.run.session import plain_error, was_interrupted
 
     try:
         yield
@@ -95,7 +95,7 @@ def session(console: Console, args: Args, values: Mapping[str, Any] | None = Non
     conf = (values or {}).get("conf", {}) | property_pairs(args.conf, "conf")
     master = args.master or (values or {}).get("master")
     with failures():
-        from kafkatools.pipeline.session import activate, is_running, open_session
+        from kafkatools.pipeline.run.session import activate, is_running, open_session
 
         _quiet_root(console)
         is_shared = is_running()
@@ -117,7 +117,7 @@ def session(console: Console, args: Args, values: Mapping[str, Any] | None = Non
 def starting(console: Console, master: str | None) -> Iterator[None]:
     """Announce the start of Spark on stderr, and show the elapsed time on a terminal. Silent with --json, and when this
     process already has a Spark context."""
-    from kafkatools.pipeline.session import DEFAULT_MASTER, is_running
+    from kafkatools.pipeline.run.session import DEFAULT_MASTER, is_running
 
     if console.is_json or is_running():
         yield
@@ -137,7 +137,7 @@ def _quiet_root(console: Console) -> None:
 
 
 def _cancel(spark: SparkSession) -> None:
-    from kafkatools.pipeline.session import is_connected
+    from kafkatools.pipeline.run.session import is_connected
 
     if is_connected(spark):
         spark.interruptAll()
@@ -149,7 +149,7 @@ def _cancel(spark: SparkSession) -> None:
 def spark_progress(console: Console, spark: SparkSession, label: str, *, prints: bool = True) -> Iterator[Progress]:
     """How many of Spark's tasks are done, as far as their number is known, on the terminal; `prints`: rows go to stdout
     meanwhile."""
-    from kafkatools.pipeline.session import is_connected
+    from kafkatools.pipeline.run.session import is_connected
 
     with console.progress(label, prints=prints) as progress:
         if not is_connected(spark):

@@ -11,7 +11,7 @@ from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, command_config
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.pipeline.manifest import Difference
+    from kafkatools.pipeline.run.manifest import Difference
     from kafkatools.pipeline.uris import Cluster
 
 
@@ -20,15 +20,15 @@ def run(console: Console, args: Args) -> ExitStatus:
     if args.operand is None:
         raise UsageError("kt pipeline verify needs a manifest: kt pipeline verify FILE")
     with failures():
-        from kafkatools.pipeline.manifest import pipeline_of, read_manifest
+        from kafkatools.pipeline.run.manifest import pipeline_of, read_manifest
 
         content = read_manifest(args.operand)
         if content is None:
             raise UsageError(f"{args.operand}: no such file")
         pipeline = pipeline_of(content, _clusters(console, args, content))
         with session(console, args) as spark, spark_progress(console, spark, "Verifying", prints=False):
-            from kafkatools.pipeline.pipeline_run import reports_directory
-            from kafkatools.pipeline.recorded_run import verify_manifest
+            from kafkatools.pipeline.run.batch import reports_directory
+            from kafkatools.pipeline.run.recorded_run import verify_manifest
 
             with reports_directory(pipeline) as reports:
                 differences = verify_manifest(spark, content, pipeline, reports)

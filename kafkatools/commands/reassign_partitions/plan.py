@@ -1,6 +1,6 @@
 """kt reassign-partitions plan: makes a reassignment instead of having it written by hand. Nothing is changed.
 
-The four goals are the planner's (core/admin/reassignment_plan.py, which holds the rules). What comes out is Kafka's own
+The four goals are the planner's (tools/reassignment/plan.py, which holds the rules). What comes out is Kafka's own
 JSON, for `run` and for --execute: in the file of --out, with the tables on stdout; without --out on stdout, with the
 tables on stderr, so that `plan ... | run --reassignment-json-file -` works.
 """
@@ -24,7 +24,7 @@ from kafkatools.options import (
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.core.admin.reassignment_plan import ClusterState, ReassignmentPlan, Scope
+    from kafkatools.tools.reassignment.plan import ClusterState, ReassignmentPlan, Scope
 
 GOALS = ("drain", "add", "set-rf", "balance")
 _NEEDS_BROKERS = ("drain", "add")
@@ -83,7 +83,7 @@ def _wanted(args: Args) -> _Wanted:
 
 
 def _plan(cluster: ClusterState, wanted: _Wanted) -> ReassignmentPlan:
-    from kafkatools.core.admin import reassignment_plan as planner
+    from kafkatools.tools.reassignment import plan as planner
 
     scope = _scope(cluster, wanted)
     brokers = wanted.brokers or frozenset()
@@ -100,7 +100,7 @@ def _plan(cluster: ClusterState, wanted: _Wanted) -> ReassignmentPlan:
 
 
 def _scope(cluster: ClusterState, wanted: _Wanted) -> Scope:
-    from kafkatools.core.admin.reassignment_plan import Scope
+    from kafkatools.tools.reassignment.plan import Scope
 
     topics = frozenset(part.topic for part in cluster.partitions if wanted.takes(part.topic))
     if not topics and wanted.topics is not None:

@@ -9,9 +9,9 @@ from kafkatools.exit_status import CommandError
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.reassignment_plan import ClusterState, Partition
     from kafkatools.core.admin.topics import PartitionDescription
     from kafkatools.core.errors import KafkaError
+    from kafkatools.tools.reassignment.plan import ClusterState, Partition
 
 TopicPartition = tuple[str, int]
 _NAMED = 5
@@ -20,9 +20,9 @@ _NAMED = 5
 def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> ClusterState:
     """All of it. A broker that does not tell the sizes of its replicas is complained of. Raises KafkaError."""
     from kafkatools.core.admin.cluster import describe_cluster
-    from kafkatools.core.admin.reassignment_plan import Broker, ClusterState
     from kafkatools.core.admin.topics import describe_all_topics
     from kafkatools.core.errors import UnknownTopicOrPartition
+    from kafkatools.tools.reassignment.plan import Broker, ClusterState
 
     brokers = tuple(Broker(node.id, node.rack) for node in describe_cluster(admin).nodes)
     parts: dict[TopicPartition, PartitionDescription] = {}
@@ -38,7 +38,7 @@ def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> Cluster
 
 def _partition(key: TopicPartition, part: PartitionDescription, sizes: Mapping[int, int]) -> Partition:
     """The size is what the leader holds: that is what a new replica copies."""
-    from kafkatools.core.admin.reassignment_plan import Partition
+    from kafkatools.tools.reassignment.plan import Partition
 
     size = sizes.get(part.leader, max(sizes.values(), default=0))
     return Partition(*key, part.replicas, part.isr, part.leader, size)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafkatools.core.admin.reassignment_plan import BrokerLoad, Move, ReassignmentPlan
+    from kafkatools.tools.reassignment.plan import BrokerLoad, Move, ReassignmentPlan
 
 TopicPartition = tuple[str, int]
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")

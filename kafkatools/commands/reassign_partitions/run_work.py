@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kafkatools.commands.reassign_partitions.run_moves import Job
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.reassignment_plan import ClusterState, Partition, ReassignmentPlan
     from kafkatools.core.admin.reassignments import PartitionReassignment
+    from kafkatools.tools.reassignment.plan import ClusterState, Partition, ReassignmentPlan
 
 TopicPartition = tuple[str, int]
 Active = Mapping[TopicPartition, "PartitionReassignment"]
@@ -113,7 +113,7 @@ def _ensure_not_elsewhere(plan: Plan, active: Active) -> None:
 
 def as_plan(work: Work) -> ReassignmentPlan:
     """What is left to do, for the tables."""
-    from kafkatools.core.admin.reassignment_plan import Move, ReassignmentPlan, broker_loads
+    from kafkatools.tools.reassignment.plan import Move, ReassignmentPlan, broker_loads
 
     parts = {part.key: part for part in work.cluster.partitions}
     moves = tuple(

@@ -27,7 +27,7 @@ def run_start(console: Console, args: Args) -> ExitStatus:
     racks = _racks(args)
     if args.nodes != 1:
         return _start_cluster(console, args, settings, racks)
-    from kafkatools.core.broker.sandbox import SandboxOptions, ensure_started
+    from kafkatools.sandbox.single import SandboxOptions, ensure_started
 
     if racks:
         settings["broker.rack"] = racks[0]
@@ -49,8 +49,8 @@ def _refuse_choices(args: Args, bootstrap: str, running: int) -> None:
 
 
 def _start_cluster(console: Console, args: Args, settings: dict[str, str], racks: tuple[str, ...]) -> ExitStatus:
-    from kafkatools.core.broker.sandbox import ensure_cluster
-    from kafkatools.core.broker.sandbox_cluster import ClusterOptions
+    from kafkatools.sandbox.cluster import ClusterOptions
+    from kafkatools.sandbox.single import ensure_cluster
 
     options = ClusterOptions(args.nodes, args.port, args.dir, settings, racks, args.idle_minutes * _MINUTE_MS)
     cluster, is_started = ensure_cluster(console.home, options, console.clock)
@@ -96,7 +96,7 @@ def _settings(texts: list[str]) -> dict[str, str]:
 
 def run_status(console: Console, args: Args) -> ExitStatus:
     """Says whether it runs; exit status 1 when it does not."""
-    from kafkatools.core.broker.sandbox import find_cluster, status
+    from kafkatools.sandbox.single import find_cluster, status
 
     cluster = find_cluster(console.home, console.clock)
     if cluster is not None:
@@ -112,7 +112,7 @@ def run_status(console: Console, args: Args) -> ExitStatus:
 
 def run_stop(console: Console, args: Args) -> ExitStatus:
     """Stops it cleanly; nothing to stop is fine. With a node, only that one."""
-    from kafkatools.core.broker.sandbox import stop
+    from kafkatools.sandbox.single import stop
 
     if args.operand is not None:
         return nodes.run_stop_node(console, args)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.core.broker.sandbox import SandboxInfo
     from kafkatools.options import Args
+    from kafkatools.sandbox.single import SandboxInfo
 
 
 def show(console: Console, args: Args, line: str, row: dict[str, Any]) -> None:

@@ -14,13 +14,13 @@ from kafkatools.options.confirmation import agrees_to_remove
 if TYPE_CHECKING:
     from kafkatools.commands.sandbox.roles import Roles
     from kafkatools.console import Console
-    from kafkatools.core.broker.sandbox_cluster import NodeState, SandboxCluster
+    from kafkatools.sandbox.cluster import NodeState, SandboxCluster
 
 _HEADERS = ("NODE", "PID", "ADDRESS", "CONTROLLER", "LEADS", "STATE")
 
 
 def _cluster(console: Console) -> SandboxCluster:
-    from kafkatools.core.broker.sandbox import find_cluster, status
+    from kafkatools.sandbox.single import find_cluster, status
 
     cluster = find_cluster(console.home, console.clock)
     if cluster is None:
@@ -68,7 +68,7 @@ def _signalled(console: Console, args: Args, done: str, signal: Callable[[Sandbo
 def run_restart(console: Console, args: Args) -> ExitStatus:
     """A clean restart, or the start of one that is down. Without a majority nobody can take it in: that is said, and
     no failure."""
-    from kafkatools.core.broker.sandbox_cluster import RUNNING
+    from kafkatools.sandbox.cluster import RUNNING
 
     node_id = _node_id(args)
     cluster = _cluster(console)
@@ -87,7 +87,7 @@ def run_restart(console: Console, args: Args) -> ExitStatus:
 
 def run_wipe(console: Console, args: Args) -> ExitStatus:
     """A new disk."""
-    from kafkatools.core.broker.sandbox_cluster import DEAD
+    from kafkatools.sandbox.cluster import DEAD
 
     node_id = _node_id(args)
     cluster = _cluster(console)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.broker.sandbox_cluster import NodeState, SandboxCluster
+    from kafkatools.sandbox.cluster import NodeState, SandboxCluster
 
 _BUDGET_MS = 3000
 LEADER, VOTER = "leader", "voter"
@@ -35,8 +35,8 @@ class Roles(NamedTuple):
 def ask_roles(console: Console, cluster: SandboxCluster, nodes: Sequence[NodeState]) -> Roles:
     """Asks the nodes that run; a few seconds at most."""
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.broker.sandbox_cluster import RUNNING
     from kafkatools.core.errors import KafkaError
+    from kafkatools.sandbox.cluster import RUNNING
 
     if not any(node.state == RUNNING for node in nodes):
         return Roles(None, None)

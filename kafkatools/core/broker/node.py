@@ -13,42 +13,42 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkatools.core import config as tables
-from kafkatools.core.broker.authorizer import ANONYMOUS, StandardAuthorizer, open_authorizer, operations_field
-from kafkatools.core.broker.authorizer import SUPPORTED_OPERATIONS as OPERATIONS
-from kafkatools.core.broker.connection_limits import ConnectionLimits, descriptor_limit, max_log_files
-from kafkatools.core.broker.controller import acls
-from kafkatools.core.broker.controller.broker_settings import BrokerSettings
-from kafkatools.core.broker.controller.controller import Controller
-from kafkatools.core.broker.controller.metadata_image import MetadataDelta, MetadataImage, TopicState
-from kafkatools.core.broker.controller.metadata_log import MetadataLog, SnapshotRules, data_records
-from kafkatools.core.broker.controller.topics import NewTopic
-from kafkatools.core.broker.coordinator_shards import Coordination
-from kafkatools.core.broker.directory_keeper import DirectoryKeeper
-from kafkatools.core.broker.dispatch import Dispatcher
-from kafkatools.core.broker.failure_reports import FailureReports
-from kafkatools.core.broker.fetch_session import FetchSessionCache
-from kafkatools.core.broker.formatter import (
-    BOOTSTRAP_CHECKPOINT,
-)
-from kafkatools.core.broker.group_commit import GroupCommit
-from kafkatools.core.broker.group_coordinator.coordinator import GroupCoordinator
-from kafkatools.core.broker.group_coordinator.service import (
+from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
+from kafkatools.core.broker.coordinators.groups.service import (
     expire_offsets,
     note_deleted_topics,
     note_topics,
     open_groups,
 )
-from kafkatools.core.broker.listener import Listener
-from kafkatools.core.broker.log_cleaner import LogCleaner
-from kafkatools.core.broker.log_directories import NodeDirectories
-from kafkatools.core.broker.node_settings import node_settings
-from kafkatools.core.broker.partition import Partition
-from kafkatools.core.broker.producer_ids import ProducerIds, ProducerIdSource
-from kafkatools.core.broker.purgatory import Purgatory
-from kafkatools.core.broker.quotas import Quotas
-from kafkatools.core.broker.replica_manager import ReplicaManager
-from kafkatools.core.broker.requests import Request
-from kafkatools.core.broker.timer import Timer
+from kafkatools.core.broker.coordinators.shards import Coordination
+from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
+from kafkatools.core.broker.metadata.controller import acls
+from kafkatools.core.broker.metadata.controller.controller import Controller
+from kafkatools.core.broker.metadata.controller.topics import NewTopic
+from kafkatools.core.broker.metadata.formatter import (
+    BOOTSTRAP_CHECKPOINT,
+)
+from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage, TopicState
+from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules, data_records
+from kafkatools.core.broker.metadata.producer_ids import ProducerIds, ProducerIdSource
+from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
+from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache
+from kafkatools.core.broker.replicas.group_commit import GroupCommit
+from kafkatools.core.broker.replicas.log_cleaner import LogCleaner
+from kafkatools.core.broker.replicas.log_directories import NodeDirectories
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
+from kafkatools.core.broker.server.authorizer import ANONYMOUS, StandardAuthorizer, open_authorizer, operations_field
+from kafkatools.core.broker.server.authorizer import SUPPORTED_OPERATIONS as OPERATIONS
+from kafkatools.core.broker.server.connection_limits import ConnectionLimits, descriptor_limit, max_log_files
+from kafkatools.core.broker.server.dispatch import Dispatcher
+from kafkatools.core.broker.server.failure_reports import FailureReports
+from kafkatools.core.broker.server.listener import Listener
+from kafkatools.core.broker.server.node_settings import node_settings
+from kafkatools.core.broker.server.purgatory import Purgatory
+from kafkatools.core.broker.server.quotas import Quotas
+from kafkatools.core.broker.server.requests import Request
+from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
@@ -59,16 +59,16 @@ from kafkatools.core.errors import (
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
 )
-from kafkatools.core.log.checkpoints import read_partition_metadata
-from kafkatools.core.log.filenames import PARTITION_METADATA
 from kafkatools.core.log.files import FileSystem, RealFileSystem
-from kafkatools.core.log.log_directory import LogDirectory
-from kafkatools.core.log.log_manager import LogManager
+from kafkatools.core.log.format.checkpoints import read_partition_metadata
+from kafkatools.core.log.format.filenames import PARTITION_METADATA
+from kafkatools.core.log.partition.log_directory import LogDirectory
+from kafkatools.core.log.partition.log_manager import LogManager
 from kafkatools.core.protocol import uuids
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.share_partition_manager import SharePartitionManager
-    from kafkatools.core.broker.transaction_coordinator.coordinator import TransactionCoordinator
+    from kafkatools.core.broker.coordinators.transactions.coordinator import TransactionCoordinator
+    from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
 
 MAX_POLL_MS = 1000
 HOUSEKEEPING_MS = 1000
@@ -326,7 +326,7 @@ class Node:
         return self._transactions or self._open_transactions()
 
     def _open_transactions(self) -> TransactionCoordinator:
-        from kafkatools.core.broker.transaction_coordinator.service import open_transactions
+        from kafkatools.core.broker.coordinators.transactions.service import open_transactions
 
         made = self._transactions = open_transactions(self)
         config = self.config
@@ -338,7 +338,7 @@ class Node:
     def share_partitions(self) -> SharePartitionManager:
         """What share groups have under way; made when first asked for."""
         if self._share_partitions is None:
-            from kafkatools.core.broker.share_partition_manager import SharePartitionManager
+            from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
 
             self._share_partitions = SharePartitionManager(self)
         return self._share_partitions
@@ -360,8 +360,8 @@ class Node:
         self.controller.publish()
 
     def _next_epoch(self, directory: str) -> int:
-        from kafkatools.core.log.filenames import LEADER_EPOCH_CHECKPOINT
-        from kafkatools.core.log.leader_epochs import LeaderEpochCache
+        from kafkatools.core.log.format.filenames import LEADER_EPOCH_CHECKPOINT
+        from kafkatools.core.log.format.leader_epochs import LeaderEpochCache
 
         epochs = LeaderEpochCache(self.files, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
         epochs.load()
@@ -549,11 +549,11 @@ def open_node(
 ) -> Node:
     """The node that these settings describe: one on its own, or one of a cluster. `run` serves until it is asked to
     stop; a node of a cluster serves clients when `is_ready`. Raises ConfigError."""
-    from kafkatools.core.broker.cluster.cluster_settings import is_clustered
+    from kafkatools.core.broker.metadata.cluster_settings import is_clustered
 
     if not is_clustered(config):
         return Node(config, clock, files, report)
-    from kafkatools.core.broker.cluster.cluster_node import ClusterNode
+    from kafkatools.core.broker.cluster_node import ClusterNode
 
     return ClusterNode(config, clock, files, report)
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkatools.core.consumer.assignors import (
+from kafkatools.core.consumer.assignors.assignor import (
     Assignor,
     MemberSubscription,
     PartitionInfo,

@@ -4,7 +4,7 @@ import fcntl
 import os
 
 from kafkatools.core.errors import KafkaStorageError
-from kafkatools.core.log.filenames import LOCK
+from kafkatools.core.log.format.filenames import LOCK
 
 
 class DirectoryLock:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkatools.core.log.filenames import (
+from kafkatools.core.log.format.filenames import (
     CLEANER_OFFSET_CHECKPOINT,
     DELETE_DIRECTORY_SUFFIX,
     LOG_START_OFFSET_CHECKPOINT,
@@ -148,8 +148,8 @@ def check_file(path: str, *, deep: bool = False) -> tuple[list[Problem], Segment
 
 def _check_checkpoint(path: str) -> list[Problem]:
     from kafkatools.core.errors import KafkaError
-    from kafkatools.core.log.checkpoints import read_offset_checkpoint
     from kafkatools.core.log.files import RealFileSystem
+    from kafkatools.core.log.format.checkpoints import read_offset_checkpoint
     from kafkatools.pipeline.jobs.check_files import Problem
 
     try:

@@ -26,7 +26,7 @@ from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.records import records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile, open_regular_file
 from kafkatools.core.log.dump.sound_stretch import SoundStretch
-from kafkatools.core.log.transaction_index import ENTRY_SIZE
+from kafkatools.core.log.format.transaction_index import ENTRY_SIZE
 from kafkatools.core.records import kernel
 from kafkatools.core.records.control import ControlRecordType, parse_control_type
 

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.log.checkpoints import read_checkpoint, read_offset_checkpoint
-from kafkatools.core.log.filenames import (
+from kafkatools.core.log.files import RealFileSystem
+from kafkatools.core.log.format.checkpoints import read_checkpoint, read_offset_checkpoint
+from kafkatools.core.log.format.filenames import (
     CLEANER_OFFSET_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
     TXN_INDEX_SUFFIX,
@@ -24,7 +25,6 @@ from kafkatools.core.log.filenames import (
     offset_name,
     parse_partition_directory,
 )
-from kafkatools.core.log.files import RealFileSystem
 from kafkatools.pipeline.jobs.check_files import (
     ABORT,
     DAMAGE,

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.offsets import Ranges, offsets_of, read_ranges
-from kafkatools.pipeline.manifest import write_whole
+from kafkatools.pipeline.run.manifest import write_whole
 from kafkatools.pipeline.uris import Cluster, Uri, path_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from kafkatools.pipeline.sink_files import Directory
+    from kafkatools.pipeline.sinks.files import Directory
 
 STATE = "_kt_export.json"
 _STAGE = "_kt-export"
@@ -144,7 +144,7 @@ class _State:
     @classmethod
     def opened(cls, spark: SparkSession, export: Export) -> _State:
         """The state of this export, new where the sink is empty. PipelineError when the sink holds something else."""
-        from kafkatools.pipeline.sink_files import Directory
+        from kafkatools.pipeline.sinks.files import Directory
         from kafkatools.pipeline.storage import local_path
 
         place = path_of(export.sink)

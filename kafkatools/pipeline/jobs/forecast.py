@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from kafkatools.core.topic_partition import TopicPartition
-    from kafkatools.pipeline.log_files import LogFile
+    from kafkatools.pipeline.sources.log.files import LogFile
 
 RETENTION_SCHEMA = (
     "topic string, partition int, baseOffset bigint, isActive boolean, bytes bigint, largestTimestamp timestamp, "
@@ -118,9 +118,9 @@ def cleanable_ranges(
 
 def _checkpoint(log: LogSegments) -> int | None:
     from kafkatools.core.errors import KafkaError
-    from kafkatools.core.log.checkpoints import read_offset_checkpoint
-    from kafkatools.core.log.filenames import CLEANER_OFFSET_CHECKPOINT
     from kafkatools.core.log.files import RealFileSystem
+    from kafkatools.core.log.format.checkpoints import read_offset_checkpoint
+    from kafkatools.core.log.format.filenames import CLEANER_OFFSET_CHECKPOINT
 
     path = os.path.join(os.path.dirname(log.directory), CLEANER_OFFSET_CHECKPOINT)
     try:

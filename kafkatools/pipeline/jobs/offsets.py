@@ -29,9 +29,9 @@ def offsets_of(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluste
 
 def offsets_of_topics(uri: Uri, options: Mapping[str, str], cluster: Cluster) -> Ranges:
     """The same of a live cluster, which needs no Spark. Raises PipelineError."""
-    from kafkatools.pipeline.live_cluster import LiveCluster
-    from kafkatools.pipeline.live_options import read_options
-    from kafkatools.pipeline.record_bounds import RecordBounds
+    from kafkatools.pipeline.sources.live.cluster import LiveCluster
+    from kafkatools.pipeline.sources.live.options import read_options
+    from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
     named = {"subscribe": uri.target} if uri.target else {}
     live = LiveCluster(read_options(cluster.options() | named | dict(options), is_streaming=False))
@@ -44,10 +44,10 @@ def offsets_of_topics(uri: Uri, options: Mapping[str, str], cluster: Cluster) ->
 def _offsets_of_log(spark: SparkSession, uri: Uri, options: Mapping[str, str]) -> Ranges:
     from pyspark.sql import functions as f
 
-    from kafkatools.pipeline.aborted import find_all_transactions
-    from kafkatools.pipeline.log_files import find_log_files
-    from kafkatools.pipeline.log_offsets import partition_bounds
-    from kafkatools.pipeline.log_options import read_options
+    from kafkatools.pipeline.sources.log.aborted import find_all_transactions
+    from kafkatools.pipeline.sources.log.files import find_log_files
+    from kafkatools.pipeline.sources.log.offsets import partition_bounds
+    from kafkatools.pipeline.sources.log.options import read_options
 
     read = read_options({**options, "path": uri.target})
     files = find_log_files(read.paths, read.selection)

@@ -98,7 +98,7 @@ def to_send(table: DataFrame, plan: ReplayPlan) -> DataFrame:
 def _no_headers() -> Column:
     from pyspark.sql import functions as f
 
-    from kafkatools.pipeline.schema import HEADERS
+    from kafkatools.pipeline.sources.schema import HEADERS
 
     return f.array().cast(HEADERS)
 

@@ -9,14 +9,14 @@ import pytest
 from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker
 
 from kafkatools.core.errors import KafkaError, KafkaStorageError
-from kafkatools.core.log.cleaner import Cleaner
-from kafkatools.core.log.cleaner_manager import LogCleanerManager
+from kafkatools.core.log.cleaner.cleaner import Cleaner
+from kafkatools.core.log.cleaner.log_to_clean import CleaningAborted
+from kafkatools.core.log.cleaner.manager import LogCleanerManager
 from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem, InjectedCrash
-from kafkatools.core.log.log_config import LogConfig
-from kafkatools.core.log.log_to_clean import CleaningAborted
-from kafkatools.core.log.partition_log import PartitionLog
-from kafkatools.core.log.producer_append import AppendOrigin
-from kafkatools.core.log.segment_swap import swap_in
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.partition_log import PartitionLog
+from kafkatools.core.log.partition.segment_swap import swap_in
+from kafkatools.core.log.producers.append import AppendOrigin
 from kafkatools.core.records.batch import read_batches
 
 DIRECTORY = "/data/t-0"

@@ -7,11 +7,11 @@ from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker
 
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem
-from kafkatools.core.log.filenames import TopicPartition
-from kafkatools.core.log.log_config import LogConfig
-from kafkatools.core.log.log_manager import LogManager
-from kafkatools.core.log.partition_log import PartitionLog
-from kafkatools.core.log.producer_append import AppendOrigin
+from kafkatools.core.log.format.filenames import TopicPartition
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.log_manager import LogManager
+from kafkatools.core.log.partition.partition_log import PartitionLog
+from kafkatools.core.log.producers.append import AppendOrigin
 
 TOPIC_ID = "5bgrR_PIS02H3Z7S0u6hOQ"
 DIRECTORY = "/data"

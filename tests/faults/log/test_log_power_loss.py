@@ -10,8 +10,8 @@ from support.log_batches import NOW_MS, make_batch, split_batches
 
 from kafkatools.core.errors import KafkaError, KafkaStorageError
 from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem, InjectedCrash
-from kafkatools.core.log.log_config import LogConfig
-from kafkatools.core.log.partition_log import PartitionLog
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.partition_log import PartitionLog
 
 DIRECTORY = "/data/t-0"
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=150, segment_index_bytes=240)

@@ -11,11 +11,11 @@ from support.crash.disk import PowerDisk
 from support.fuzz.in_process import MemoryConnection, MemorySocket
 
 from kafkatools.core.broker.node import Node, single_node_config
-from kafkatools.core.broker.requests import FileRegion
+from kafkatools.core.broker.server.requests import FileRegion
 from kafkatools.core.clock import ManualClock
-from kafkatools.core.log.cleaner import Cleaner
-from kafkatools.core.log.cleaner_manager import LogCleanerManager
-from kafkatools.core.log.segment_swap import swap_in
+from kafkatools.core.log.cleaner.cleaner import Cleaner
+from kafkatools.core.log.cleaner.manager import LogCleanerManager
+from kafkatools.core.log.partition.segment_swap import swap_in
 from kafkatools.core.protocol.api_versions import is_flexible
 from kafkatools.core.protocol.messages import build, decode_all, encode, request_type, response_type
 

@@ -11,7 +11,7 @@ from support.crash.disk import PowerDisk
 from support.crash.facts import Facts, Lost, Read, Sent, Topic, Transaction, hold, read_log
 
 from kafkatools.core.clock import ManualClock
-from kafkatools.core.log.partition_log import PartitionLog
+from kafkatools.core.log.partition.partition_log import PartitionLog
 
 OFFSET_FETCH = 9
 RESTARTED_MS = 3_600_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kafkatools.core.log.partition_log import PartitionLog
+from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.records.batch import RecordBatch, read_batches
 from kafkatools.core.records.control import ControlRecordType, EndTransactionMarker
 

@@ -24,9 +24,9 @@ from support.fuzz.answers import Finding, decode_answer
 from support.fuzz.batches import NOW_MS
 from support.fuzz.messages import Memory
 
-from kafkatools.core.broker.listener import Acceptor, Connection
 from kafkatools.core.broker.node import Node, single_node_config
-from kafkatools.core.broker.requests import FileRegion
+from kafkatools.core.broker.server.listener import Acceptor, Connection
+from kafkatools.core.broker.server.requests import FileRegion
 from kafkatools.core.clock import ManualClock
 
 STALL_MS = 100

@@ -25,8 +25,8 @@ from support.fuzz.frames import FrameMaker
 from support.fuzz.in_process import REFUSED, SETTINGS, STALL_MS, fresh_directory
 from support.fuzz.messages import Memory
 
-from kafkatools.core.broker.dispatch import APIS
-from kafkatools.core.broker.embedded import EmbeddedBroker
+from kafkatools.core.broker.server.dispatch import APIS
+from kafkatools.sandbox.embedded_broker import EmbeddedBroker
 
 PATIENCE_S = 60
 LONGEST_WAIT_S = 1.0

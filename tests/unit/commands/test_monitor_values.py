@@ -21,8 +21,12 @@ from kafkatools.commands.monitor.prometheus import METRICS, metrics
 from kafkatools.commands.monitor.screen import column_widths, fitting
 from kafkatools.commands.monitor.tables import Row, Table, catches_up_s, partition_notes, tables
 from kafkatools.commands.monitor.wanted import Wanted, read_wanted
-from kafkatools.core.admin.cluster_changes import KINDS
-from kafkatools.core.admin.cluster_view import (
+from kafkatools.core.admin.log_dirs import LogDir, ReplicaInfo
+from kafkatools.core.admin.quorum import MetadataQuorum, QuorumReplica
+from kafkatools.core.errors import KafkaStorageError
+from kafkatools.exit_status import UsageError
+from kafkatools.tools.monitor.cluster_changes import KINDS
+from kafkatools.tools.monitor.cluster_view import (
     NOBODY,
     NOT_TOLD,
     BrokerView,
@@ -34,10 +38,6 @@ from kafkatools.core.admin.cluster_view import (
     Problem,
     TopicView,
 )
-from kafkatools.core.admin.log_dirs import LogDir, ReplicaInfo
-from kafkatools.core.admin.quorum import MetadataQuorum, QuorumReplica
-from kafkatools.core.errors import KafkaStorageError
-from kafkatools.exit_status import UsageError
 
 PAGE = (pathlib.Path(__file__).parents[3] / "docs" / "monitor.md").read_text(encoding="utf-8")
 TIME_MS = 1_700_000_000_000

@@ -11,15 +11,15 @@ import struct
 import zlib
 from typing import Any, ClassVar
 
-from kafkatools.core.log.batch_headers import (
+from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.log.format.batch_headers import (
     HEADER_SIZE,
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
     MIN_LEGACY_SIZE,
     V2_HEADER,
 )
-from kafkatools.core.log.dump.damage import Damage
-from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.records.crc import crc32c
 
 HEADER_UP_TO_CRC_END = 21

@@ -11,7 +11,6 @@ from array import array
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from kafkatools.core.log.batch_headers import HEADER_SIZE
 from kafkatools.core.log.dump import file_kinds
 from kafkatools.core.log.dump.batch_headers import Header
 from kafkatools.core.log.dump.damage import Damage, Finding
@@ -31,6 +30,7 @@ from kafkatools.core.log.dump.state_files import (
     read_producer_snapshot_file,
 )
 from kafkatools.core.log.dump.summary import Summary
+from kafkatools.core.log.format.batch_headers import HEADER_SIZE
 
 ABORTED_TRANSACTION_VERSION = 0
 _Index = TypeVar("_Index", OffsetIndexFile, TimeIndexFile)

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from kafkatools.core.log.batch_headers import LOG_OVERHEAD, MIN_LEGACY_SIZE
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
+from kafkatools.core.log.format.batch_headers import LOG_OVERHEAD, MIN_LEGACY_SIZE
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from kafkatools.core.log.batch_headers import LOG_OVERHEAD, MIN_LEGACY_SIZE
 from kafkatools.core.log.dump.batch_headers import (
     LEGACY_HEADER_V0,
     LEGACY_HEADER_V1,
@@ -17,6 +16,7 @@ from kafkatools.core.log.dump.batch_headers import (
 )
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.records import DumpedRecord, decompressed
+from kafkatools.core.log.format.batch_headers import LOG_OVERHEAD, MIN_LEGACY_SIZE
 
 _INT = struct.Struct(">i")
 _PREFIX = struct.Struct(">qi")

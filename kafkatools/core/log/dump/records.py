@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.log.batch_headers import HEADER_SIZE
 from kafkatools.core.log.dump.batch_headers import BatchHeader, Header, increment_sequence
 from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.log.format.batch_headers import HEADER_SIZE
 from kafkatools.core.records import damage
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import struct
 import zlib
 
-from kafkatools.core.log.batch_headers import HEADER_SIZE, LOG_OVERHEAD
 from kafkatools.core.log.dump.batch_headers import LEGACY_HEADER_V0
 from kafkatools.core.log.dump.segment_file import SegmentFile, is_zero
+from kafkatools.core.log.format.batch_headers import HEADER_SIZE, LOG_OVERHEAD
 from kafkatools.core.records.crc import crc32c
 
 _LENGTH = struct.Struct(">i")

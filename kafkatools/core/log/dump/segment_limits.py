@@ -15,11 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkatools.core.errors import KafkaStorageError
-from kafkatools.core.log.checkpoints import read_checkpoint
 from kafkatools.core.log.dump import file_kinds
 from kafkatools.core.log.dump.damage import Finding
-from kafkatools.core.log.filenames import LEADER_EPOCH_CHECKPOINT
 from kafkatools.core.log.files import RealFileSystem
+from kafkatools.core.log.format.checkpoints import read_checkpoint
+from kafkatools.core.log.format.filenames import LEADER_EPOCH_CHECKPOINT
 from kafkatools.core.records import dump_kernel, kernel
 
 NO_EPOCH = -1

@@ -11,12 +11,12 @@ from array import array
 from collections.abc import Callable
 
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.log.batch_headers import HEADER_SIZE, LOG_OVERHEAD
 from kafkatools.core.log.dump.batch_headers import LARGEST_IN_MEMORY
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.segment_file import WINDOW_BYTES, SegmentFile
 from kafkatools.core.log.dump.segment_limits import UNLIMITED, SegmentLimits
+from kafkatools.core.log.format.batch_headers import HEADER_SIZE, LOG_OVERHEAD
 from kafkatools.core.records import dump_kernel, kernel
 from kafkatools.core.records.crc import crc32c
 

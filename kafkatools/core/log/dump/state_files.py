@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
-from kafkatools.core.log.producer_snapshot import ENTRY as SNAPSHOT_ENTRY
-from kafkatools.core.log.producer_snapshot import SNAPSHOT_VERSION
-from kafkatools.core.log.transaction_index import ENTRY as ABORTED_TRANSACTION
+from kafkatools.core.log.format.transaction_index import ENTRY as ABORTED_TRANSACTION
+from kafkatools.core.log.producers.snapshot import ENTRY as SNAPSHOT_ENTRY
+from kafkatools.core.log.producers.snapshot import SNAPSHOT_VERSION
 from kafkatools.core.records.crc import crc32c
 
 _SNAPSHOT_HEAD = struct.Struct(">hII")

@@ -23,5 +23,5 @@ def test_start_from_nothing_loads_no_reader_of_kio(tmp_path: pathlib.Path) -> No
     *bootstraps, modules = done.stdout.splitlines()
     assert len(bootstraps) == 2
     loaded = set(modules.split())
-    assert "kafkatools.core.broker.controller.metadata_log" in loaded
+    assert "kafkatools.core.broker.metadata.metadata_log" in loaded
     assert loaded & {"asyncio", "hypothesis", "kio.serial", "kio.index", "rich", "typer"} == set()

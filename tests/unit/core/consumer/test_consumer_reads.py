@@ -17,9 +17,9 @@ from kafkatools.core.config import CONSUMER, Config
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.errors import CorruptBatch, FetchOffsetOutOfRange, NoOffsetForPartition, WakeupError
 from kafkatools.core.consumer.subscription import TopicPartition
-from kafkatools.core.consumer.topic_follower import TopicFollower
 from kafkatools.core.errors import ConnectionFailed, InvalidTopic
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.tools.lines.topic_follower import TopicFollower
 
 START = 1_700_000_000_000
 WAIT_MS = 10_000

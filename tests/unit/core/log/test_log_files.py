@@ -9,7 +9,7 @@ import pytest
 
 from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem, InjectedCrash
 from kafkatools.core.log.files import RealFileSystem, write_atomically
-from kafkatools.core.log.log_config import LogConfig
+from kafkatools.core.log.partition.log_config import LogConfig
 
 
 def test_an_append_that_the_disk_cuts_short_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

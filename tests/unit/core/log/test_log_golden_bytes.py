@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from support.log_batches import CONTROL, HEADER, NOW_MS, contents, read_log, set_crc
 
-from kafkatools.core.log.checkpoints import read_partition_metadata
 from kafkatools.core.log.files import RealFileSystem
-from kafkatools.core.log.log_config import LogConfig
-from kafkatools.core.log.partition_log import PartitionLog
-from kafkatools.core.log.producer_append import AppendOrigin
+from kafkatools.core.log.format.checkpoints import read_partition_metadata
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.partition_log import PartitionLog
+from kafkatools.core.log.producers.append import AppendOrigin
 
 FOREVER = 2**62
 

@@ -1,0 +1,37 @@
+"""CreateDelegationToken (key 38), versions 1-3: refused, as Apache Kafka refuses it on a PLAINTEXT listener.
+
+Not done: delegation tokens; there is no listener on which they are allowed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.server.authorizer import ANONYMOUS
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import DelegationTokenRequestNotAllowed
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (1, 3)
+
+
+def handle(node: Node, request: Request) -> Response:
+    """Not on this listener."""
+    request.decode()
+    kind, _, name = ANONYMOUS.partition(":")
+    return request.respond(
+        {
+            "error_code": DelegationTokenRequestNotAllowed.code,
+            "principal_type": kind,
+            "principal_name": name,
+            "token_requester_principal_type": kind,
+            "token_requester_principal_name": name,
+            "issue_timestamp": -1,
+            "expiry_timestamp": -1,
+            "max_timestamp": -1,
+            "token_id": "",
+            "hmac": b"",
+        }
+    )

@@ -1,0 +1,24 @@
+"""DeleteShareGroupState (key 86), version 0: the state of share partitions ends (KIP-932)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
+from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey
+from kafkatools.core.broker.coordinators.share_state.state_requests import Outcome, answer
+from kafkatools.core.broker.server.requests import Request, Response
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (0, 0)
+
+
+def handle(node: Node, request: Request) -> Response:
+    """One answer for each partition."""
+    return answer(node, request, _delete, {})
+
+
+def _delete(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:
+    return {}, states.delete(key)

@@ -1,0 +1,297 @@
+"""Fetch (key 1), versions 4-18.
+
+Records go from the segment's file to the socket with sendfile; the response around them is framed by hand. Sessions
+(KIP-227), topic ids (KIP-516), min and max bytes, max wait in the purgatory, both isolation levels, current leader
+epoch and diverging epoch, the leader and its address with NOT_LEADER_OR_FOLLOWER (KIP-951), a replica in the client's
+rack (KIP-392). Fetches of followers are `replicas/follower_sessions.py`'s. Versions 13 and later are read by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from struct import Struct, pack
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, READ, TOPIC
+from kafkatools.core.broker.replicas.delayed_fetch import DelayedFetch
+from kafkatools.core.broker.replicas.fetch_messages import FetchRequest, parse_request
+from kafkatools.core.broker.replicas.fetch_session import FetchContext
+from kafkatools.core.broker.replicas.replica_manager import FetchedPartition, FetchPartition, Reader
+from kafkatools.core.broker.server.node_endpoints import NodeEndpoint, encode_endpoints
+from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, FileRegion, Part, Request, Response
+from kafkatools.core.errors import DecodeError, NotLeaderOrFollower, TopicAuthorizationFailed
+from kafkatools.core.protocol.varints import unsigned_varint
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (4, 18)
+WITH_SESSIONS, FIRST_FROM_FOLLOWERS, BY_ID, FIRST_WITH_LEADERS = 7, 11, 13, 16
+INLINE_BYTES = 4096
+BYTES_PER_PARTITION = 50
+_HEAD = Struct(">ihqq")
+_INT32 = Struct(">i")
+_INT64 = Struct(">q")
+_SIZE_AND_CORRELATION = Struct(">ii")
+
+
+def handle(node: Node, request: Request) -> Response:
+    """Answer now when there is enough, else wait."""
+    version = request.version
+    data = _parse(node, request)
+    if data.replica_id >= 0 and node.replicas.replication is not None and version >= BY_ID:
+        if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
+            return respond(request, FetchContext(data.wanted), _refused(data.wanted, TopicAuthorizationFailed.code))
+        request.connection.is_peer = True
+        return node.replicas.replication.sessions.fetch(request, data)
+    context = _context(node, data, version)
+    if context.error_code:
+        return respond(request, context, [])
+    if data.replica_id >= 0:
+        is_allowed = node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
+        error = NotLeaderOrFollower if is_allowed else TopicAuthorizationFailed
+        return respond(request, context, _refused(context.wanted, error.code))
+    return _fetch(node, request, data, context)
+
+
+def _fetch(node: Node, request: Request, data: FetchRequest, context: FetchContext) -> Response:
+    """A consumer's fetch."""
+    max_bytes = min(data.max_bytes, node.fetch_max_bytes)
+    isolation_level = data.isolation_level
+    reader = Reader(isolation_level, data.rack_id, is_leader_only=request.version < FIRST_FROM_FOLLOWERS)
+    if node.authorizer is None:
+        read = partial(node.replicas.read, context.wanted, max_bytes, reader)
+    else:
+        read = partial(_read_allowed, node, request, context.wanted, max_bytes, reader)
+    results = read()
+    if (
+        data.max_wait_ms <= 0
+        or not context.wanted
+        or sum(result.size_bytes for result in results) >= data.min_bytes
+        or any(result.error_code or result.diverging or result.preferred_read_replica >= 0 for result in results)
+    ):
+        return _answer(node, request, context, results)
+
+    def complete() -> None:
+        request.complete(_answer(node, request, context, read()))
+
+    operation = DelayedFetch(data.max_wait_ms, node.replicas, context.wanted, (data.min_bytes, reader), complete)
+    keys = [partition.key for partition in map(node.replicas.find, context.wanted) if partition is not None]
+    node.fetch_purgatory.try_complete_else_watch(operation, keys, node.clock.now_ms())
+    return DELAYED
+
+
+def _answer(node: Node, request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> list[Part]:
+    """The response; where a partition's leader is another broker, its address too."""
+    leaders = {result.current_leader[0] for result in results if result.current_leader is not None}
+    endpoints = node_endpoints(node, request, leaders) if leaders and request.version >= FIRST_WITH_LEADERS else []
+    return respond(request, context, results, endpoints)
+
+
+def node_endpoints(node: Node, request: Request, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
+    """Where brokers are, on the listener that the client uses; those that are not alive are left out."""
+    found = ((broker_id, node.replicas.endpoint(broker_id, request.listener_name)) for broker_id in sorted(broker_ids))
+    return [NodeEndpoint(broker_id, *place) for broker_id, place in found if place is not None]
+
+
+def _parse(node: Node, request: Request) -> FetchRequest:
+    if request.version >= BY_ID:
+        try:
+            data = parse_request(request.frame, request.body_offset, request.version)
+        except DecodeError as error:
+            raise CloseConnection(str(error)) from error
+        topic_name = node.replicas.topic_name
+        for each in data.wanted:
+            each.topic = topic_name(each.topic_id)
+        return data
+    return _from_entity(request.decode(), request.version)
+
+
+def _refused(wanted: Sequence[FetchPartition], error_code: int) -> list[FetchedPartition]:
+    """Who says that it is a replica where there is none, or may not."""
+    return [FetchedPartition(error_code=error_code) for _ in wanted]
+
+
+def _read_allowed(
+    node: Node, request: Request, wanted: Sequence[FetchPartition], max_bytes: int, reader: Reader
+) -> list[FetchedPartition]:
+    """Read what the client may; a topic whose id is unknown stays unknown."""
+    names = [each.topic if each.topic is not None else node.replicas.topic_name(each.topic_id) for each in wanted]
+    allowed = {name for name in set(names) if name is None or node.authorize(request, READ, TOPIC, name)}
+    readable = [each for each, name in zip(wanted, names, strict=True) if name in allowed]
+    results = iter(node.replicas.read(readable, max_bytes, reader))
+    denied = FetchedPartition(error_code=TopicAuthorizationFailed.code, aborted=())
+    return [next(results) if name in allowed else denied for name in names]
+
+
+def _from_entity(entity: Any, version: int) -> FetchRequest:
+    """A request of a version that names topics."""
+    wanted = [
+        FetchPartition(
+            topic.topic,
+            None,
+            each.partition,
+            each.fetch_offset,
+            each.partition_max_bytes,
+            each.current_leader_epoch if version >= 9 else -1,
+            each.last_fetched_epoch if version >= 12 else -1,
+        )
+        for topic in entity.topics
+        for each in topic.partitions
+    ]
+    with_session = version >= WITH_SESSIONS
+    return FetchRequest(
+        int(entity.max_wait.total_seconds() * 1000),
+        entity.min_bytes,
+        entity.max_bytes,
+        entity.isolation_level,
+        entity.session_id if with_session else 0,
+        entity.session_epoch if with_session else -1,
+        wanted,
+        [(topic.topic, index) for topic in entity.forgotten_topics_data for index in topic.partitions]
+        if with_session
+        else [],
+        entity.rack_id if version >= FIRST_FROM_FOLLOWERS else "",
+        entity.replica_id,
+        -1,
+    )
+
+
+def _context(node: Node, data: FetchRequest, version: int) -> FetchContext:
+    if version < WITH_SESSIONS:
+        return FetchContext(data.wanted)
+    return node.fetch_sessions.context(
+        data.session_id,
+        data.session_epoch,
+        data.wanted,
+        data.forgotten,
+        node.clock.now_ms(),
+        uses_topic_ids=version >= BY_ID,
+    )
+
+
+def _size(results: Sequence[FetchedPartition]) -> int:
+    """About what the response will take."""
+    return sum(result.size_bytes for result in results) + BYTES_PER_PARTITION * len(results)
+
+
+def respond(
+    request: Request,
+    context: FetchContext,
+    results: Sequence[FetchedPartition],
+    endpoints: Sequence[NodeEndpoint] = (),
+) -> list[Part]:
+    """The response as parts: framing and, between it, file regions. Above its quota a client gets none of it."""
+    is_throttled = request.quotas is not None and not request.quotas.note_fetch(request, _size(results))
+    chosen = [] if is_throttled else context.select(results)
+    writer = _Writer(request.version)
+    writer.begin(context, request.throttle_ms)
+    groups: list[tuple[Any, list[tuple[FetchPartition, FetchedPartition]]]] = []
+    for wanted, result in chosen:
+        name = wanted.topic_id if request.version >= 13 else wanted.topic
+        if not groups or groups[-1][0] != name:
+            groups.append((name, []))
+        groups[-1][1].append((wanted, result))
+    writer.count(len(groups))
+    for name, partitions in groups:
+        writer.topic(name)
+        writer.count(len(partitions))
+        for wanted, result in partitions:
+            writer.partition(wanted.index, result)
+        writer.tags()
+    writer.endpoints(endpoints)
+    return writer.finish(request)
+
+
+class _Writer:
+    """Frames a response of one version; `parts` alternates bytes and file regions."""
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._is_flexible = version >= 12
+        self._out = bytearray()
+        self._parts: list[Part] = []
+        self._file_bytes = 0
+
+    def begin(self, context: FetchContext, throttle_ms: int) -> None:
+        self._out += pack(">i", throttle_ms)
+        if self._version >= 7:
+            self._out += pack(">hi", context.error_code, context.session_id)
+
+    def count(self, number: int) -> None:
+        self._out += unsigned_varint(number + 1) if self._is_flexible else pack(">i", number)
+
+    def tags(self) -> None:
+        if self._is_flexible:
+            self._out += b"\0"
+
+    def topic(self, name: Any) -> None:
+        if self._version >= 13:
+            self._out += name.bytes
+            return
+        encoded = name.encode()
+        self._out += (unsigned_varint(len(encoded) + 1) if self._is_flexible else pack(">h", len(encoded))) + encoded
+
+    def partition(self, index: int, result: FetchedPartition) -> None:
+        out = self._out
+        out += _HEAD.pack(index, result.error_code, result.high_watermark, result.last_stable_offset)
+        if self._version >= 5:
+            out += _INT64.pack(result.log_start_offset)
+        self._aborted(result)
+        if self._version >= 11:
+            out += _INT32.pack(result.preferred_read_replica)
+        self._records(result)
+        if self._is_flexible:
+            self._tags(result)
+
+    def _aborted(self, result: FetchedPartition) -> None:
+        if result.aborted is None:
+            self._out += b"\0" if self._is_flexible else b"\xff\xff\xff\xff"
+            return
+        self.count(len(result.aborted))
+        for producer_id, first_offset in result.aborted:
+            self._out += pack(">qq", producer_id, first_offset)
+            self.tags()
+
+    def _records(self, result: FetchedPartition) -> None:
+        records = result.records
+        size = 0 if records is None else records.size_bytes
+        self._out += unsigned_varint(size + 1) if self._is_flexible else pack(">i", size)
+        if records is None:
+            return
+        if size <= INLINE_BYTES:
+            self._out += records.read()
+            return
+        self._parts += [self._out, FileRegion(records.file, records.position, size)]
+        self._file_bytes += size
+        self._out = bytearray()
+
+    def _tags(self, result: FetchedPartition) -> None:
+        end, leader = result.diverging, result.current_leader
+        tags = []
+        if end is not None:
+            tags.append(b"\0\x0d" + pack(">iq", end.leader_epoch, end.end_offset) + b"\0")
+        if leader is not None and self._version >= FIRST_WITH_LEADERS:
+            tags.append(b"\1\x09" + pack(">ii", *leader) + b"\0")
+        self._out += bytes((len(tags),)) + b"".join(tags)
+
+    def endpoints(self, endpoints: Sequence[NodeEndpoint]) -> None:
+        """The end of the response."""
+        if not endpoints:
+            self.tags()
+            return
+        encoded = encode_endpoints(endpoints)
+        self._out += b"\1\0" + unsigned_varint(len(encoded)) + encoded
+
+    def finish(self, request: Request) -> list[Part]:
+        parts = self._parts
+        total = self._file_bytes + len(self._out) + sum(len(part) for part in parts if isinstance(part, bytearray))
+        header = b"\0" if self._is_flexible else b""
+        first = _SIZE_AND_CORRELATION.pack(total + 4 + len(header), request.correlation_id) + header
+        if not parts:
+            return [first + self._out]
+        parts[0] = first + bytes(parts[0]) if isinstance(parts[0], bytearray) else parts[0]
+        if self._out:
+            parts.append(self._out)
+        return parts

@@ -1,0 +1,82 @@
+"""ListOffsets (key 2), versions 1-11.
+
+Timestamps -1 latest, -2 earliest, -3 the newest record (version 7 on), -4 earliest local (8), -5 latest tiered (9),
+-6 earliest pending upload (11); without tiered storage -4 is the log start and -5, -6 have no answer. Both isolation
+levels, current leader epoch. A follower is told the end of the log, not the high watermark.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, DESCRIBE, TOPIC
+from kafkatools.core.broker.replicas.partition import READ_ALL
+from kafkatools.core.broker.replicas.replica_manager import error_code_of
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import (
+    InvalidRequest,
+    LeaderNotAvailable,
+    OffsetNotAvailable,
+    TopicAuthorizationFailed,
+    UnsupportedVersion,
+)
+from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (1, 11)
+FIRST_WITH_NOT_AVAILABLE = 5
+NEEDED_VERSION = {-3: 7, -4: 8, -5: 9, -6: 11}
+
+
+def handle(node: Node, request: Request) -> Response:
+    """One answer per partition."""
+    entity = request.decode()
+    isolation_level = entity.isolation_level if request.version >= 2 else 0
+    if entity.replica_id >= 0 and node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
+        isolation_level = READ_ALL
+    topics = []
+    for topic in paced(entity.topics):
+        is_allowed = node.authorize(request, DESCRIBE, TOPIC, topic.name)
+        counts = Counter(each.partition_index for each in topic.partitions)
+        partitions = {}
+        for each in paced(topic.partitions):
+            if not is_allowed:
+                answer = _unknown(each, TopicAuthorizationFailed.code)
+            elif counts[each.partition_index] > 1:
+                answer = _unknown(each, InvalidRequest.code)
+            else:
+                answer = _partition(node, request, topic.name, each, isolation_level)
+            partitions[each.partition_index] = answer
+        topics.append({"name": topic.name, "partitions": list(partitions.values())})
+    return request.respond({"topics": topics})
+
+
+def _unknown(wanted: Any, error_code: int) -> dict[str, Any]:
+    return {
+        "partition_index": wanted.partition_index,
+        "error_code": error_code,
+        "timestamp": -1,
+        "offset": -1,
+        "leader_epoch": -1,
+    }
+
+
+def _partition(node: Node, request: Request, topic: str, wanted: Any, isolation_level: int) -> dict[str, Any]:
+    try:
+        if wanted.timestamp < -6 or request.version < NEEDED_VERSION.get(wanted.timestamp, 0):
+            raise UnsupportedVersion()
+        partition = node.replicas.get(topic, wanted.partition_index)
+        if request.version >= 4:
+            partition.check_leader_epoch(wanted.current_leader_epoch)
+        found = partition.offset_for_timestamp(wanted.timestamp, isolation_level)
+    except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer
+        node.note_failure(error)
+        code = error_code_of(error)
+        if code == OffsetNotAvailable.code and request.version < FIRST_WITH_NOT_AVAILABLE:
+            code = LeaderNotAvailable.code
+        return _unknown(wanted, code)
+    answer = _unknown(wanted, 0)
+    return {**answer, "timestamp": found.timestamp, "offset": found.offset, "leader_epoch": found.leader_epoch}

@@ -1,0 +1,175 @@
+"""Metadata (key 3), versions 0-13.
+
+Topics by name, by id (from version 10; when a request has an id, only ids count), or all. A missing topic is created
+when the request and auto.create.topics.enable allow it: the answer is then UNKNOWN_TOPIC_OR_PARTITION or the reason, as
+in Kafka's AutoTopicCreationManager; the client asks again. What the client may not describe is left out of all topics,
+and TOPIC_AUTHORIZATION_FAILED when it was named, whether it exists or not.
+Not done: listeners other than the one asked on.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.controller import topics
+from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, CREATE, DESCRIBE, TOPIC
+from kafkatools.core.broker.metadata.image import INTERNAL_TOPICS, BrokerState, TopicState
+from kafkatools.core.broker.server.alive_brokers import AliveBrokers, partition_fields
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import (
+    InvalidRequest,
+    InvalidTopic,
+    KafkaError,
+    TopicAlreadyExists,
+    TopicAuthorizationFailed,
+    UnknownServerError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from kafkatools.core.protocol.slices import paced, pausing
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+VERSIONS = (0, 13)
+NONE = 0
+NOT_ASKED = -(2**31)
+
+
+def handle(node: Node, request: Request) -> Response:
+    """Brokers and topics."""
+    entity = request.decode()
+    version = request.version
+    wanted = entity.topics
+    alive = AliveBrokers(node.image, request.listener_name)
+    if wanted is None or (version == 0 and not wanted):
+        image = node.image
+        found = [
+            topic_fields(topic, alive, version)
+            for topic in paced(list(image.topics.values()))
+            if node.authorize(request, DESCRIBE, TOPIC, topic.name)
+        ]
+    else:
+        error = _invalid(wanted, version)
+        if error is not None:
+            return _refused(request, wanted, error)
+        may_create = version < 4 or entity.allow_auto_topic_creation
+        found = _named(node, request, wanted, alive, allow_creation=may_create)
+    if version >= 8 and entity.include_topic_authorized_operations:
+        for topic in paced(found):
+            if topic["error_code"] != TopicAuthorizationFailed.code:
+                topic["topic_authorized_operations"] = node.authorized_operations(request, TOPIC, topic["name"] or "")
+    fields: dict[str, Any] = {
+        "brokers": [_broker(alive, broker) for broker in alive.named_by(node.node_id)],
+        "topics": _with_names(found, version),
+        "controller_id": node.node_id,
+        "cluster_id": node.cluster_id,
+    }
+    if 8 <= version <= 10 and entity.include_cluster_authorized_operations:
+        is_allowed = node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
+        operations = node.authorized_operations(request, CLUSTER, CLUSTER_NAME) if is_allowed else 0
+        fields["cluster_authorized_operations"] = operations
+    return request.respond(fields)
+
+
+def _broker(alive: AliveBrokers, broker: BrokerState) -> dict[str, Any]:
+    host, port = alive.addresses[broker.broker_id]
+    return {"node_id": broker.broker_id, "host": host, "port": port, "rack": broker.rack}
+
+
+def _with_names(found: list[dict[str, Any]], version: int) -> list[dict[str, Any]]:
+    return found if version >= 12 else [{**each, "name": each["name"] or ""} for each in found]
+
+
+def _invalid(wanted: Sequence[Any], version: int) -> KafkaError | None:
+    """A request that Kafka does not answer topic by topic."""
+    for each in paced(wanted):
+        topic_id = getattr(each, "topic_id", None)
+        if version < 12 and (each.name is None or topic_id is not None):
+            return InvalidRequest()
+        if each.name is None and topic_id is None:
+            return UnknownServerError()
+    return None
+
+
+def _refused(request: Request, wanted: Sequence[Any], error: KafkaError) -> Response:
+    topics = [
+        {**_missing(each.name, error.code), "name": each.name or "", "topic_id": getattr(each, "topic_id", None)}
+        for each in wanted
+    ]
+    return request.respond(
+        {"brokers": [], "topics": topics, "controller_id": -1, "cluster_id": None, "error_code": error.code}
+    )
+
+
+def _named(
+    node: Node, request: Request, wanted: Sequence[Any], alive: AliveBrokers, *, allow_creation: bool
+) -> list[dict[str, Any]]:
+    ids = dict.fromkeys(topic_id for each in wanted if (topic_id := getattr(each, "topic_id", None)) is not None)
+    if ids:
+        return [_by_id(node, request, topic_id, alive) for topic_id in paced(ids)]
+    names = dict.fromkeys(each.name for each in wanted)
+    return [_by_name(node, request, name, alive, allow_creation=allow_creation) for name in paced(names)]
+
+
+def _by_id(node: Node, request: Request, topic_id: uuid.UUID, alive: AliveBrokers) -> dict[str, Any]:
+    topic = node.image.topics_by_id.get(topic_id)
+    if topic is None:
+        return {**_missing(None, UnknownTopicId.code), "topic_id": topic_id}
+    if not node.authorize(request, DESCRIBE, TOPIC, topic.name):
+        return {**_missing(None, TopicAuthorizationFailed.code), "topic_id": topic_id}
+    return topic_fields(topic, alive, request.version)
+
+
+def _by_name(node: Node, request: Request, name: str, alive: AliveBrokers, *, allow_creation: bool) -> dict[str, Any]:
+    if not node.authorize(request, DESCRIBE, TOPIC, name):
+        return {**_missing(name, TopicAuthorizationFailed.code), "is_internal": False}
+    topic = node.image.topics.get(name)
+    if topic is not None:
+        return topic_fields(topic, alive, request.version)
+    if allow_creation and node.broker_settings.effective().auto_create_topics_enable:
+        may_create = node.authorize(request, CREATE, CLUSTER, CLUSTER_NAME)
+        if not may_create and not node.authorize(request, CREATE, TOPIC, name):
+            return {**_missing(name, TopicAuthorizationFailed.code), "is_internal": False}
+        return _missing(name, auto_create(node, name))
+    try:
+        topics.validate_name(name)
+    except InvalidTopic as error:
+        return _missing(name, error.code)
+    return _missing(name, UnknownTopicOrPartition.code)
+
+
+def auto_create(node: Node, name: str) -> int:
+    """Create a topic a client asked for; the error code to answer now."""
+    if name in INTERNAL_TOPICS or name == topics.METADATA_TOPIC:
+        return UnknownTopicOrPartition.code
+    with pausing(None):
+        result = node.create_topic(topics.NewTopic(name))
+    if isinstance(result, KafkaError) and not isinstance(result, TopicAlreadyExists):
+        return result.code
+    return UnknownTopicOrPartition.code
+
+
+def topic_fields(topic: TopicState, alive: AliveBrokers, version: int) -> dict[str, Any]:
+    """A topic with all fields of the newest version."""
+    return {
+        "error_code": NONE,
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.is_internal,
+        "partitions": [
+            partition_fields(index, partition, alive, version) for index, partition in sorted(topic.partitions.items())
+        ],
+    }
+
+
+def _missing(name: str | None, error_code: int) -> dict[str, Any]:
+    return {
+        "error_code": error_code,
+        "name": name,
+        "topic_id": None,
+        "is_internal": name in INTERNAL_TOPICS,
+        "partitions": [],
+    }

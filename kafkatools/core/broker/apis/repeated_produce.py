@@ -1,0 +1,130 @@
+"""Produce requests that a connection repeats: same client, same partition, other records.
+
+A busy producer sends thousands of requests that differ in correlation id and records only. What the last one came to
+(header, acks, topic, partition) is kept with its connection, as the bytes it was written in; a frame with those very
+bytes needs no parsing. Anything else goes the ordinary way: other bytes, a transaction, quotas, a partition that is
+gone. Only flexible versions (9 on) of a broker without an authorizer, and never acks=0.
+
+With acks=all and followers the answer waits for the high watermark, the next request does not wait for the answer: what
+a client has in flight is replicated together.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.replicas.partition import NONE, WaitingWrite
+from kafkatools.core.broker.server.listener import OWED
+from kafkatools.core.broker.server.requests import CloseConnection
+from kafkatools.core.errors import DecodeError, KafkaStorageError
+from kafkatools.core.protocol.varints import read_unsigned_varint, unsigned_varint
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.replicas.partition import Partition
+    from kafkatools.core.broker.server.listener import Connection
+    from kafkatools.core.broker.server.requests import Request
+
+_CORRELATION_START, _CORRELATION_END = 4, 8
+_SIZE_PREFIX = 4
+_SMALLEST_BATCH = 61
+_ATTRIBUTES_LOW_BYTE, _TRANSACTIONAL_BIT = 22, 0x10
+_NO_TAGS = b"\0\0\0"
+"""The end of a request: no tags of the partition, of the topic, of the request."""
+_ANSWER_END = b"\1\0\0" + b"\0" + b"\0\0\0\0" + b"\0"
+"""No record errors, no message, no tags; the topic's tags; throttle time; the response's tags."""
+
+
+class RepeatedProduce:
+    """Answers the frames that begin as a certain one did."""
+
+    __slots__ = ("_answer", "_answer_start", "_begin", "_connection", "_node", "_partition", "_start", "_timeout_ms")
+
+    def __init__(
+        self,
+        node: Node,
+        request: Request,
+        partition: Partition,
+        wire_name: bytes,
+        start_size: int,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """`start_size`: the bytes in front of the size of the records; `wire_name`: the topic as the answer has it;
+        `timeout_ms`: how long the followers are waited for, None when they are not (acks=1)."""
+        frame = request.frame
+        self._node = node
+        self._partition = partition
+        self._connection = request.connection
+        self._timeout_ms = timeout_ms
+        self._start = (bytes(frame[:_CORRELATION_START]), bytes(frame[_CORRELATION_END:start_size]))
+        self._begin = Struct(f">{_CORRELATION_START}si{start_size - _CORRELATION_END}s")
+        self._answer_start = b"\0\2" + wire_name + b"\2" + partition.index.to_bytes(4, "big")
+        self._answer = Struct(f">ii{len(self._answer_start)}shqqq{len(_ANSWER_END)}s")
+
+    def answer(self, frame: memoryview) -> bytes | None:
+        """The response; None, and nothing has happened, when the frame or its batch has to be looked at closer."""
+        begin = self._begin
+        if len(frame) < begin.size + _SMALLEST_BATCH:
+            return None
+        api_and_version, correlation_id, rest = begin.unpack_from(frame)
+        if (api_and_version, rest) != self._start or self._node.quotas.is_active:
+            return None
+        try:
+            size, position = read_unsigned_varint(frame, begin.size)
+        except DecodeError:
+            return None
+        end = position + size - 1
+        if end + len(_NO_TAGS) != len(frame) or size <= _SMALLEST_BATCH or frame[end:] != _NO_TAGS:
+            return None
+        records = frame[position:end]
+        if records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT:
+            return None
+        return self._append(records, correlation_id)
+
+    def _append(self, records: memoryview, correlation_id: int) -> bytes | None:
+        node, partition = self._node, self._partition
+        try:
+            info = partition.append_plain(records, node.clock.wall_ms())
+        except KafkaStorageError as error:
+            node.note_failure(error)
+            if partition.waiting:
+                raise CloseConnection(f"a write failed behind others: {error}") from error
+            return self._frame(correlation_id, error.code, (-1, -1, -1))
+        if info is None:
+            return None
+        node.replicas.wake_readers(partition)
+        offsets = (info.first_offset, info.log_append_time, info.log_start_offset)
+        if self._timeout_ms is None or partition.high_watermark_is_end:
+            return self._frame(correlation_id, NONE, offsets)
+        end = info.last_offset + 1
+        if partition.log.high_watermark >= end and not partition.waiting:
+            return self._frame(correlation_id, NONE, offsets)
+
+        def finish(error_code: int) -> Connection:
+            self._connection.pay(self._frame(correlation_id, error_code, offsets))
+            return self._connection
+
+        node.replicas.wait_for_followers(partition, WaitingWrite(end, node.clock.now_ms() + self._timeout_ms, finish))
+        return OWED
+
+    def _frame(self, correlation_id: int, error_code: int, offsets: tuple[int, int, int]) -> bytes:
+        answer = self._answer
+        size = answer.size - _SIZE_PREFIX
+        return answer.pack(size, correlation_id, self._answer_start, error_code, *offsets, _ANSWER_END)
+
+
+def repeat_of(
+    node: Node,
+    request: Request,
+    partition: Partition,
+    wire_name: bytes,
+    records_size: int,
+    timeout_ms: int | None = None,
+) -> RepeatedProduce | None:
+    """What answers requests like this one; None when its records do not lie where they usually do."""
+    start = len(request.frame) - len(_NO_TAGS) - records_size
+    start_size = start - len(unsigned_varint(records_size + 1))
+    if read_unsigned_varint(request.frame, start_size) != (records_size + 1, start):
+        return None
+    return RepeatedProduce(node, request, partition, wire_name, start_size, timeout_ms)

@@ -1,0 +1,175 @@
+"""Produce within transactions (KIP-890): what `produce` does before it appends.
+
+Rules: a batch of a transaction that the partition knows to be open goes straight to the log: one look-up. The others
+are verified together, or added from version 12 on; until that is durable the request waits with a copy of its frame. A
+request holds batches of one producer and needs a transactional id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.apis import produce
+from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
+from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
+from kafkatools.core.broker.coordinators.transactions.verification import Operation, client_code
+from kafkatools.core.broker.metadata.controller.acls import TRANSACTIONAL_ID, WRITE
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
+from kafkatools.core.errors import (
+    ConcurrentTransactions,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    KafkaError,
+    NetworkException,
+    NotCoordinator,
+    NotEnoughReplicas,
+    TransactionalIdAuthorizationFailed,
+    error_for_code,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+FIRST_VERSION_OF_ABORTABLE = 11
+FIRST_VERSION_OF_ADDING = 12
+RETRIED_AS_NOT_ENOUGH_REPLICAS = (NetworkException, CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
+_IDENTITY = Struct(">qh")
+_SEQUENCE = Struct(">i")
+IDENTITY_POSITION, SEQUENCE_POSITION = 43, 53
+HEADER_BYTES = 61
+Refused = dict[TopicPartition, produce.PartitionResult]
+
+
+def handle(node: Node, request: Request, data: produce.ProduceData) -> Response:
+    """Verify what has to be, then append."""
+    transactional_id = data.transactional_id
+    has_records = produce.has_transactional_records(data.topics)
+    if has_records and (
+        transactional_id is None or not node.authorize(request, WRITE, TRANSACTIONAL_ID, transactional_id)
+    ):
+        return _refuse_all(request, data, TransactionalIdAuthorizationFailed.code)
+    if not has_records or transactional_id is None:
+        return produce.append_all(node, request, data)
+    operation = operation_of(request.version)
+    wanted: list[TopicPartition] = []
+    producers = set()
+    for partition, records in _transactional(node, request, data):
+        identity = ProducerIdentity(*_IDENTITY.unpack_from(records, IDENTITY_POSITION))
+        producers.add(identity)
+        (sequence,) = _SEQUENCE.unpack_from(records, SEQUENCE_POSITION)
+        if partition.needs_verification(identity, sequence, bumps_epoch=operation.adds):
+            wanted.append((partition.topic, partition.index))
+    if len({identity.producer_id for identity in producers}) > 1:
+        return _refuse_all(
+            request,
+            data,
+            InvalidProducerIdMapping.code,
+            "Transactional records contained more than one producer ID",
+        )
+    is_off = not operation.adds and not node.config.transaction_partition_verification_enable
+    if not wanted or is_off:
+        return produce.append_all(node, request, data)
+    return _verified(node, request, data, (transactional_id, producers.pop(), wanted, operation))
+
+
+def operation_of(version: int) -> Operation:
+    """What a version of Produce supports (AddPartitionsToTxnManager)."""
+    if version >= FIRST_VERSION_OF_ADDING:
+        return Operation.ADD
+    return Operation.VERIFY if version >= FIRST_VERSION_OF_ABORTABLE else Operation.VERIFY_OLD_CLIENT
+
+
+def _transactional(node: Node, request: Request, data: produce.ProduceData) -> list[tuple[Partition, memoryview]]:
+    """The partitions whose batch belongs to a transaction; those that cannot be written to fail by themselves later."""
+    found = []
+    for topic in data.topics:
+        for index, records in topic.partitions:
+            if records is None or len(records) < HEADER_BYTES or not records[produce.ATTRIBUTES_LOW_BYTE] & 0x10:
+                continue
+            try:
+                found.append((produce.find_partition(node, request, topic, index), records))
+            except KafkaError:
+                continue
+    return found
+
+
+def _verified(
+    node: Node,
+    request: Request,
+    data: produce.ProduceData,
+    transaction: tuple[str, ProducerIdentity, list[TopicPartition], Operation],
+) -> Response:
+    transactional_id, producer, wanted, operation = transaction
+    finish = _Finish(node, request, data)
+    node.coordination.add_partitions.ask(
+        transactional_id, producer, wanted, lambda codes: finish(_refused(codes, operation)), adds=operation.adds
+    )
+    return finish.returned()
+
+
+class _Finish:
+    """Appends when the partitions are part of the transaction: while the handler runs, or later from a copy."""
+
+    def __init__(self, node: Node, request: Request, data: produce.ProduceData) -> None:
+        self._node = node
+        self._request = request
+        self._data = data
+        self._response: Response | None = None
+        self._is_delayed = False
+
+    def __call__(self, refused: Refused) -> None:
+        if not self._is_delayed:
+            self._response = produce.append_all(self._node, self._request, self._data, refused)
+            return
+        try:
+            response = produce.append_all(self._node, self._request, self._data, refused)
+        except CloseConnection:
+            self._request.connection.close()
+            return
+        if response is not DELAYED:
+            self._request.complete(response)
+
+    def returned(self) -> Response:
+        """What the handler returns."""
+        if self._response is not None:
+            return self._response
+        self._is_delayed = True
+        request = self._request
+        request.frame = memoryview(bytearray(request.frame))
+        self._data = produce.parse(request.frame, request.body_offset, request.version)
+        return DELAYED
+
+
+def _refused(codes: Mapping[TopicPartition, int], operation: Operation) -> Refused:
+    return {
+        place: _produce_result(place[1], client_code(code, operation), operation)
+        for place, code in codes.items()
+        if code
+    }
+
+
+def _produce_result(index: int, code: int, operation: Operation) -> produce.PartitionResult:
+    """A coordinator's error as a producer knows how to take it (ReplicaManager.handleProduceAppend)."""
+    kind = error_for_code(code)
+    message = None
+    if kind is InvalidTxnState:
+        message = "Partition was not added to the transaction"
+    elif kind in RETRIED_AS_NOT_ENOUGH_REPLICAS or (kind is ConcurrentTransactions and not operation.adds):
+        message = f"Unable to verify the partition has been added to the transaction. Underlying error: {kind.name}"
+        code = NotEnoughReplicas.code
+    return produce.PartitionResult(index, code, message=message)
+
+
+def _refuse_all(request: Request, data: produce.ProduceData, code: int, message: str | None = None) -> Response:
+    if data.acks == 0:
+        raise CloseConnection("a produce request with acks=0 failed")
+    results = [
+        (topic, [produce.PartitionResult(index, code, message=message) for index, _ in topic.partitions])
+        for topic in data.topics
+    ]
+    return [produce.encode_response(request, results)]

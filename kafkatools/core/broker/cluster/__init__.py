@@ -1,1 +1,0 @@
-"""One node among several: connections to the others, registration and heartbeats, forwarding, applying metadata."""

@@ -1,0 +1,179 @@
+"""A group changes its protocol while its members go on (KIP-848): classic to consumer when the first member with the
+new protocol joins, back when the last one with it leaves.
+
+Pure: one group in, another out. Source: ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kafkatools.core.broker.coordinators.groups.classic.group import CONSUMER_PROTOCOL_TYPE, Group
+from kafkatools.core.broker.coordinators.groups.classic.member import Member
+from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
+from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
+from kafkatools.core.broker.coordinators.groups.modern.consumer_group import CONSUMER, ConsumerGroup
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
+    Assignment,
+    ClassicMetadata,
+    ConsumerMember,
+    with_epoch,
+)
+from kafkatools.core.broker.coordinators.groups.requests import Client
+from kafkatools.core.errors import GroupIdNotFound, UnknownServerError
+from kafkatools.core.java.hash_order import topic_order
+from kafkatools.core.protocol.schemas.errors import RecordFormatError
+
+
+def consumer_group_of(classic: Group, topics: GroupTopics) -> ConsumerGroup:
+    """The consumer group that a classic one becomes; raises GroupIdNotFound when what its members said cannot be
+    read."""
+    group = ConsumerGroup(classic.group_id)
+    group.group_epoch = group.assignment_epoch = classic.generation_id
+    try:
+        members = [_consumer_member(classic, member, topics) for member in classic.members.values()]
+    except RecordFormatError as error:
+        raise GroupIdNotFound(
+            f"Cannot upgrade classic group {classic.group_id} to consumer group because the embedded consumer protocol "
+            "is malformed."
+        ) from error
+    for member, assignment in members:
+        group.members[member.member_id] = member
+        group.target[member.member_id] = assignment
+        if member.instance_id is not None:
+            group.static_members[member.instance_id] = member.member_id
+    group.metadata_hash = topics.group_hash(group.topics_of(group.members.values()))
+    return group
+
+
+def _consumer_member(classic: Group, member: Member, topics: GroupTopics) -> tuple[ConsumerMember, Assignment]:
+    assignment = _assigned(classic.group_id, member.assignment, topics) if member.assignment else {}
+    subscription = read_subscription(member.metadata(classic.protocol_name or member.protocols[0][0]))
+    epoch = classic.generation_id
+    consumer = ConsumerMember(
+        member.member_id,
+        member_epoch=epoch,
+        previous_member_epoch=epoch,
+        instance_id=member.instance_id,
+        rack_id=getattr(subscription, "rack_id", None) or None,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client.client_id,
+        client_host=member.client.host,
+        subscribed_topic_names=frozenset(subscription.topics),
+        assigned=with_epoch(assignment, epoch),
+        classic=ClassicMetadata(member.session_timeout_ms, tuple(member.protocols)),
+    )
+    return consumer, assignment
+
+
+def _assigned(group_id: str, data: bytes, topics: GroupTopics) -> Assignment:
+    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolAssignment
+
+    entity, _ = ConsumerProtocolAssignment.read(_version(data), data, 2)
+    if entity.user_data:
+        raise GroupIdNotFound(
+            f"Cannot upgrade classic group {group_id} to consumer group because an unsupported custom assignor is in "
+            "use. Please refer to the documentation or switch to a default assignor before re-attempting the upgrade."
+        )
+    found = [(topics.by_name(each.topic), each.partitions) for each in entity.assigned_partitions]
+    return {topic.topic_id: frozenset(partitions) for topic, partitions in found if topic is not None}
+
+
+def classic_group_of(
+    group: ConsumerGroup, leaving: Collection[str], joining: ConsumerMember | None, topics: GroupTopics, wall_ms: int
+) -> Group:
+    """The classic group of those who stay, with the target assignment in their protocol's bytes. `joining`: a static
+    member that takes the place of one that is leaving."""
+    classic = Group(group.group_id, wall_ms)
+    staying = [member for member_id, member in group.members.items() if member_id not in leaving]
+    if joining is not None:
+        staying = [member for member in staying if member.instance_id != joining.instance_id] + [joining]
+    for member in staying:
+        classic.add(_classic_member(member))
+    classic.state, classic.previous_state = GroupState.STABLE, GroupState.COMPLETING_REBALANCE
+    classic.protocol_type = CONSUMER_PROTOCOL_TYPE
+    classic.generation_id = group.group_epoch
+    classic.protocol_name = classic.select_protocol()
+    classic.recompute_subscriptions()
+    for member in staying:
+        known = classic.members[member.member_id]
+        target = group.target_of(member.member_id, member.instance_id)
+        version = _version(known.metadata(classic.protocol_name))
+        known.assignment = assignment_bytes(target, version, topics)
+    return classic
+
+
+def _classic_member(member: ConsumerMember) -> Member:
+    assert member.classic is not None
+    return Member(
+        member.member_id,
+        member.instance_id,
+        Client(member.client_id, member.client_host),
+        (member.classic.session_timeout_ms, member.rebalance_timeout_ms),
+        CONSUMER,
+        member.classic.protocols,
+    )
+
+
+# -- the bytes of ConsumerProtocol -----------------------------------------------------------------------------------
+def _version(data: bytes) -> int:
+    """The version bytes begin with; RecordFormatError. A newer one than is known is read as the newest known."""
+    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolAssignment
+
+    if len(data) < 2:
+        raise RecordFormatError("Buffer underflow while parsing consumer protocol's header")
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version < 0:
+        raise RecordFormatError(f"Unsupported subscription version: {version}")
+    return min(version, ConsumerProtocolAssignment.highest_version)
+
+
+def read_subscription(data: bytes) -> Any:
+    """A member's subscription; RecordFormatError."""
+    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolSubscription
+
+    entity, _ = ConsumerProtocolSubscription.read(_version(data), data, 2)
+    return entity
+
+
+def subscription_of_request(protocols: Collection[tuple[str, bytes]]) -> Any:
+    """The subscription of the protocol a joining member prefers; UnknownServerError, as in Kafka."""
+    try:
+        return read_subscription(next(iter(protocols))[1])
+    except RecordFormatError as error:
+        raise UnknownServerError("Malformed embedded consumer protocol in subscription deserialization.") from error
+
+
+def owned_partitions(subscription: Any, topics: GroupTopics) -> dict[uuid.UUID, list[int]]:
+    """What a classic member says it has."""
+    owned: dict[uuid.UUID, list[int]] = {}
+    for each in getattr(subscription, "owned_partitions", ()):
+        topic = topics.by_name(each.topic)
+        if topic is not None:
+            owned[topic.topic_id] = list(each.partitions)
+    return owned
+
+
+def assignment_bytes(assignment: Mapping[uuid.UUID, Collection[int]], version: int, topics: GroupTopics) -> bytes:
+    """An assignment in the bytes of a version of ConsumerProtocol; topics that are gone are left out."""
+    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolAssignment
+    from kafkatools.core.protocol.schemas.definition import write_entity
+
+    found = [(topics.by_id(topic_id), assignment[topic_id]) for topic_id in topic_order(assignment)]
+    entity = ConsumerProtocolAssignment(
+        version=version,
+        assigned_partitions=[
+            {"topic": topic.name, "partitions": tuple(sorted(partitions))}
+            for topic, partitions in found
+            if topic is not None
+        ],
+    )
+    return version.to_bytes(2, "big") + write_entity(entity)
+
+
+def version_of_member(member: ConsumerMember) -> int:
+    """The version of ConsumerProtocol that a classic member spoke when it joined."""
+    assert member.classic is not None
+    return _version(member.classic.protocols[0][1])

@@ -1,0 +1,70 @@
+"""A member of a classic group (Kafka's ClassicGroupMember)."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from kafkatools.core.broker.coordinators.groups.requests import Answer, Client, Protocols
+
+
+class Member:
+    """One member: what it can do, what it was assigned, and which answer it waits for."""
+
+    __slots__ = (
+        "assignment",
+        "client",
+        "instance_id",
+        "is_new",
+        "join_answer",
+        "member_id",
+        "protocol_type",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+        "sync_answer",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        client: Client,
+        timeouts_ms: tuple[int, int],
+        protocol_type: str,
+        protocols: Protocols,
+    ) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.client = client
+        self.session_timeout_ms, self.rebalance_timeout_ms = timeouts_ms
+        self.protocol_type = protocol_type
+        self.protocols = protocols
+        self.assignment = b""
+        self.is_new = False
+        self.join_answer: Answer | None = None
+        self.sync_answer: Answer | None = None
+
+    @property
+    def is_awaiting_join(self) -> bool:
+        return self.join_answer is not None
+
+    @property
+    def is_awaiting_sync(self) -> bool:
+        return self.sync_answer is not None
+
+    @property
+    def has_satisfied_heartbeat(self) -> bool:
+        """Whether a session that ran out is forgiven: a member that waits for an answer cannot send heartbeats, but a
+        new one must not wait for ever."""
+        return not self.is_new and (self.is_awaiting_join or self.is_awaiting_sync)
+
+    def metadata(self, protocol: str) -> bytes:
+        """What it said with a protocol; KeyError for one it does not have."""
+        return dict(self.protocols)[protocol]
+
+    def vote(self, candidates: Container[str]) -> str:
+        """The first of its protocols that is a candidate."""
+        for name, _ in self.protocols:
+            if name in candidates:
+                return name
+        raise ValueError("Member does not support any of the candidate protocols")

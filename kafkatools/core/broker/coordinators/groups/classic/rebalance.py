@@ -1,0 +1,293 @@
+"""The course of a rebalance (the classic half of Kafka's GroupMetadataManager): from the first join to everybody's
+assignment, and the timers that keep it going.
+
+Rules:
+- Three timers a group can have: JOIN (waits for members that have not joined yet, at most the longest rebalance
+  time-out), SYNC (the same for SyncGroup), and one session timer a member. A timer that is late changes nothing: each
+  looks at the group as it is.
+- An empty group waits `group.initial.rebalance.delay.ms` for more members; every new one prolongs that, up to the
+  rebalance time-out.
+- A change that is to outlive a restart is written first and takes place only when that worked.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kafkatools.core.broker.coordinators.groups import offset_records
+from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
+from kafkatools.core.broker.coordinators.groups.classic.group import Group
+from kafkatools.core.broker.coordinators.groups.classic.member import Member
+from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
+from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
+from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
+from kafkatools.core.broker.coordinators.groups.offsets_topic import Store
+from kafkatools.core.broker.coordinators.groups.requests import Answer, JoinRequest, join_error, sync_error
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import KafkaError, RebalanceInProgress, UnknownMemberId
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+LIVE_STATES = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
+
+
+class GroupSettings(NamedTuple):
+    """The broker's settings about groups."""
+
+    min_session_timeout_ms: int
+    max_session_timeout_ms: int
+    initial_rebalance_delay_ms: int
+    max_size: int
+
+
+class Rebalancing:
+    """Moves groups on."""
+
+    def __init__(self, settings: GroupSettings, store: Store, timer: KeyedTimer, clock: Clock) -> None:
+        self.settings = settings
+        self.store = store
+        self.timer = timer
+        self.clock = clock
+        self.groups: dict[str, AnyGroup] = {}
+
+    # -- members ---------------------------------------------------------------------------------------------------
+    def schedule_session(self, group: Group, member_id: str, timeout_ms: int) -> None:
+        """The member must be heard of within the time-out."""
+        self.timer.schedule(
+            ("session", group.group_id, member_id), timeout_ms, lambda: self._expire_session(group, member_id)
+        )
+
+    def reschedule_session(self, group: Group, member: Member) -> None:
+        """The member was heard of."""
+        self.schedule_session(group, member.member_id, member.session_timeout_ms)
+
+    def cancel_session(self, group: Group, member_id: str) -> None:
+        """The member is gone."""
+        self.timer.cancel(("session", group.group_id, member_id))
+
+    def _expire_session(self, group: Group, member_id: str) -> None:
+        if group.is_in(GroupState.DEAD) or self.groups.get(group.group_id) is not group:
+            return
+        if member_id in group.pending_join:
+            group.remove(member_id)
+            if group.is_in(GroupState.PREPARING_REBALANCE):
+                self.maybe_complete_join(group)
+            return
+        member = group.members.get(member_id)
+        if member is not None and not member.has_satisfied_heartbeat:
+            self.remove_member(group, member)
+            self.go_on_without(group)
+
+    def remove_member(self, group: Group, member: Member) -> None:
+        """Take a member out; whatever it waits for is answered with UNKNOWN_MEMBER_ID, so that it joins anew."""
+        group.complete_join(member, join_error("", UnknownMemberId.code))
+        group.complete_sync(member, group.synced_fields(member, UnknownMemberId.code))
+        self.cancel_session(group, member.member_id)
+        group.remove(member.member_id)
+
+    def go_on_without(self, group: Group) -> None:
+        """After members left: rebalance, or see whether the present one has all it waits for."""
+        if group.is_in(*LIVE_STATES):
+            self.rebalance_or_complete(group)
+        elif group.is_in(GroupState.PREPARING_REBALANCE):
+            self.maybe_complete_join(group)
+
+    def add_member(self, group: Group, request: JoinRequest, member_id: str, answer: Answer) -> None:
+        """addMemberThenRebalanceOrCompleteJoin. A new member sends no heartbeats yet: it is given five minutes."""
+        timeouts_ms = (request.session_timeout_ms, request.rebalance_timeout_ms)
+        member = Member(
+            member_id, request.instance_id, request.client, timeouts_ms, request.protocol_type, request.protocols
+        )
+        member.is_new = True
+        if group.is_in(GroupState.PREPARING_REBALANCE) and group.previous_state is GroupState.EMPTY:
+            group.has_new_member = True
+        group.add(member, answer)
+        self.schedule_session(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self.rebalance_or_complete(group)
+
+    def update_member(self, group: Group, member: Member, request: JoinRequest, answer: Answer) -> None:
+        """updateMemberThenRebalanceOrCompleteJoin."""
+        group.update(member, request, answer)
+        self.rebalance_or_complete(group)
+
+    def return_static_member(self, group: Group, request: JoinRequest, answer: Answer) -> None:
+        """A static member came back without its member id (updateStaticMemberThenRebalanceOrCompleteJoin): in a stable
+        group whose protocol stays it gets its old place without a rebalance."""
+        assert request.instance_id is not None
+        old_id, old_leader = group.static_members[request.instance_id], group.leader_id
+        self.cancel_session(group, old_id)
+        new_id = f"{request.instance_id}-{uuid.uuid4()}"
+        member = group.replace_static_member(request.instance_id, new_id)
+        before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        self.reschedule_session(group, member)
+        group.update(member, request, answer)
+        if not group.is_in(GroupState.STABLE):
+            self.rebalance_or_complete(group)
+            return
+        if group.select_protocol() != group.protocol_name:
+            self.rebalance_or_complete(group)
+            return
+        try:
+            self.store.append(group.group_id, [offset_records.group_metadata(group, assignments_of(group))])
+        except KafkaError as error:
+            member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms = before
+            group.complete_join(member, join_error("", coordinator_error_code(error)))
+            group.replace_static_member(request.instance_id, old_id)
+            self.cancel_session(group, new_id)
+            self.reschedule_session(group, member)
+            return
+        if request.may_skip_assignment:
+            group.complete_join(member, group.joined_fields(member, skip_assignment=group.is_leader(new_id)))
+        else:
+            fields = {**group.joined_fields(member), "members": [], "leader": old_leader or ""}
+            group.complete_join(member, fields)
+
+    # -- the join phase --------------------------------------------------------------------------------------------
+    def rebalance_or_complete(self, group: Group) -> None:
+        """Begin a rebalance where one may begin, else see whether it is over."""
+        if group.can_rebalance:
+            self.prepare_rebalance(group)
+        else:
+            self.maybe_complete_join(group)
+
+    def prepare_rebalance(self, group: Group) -> None:
+        """Everybody is to join again."""
+        if group.is_in(GroupState.COMPLETING_REBALANCE):
+            self.reset_assignments(group, RebalanceInProgress.code)
+        self.timer.cancel(("sync", group.group_id))
+        is_initial = group.is_in(GroupState.EMPTY)
+        group.transition_to(GroupState.PREPARING_REBALANCE, self.clock.wall_ms())
+        if is_initial:
+            delay_ms = self.settings.initial_rebalance_delay_ms
+            self._wait_for_first_members(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+        else:
+            self._wait_for_members(group)
+            self.maybe_complete_join(group)
+
+    def _wait_for_members(self, group: Group) -> None:
+        self.timer.schedule(
+            ("join", group.group_id), group.rebalance_timeout_ms, lambda: self.complete_join_phase(group)
+        )
+
+    def _wait_for_first_members(self, group: Group, delay_ms: int, remaining_ms: int) -> None:
+        def wait_on() -> None:
+            if group.has_new_member and remaining_ms != 0:
+                group.has_new_member = False
+                next_ms = min(self.settings.initial_rebalance_delay_ms, remaining_ms)
+                self._wait_for_first_members(group, next_ms, max(remaining_ms - delay_ms, 0))
+            else:
+                self.complete_join_phase(group)
+
+        self.timer.schedule(("join", group.group_id), delay_ms, wait_on)
+
+    def maybe_complete_join(self, group: Group) -> None:
+        """End the join phase when everybody is there; an initial one only ends by its timer."""
+        if not group.is_in(GroupState.PREPARING_REBALANCE) or group.previous_state is GroupState.EMPTY:
+            return
+        if group.has_all_members_joined:
+            self.complete_join_phase(group)
+
+    def complete_join_phase(self, group: Group) -> None:
+        """Who has not joined is out (static members stay); the rest are told the new generation."""
+        self.timer.cancel(("join", group.group_id))
+        if not group.is_in(GroupState.PREPARING_REBALANCE):
+            return
+        for member in [m for m in group.members.values() if not m.is_awaiting_join and m.instance_id is None]:
+            self.remove_member(group, member)
+        if group.members and not group.elect_joined_leader():
+            self._wait_for_members(group)
+            return
+        group.has_new_member = False
+        group.init_next_generation(self.clock.wall_ms())
+        if group.is_in(GroupState.EMPTY):
+            self._write_empty(group)
+            return
+        self.timer.schedule(
+            ("sync", group.group_id),
+            group.rebalance_timeout_ms,
+            lambda generation=group.generation_id: self._expire_sync(group, generation),  # type: ignore[misc]
+        )
+        for member in group.members.values():
+            group.complete_join(member, group.joined_fields(member))
+            self.reschedule_session(group, member)
+            member.is_new = False
+            group.pending_sync.add(member.member_id)
+
+    def _write_empty(self, group: Group) -> None:
+        try:
+            self.store.append(group.group_id, [offset_records.group_metadata(group, {})])
+        except KafkaError as error:
+            self.store.note_failure(error)
+
+    # -- the sync phase --------------------------------------------------------------------------------------------
+    def _expire_sync(self, group: Group, generation_id: int) -> None:
+        if group.generation_id != generation_id or not group.is_in(*LIVE_STATES) or not group.pending_sync:
+            return
+        for member_id in list(group.pending_sync):
+            member = group.members.get(member_id)
+            if member is not None:
+                self.remove_member(group, member)
+            group.pending_sync.discard(member_id)
+        self.prepare_rebalance(group)
+
+    def note_sync(self, group: Group, member_id: str) -> None:
+        """One less to wait for."""
+        group.pending_sync.discard(member_id)
+        if not group.pending_sync:
+            self.timer.cancel(("sync", group.group_id))
+
+    def store_assignments(self, group: Group, given: Mapping[str, bytes]) -> None:
+        """The leader's assignment: written, then handed to everybody who waits; the group is stable."""
+        assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
+        try:
+            self.store.append(group.group_id, [offset_records.group_metadata(group, assignments)])
+        except KafkaError as error:
+            self.reset_assignments(group, coordinator_error_code(error))
+            self.rebalance_or_complete(group)
+            return
+        for member in group.members.values():
+            member.assignment = assignments[member.member_id]
+        self._propagate(group, 0)
+        group.transition_to(GroupState.STABLE, self.clock.wall_ms())
+
+    def reset_assignments(self, group: Group, error_code: int) -> None:
+        """No assignment holds any more; who waits for one is told why."""
+        for member in group.members.values():
+            member.assignment = b""
+        self._propagate(group, error_code)
+
+    def _propagate(self, group: Group, error_code: int) -> None:
+        for member in group.members.values():
+            if group.complete_sync(member, group.synced_fields(member, error_code)):
+                self.reschedule_session(group, member)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+    def forget(self, group: Group) -> None:
+        """Drop a group from memory with all its timers; whoever waits joins anew."""
+        for member in list(group.members.values()):
+            self.remove_member(group, member)
+        self.cancel_timers(group)
+        group.transition_to(GroupState.DEAD, self.clock.wall_ms())
+        self.groups.pop(group.group_id, None)
+
+    def release(self, group: Group, error_code: int) -> None:
+        """The same when the group goes on elsewhere: whoever waits is told this."""
+        for member in group.members.values():
+            group.complete_join(member, join_error(member.member_id, error_code))
+            group.complete_sync(member, sync_error(error_code))
+        self.cancel_timers(group)
+        group.transition_to(GroupState.DEAD, self.clock.wall_ms())
+        self.groups.pop(group.group_id, None)
+
+    def cancel_timers(self, group: Group) -> None:
+        """Nothing more happens to the group by itself."""
+        for member_id in (*group.members, *group.pending_join):
+            self.cancel_session(group, member_id)
+        self.timer.cancel(("join", group.group_id))
+        self.timer.cancel(("sync", group.group_id))
+
+
+def assignments_of(group: Group) -> dict[str, bytes]:
+    """What each member has."""
+    return {member.member_id: member.assignment for member in group.members.values()}

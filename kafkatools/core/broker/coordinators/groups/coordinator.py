@@ -1,0 +1,545 @@
+"""The group coordinator: what the APIs ask, decided here (Kafka's GroupCoordinatorService and GroupMetadataManager).
+
+Rules:
+- Everything runs on the listener's thread. Answers to requests that waited are collected and sent when the state is at
+  rest (`send_answers`): sending one may bring in that client's next request.
+- `member_id` is "" for a client that has none yet, `instance_id` None unless the member is static.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+from kafkatools.core.broker.coordinators.groups import offset_records
+from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
+from kafkatools.core.broker.coordinators.groups.classic.group import Group
+from kafkatools.core.broker.coordinators.groups.classic.member import Member
+from kafkatools.core.broker.coordinators.groups.classic.rebalance import GroupSettings, Rebalancing
+from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
+from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
+from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
+from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
+from kafkatools.core.broker.coordinators.groups.loading import LoadedGroups
+from kafkatools.core.broker.coordinators.groups.modern.consumer_group import CommitCheck, ConsumerGroup
+from kafkatools.core.broker.coordinators.groups.modern.consumer_groups import ConsumerGroups
+from kafkatools.core.broker.coordinators.groups.modern.consumer_heartbeats import HeartbeatRequest
+from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import ConsumerGroupSettings
+from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
+from kafkatools.core.broker.coordinators.groups.offsets import Offsets, Place
+from kafkatools.core.broker.coordinators.groups.offsets_topic import Producer, Store
+from kafkatools.core.broker.coordinators.groups.requests import (
+    Answer,
+    Fields,
+    JoinRequest,
+    MemberIdentity,
+    SyncRequest,
+    join_error,
+    sync_error,
+)
+from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
+from kafkatools.core.broker.coordinators.groups.share.groups import ShareGroups, ShareHeartbeat
+from kafkatools.core.broker.coordinators.groups.share.offsets import ShareOffsets
+from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
+from kafkatools.core.broker.coordinators.groups.transactional_offsets import write_pending
+from kafkatools.core.broker.metadata.image import MetadataImage
+from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
+from kafkatools.core.broker.server.timer import Timer
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import (
+    GroupIdNotFound,
+    GroupMaxSizeReached,
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    InvalidCommitOffsetSize,
+    InvalidGroupId,
+    InvalidSessionTimeout,
+    KafkaError,
+    MemberIdRequired,
+    MessageTooLarge,
+    NotCoordinator,
+    RebalanceInProgress,
+    RecordListTooLarge,
+    StaleMemberEpoch,
+    UnknownMemberId,
+    UnsupportedVersion,
+)
+
+GROUP_ID_NOT_FOUND_SINCE = 9
+
+
+class GroupCoordinator:
+    """All groups of this broker. `ensure_active` raises a KafkaError when it does not coordinate a group now."""
+
+    def __init__(  # noqa: PLR0913 - wired in one place
+        self,
+        settings: GroupSettings,
+        store: Store,
+        timer: Timer,
+        clock: Clock,
+        *,
+        consumer_settings: ConsumerGroupSettings | None = None,
+        share_settings: ShareGroupSettings | None = None,
+        image: Callable[[], MetadataImage] = MetadataImage,
+    ) -> None:
+        self.clock = clock
+        self.offsets = Offsets()
+        self._store = store
+        self._pending_answers: list[Callable[[], None]] = []
+        timers = KeyedTimer(timer, clock, self.send_answers, store.note_failure)
+        self._course = Rebalancing(settings, store, timers, clock)
+        self._settings = settings
+        topics = GroupTopics(image)
+        self.consumer = ConsumerGroups(self._course, consumer_settings or ConsumerGroupSettings(), topics)
+        self.share = ShareGroups(
+            self.groups, share_settings or ShareGroupSettings(), topics, store, self._course.timer, clock
+        )
+        self.share_offsets = ShareOffsets(self.share)
+        self.ensure_active: Callable[[str], None] = lambda group_id: None
+
+    @property
+    def groups(self) -> dict[str, AnyGroup]:
+        return self._course.groups
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+    def later(self, send: Callable[[], None]) -> None:
+        """Send when the state is at rest."""
+        self._pending_answers.append(send)
+
+    def send_answers(self) -> None:
+        """Send what has been decided."""
+        pending = self._pending_answers
+        while pending:
+            pending.pop(0)()
+
+    # -- joining ---------------------------------------------------------------------------------------------------
+    def join(self, request: JoinRequest, answer: Answer) -> None:
+        """JoinGroup."""
+        try:
+            self._check_join(request)
+            self.ensure_active(request.group_id)
+            known = self.groups.get(request.group_id)
+            if isinstance(known, ConsumerGroup) and not known.is_empty:
+                self._join_consumer(known, request, answer)
+                return
+            group = self._group_to_join(request)
+            self._ensure_room(group, request.member_id)
+            if not group.supports(request.protocol_type, request.protocols):
+                raise InconsistentGroupProtocol()
+            if request.member_id:
+                self._join_again(group, request, answer)
+            else:
+                self._join_first(group, request, answer)
+        except GroupMaxSizeReached as error:
+            answer(join_error("", error.code))
+        except KafkaError as error:
+            answer(join_error(request.member_id, coordinator_error_code(error)))
+
+    def _join_consumer(self, group: ConsumerGroup, request: JoinRequest, answer: Answer) -> None:
+        try:
+            answer(self.consumer.join(group, request))
+        except KafkaError as error:
+            answer(join_error("", coordinator_error_code(error)))
+
+    def _check_join(self, request: JoinRequest) -> None:
+        if not request.group_id:
+            raise InvalidGroupId()
+        settings = self._settings
+        if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+            raise InvalidSessionTimeout()
+
+    def _group_to_join(self, request: JoinRequest) -> Group:
+        known = self.groups.get(request.group_id)
+        if isinstance(known, Group):
+            return known
+        if known is not None and not isinstance(known, ConsumerGroup):
+            raise InconsistentGroupProtocol()
+        if request.member_id:
+            raise UnknownMemberId()
+        if known is not None:
+            self.consumer.give_way(known)
+        group = Group(request.group_id, self.clock.wall_ms())
+        self._store.append(group.group_id, [offset_records.new_group(group)])
+        self.groups[group.group_id] = group
+        return group
+
+    def _ensure_room(self, group: Group, member_id: str) -> None:
+        """acceptJoiningMember; while members join, those who are back already count."""
+        member = group.members.get(member_id)
+        if group.is_in(GroupState.EMPTY):
+            return
+        if group.is_in(GroupState.PREPARING_REBALANCE):
+            is_accepted = member is not None and member.is_awaiting_join
+            count = len(group.awaiting_join)
+        else:
+            is_accepted, count = member is not None, len(group.members)
+        if not is_accepted and count >= self._settings.max_size:
+            group.remove(member_id)
+            self._course.cancel_session(group, member_id)
+            raise GroupMaxSizeReached()
+
+    def _join_first(self, group: Group, request: JoinRequest, answer: Answer) -> None:
+        if request.instance_id in group.static_members:
+            self._course.return_static_member(group, request, answer)
+            return
+        member_id = f"{request.instance_id or request.client.client_id}-{uuid.uuid4()}"
+        if request.instance_id is None and request.needs_member_id:
+            group.pending_join.add(member_id)
+            self._course.schedule_session(group, member_id, request.session_timeout_ms)
+            answer(join_error(member_id, MemberIdRequired.code))
+            return
+        self._course.add_member(group, request, member_id, answer)
+
+    def _join_again(self, group: Group, request: JoinRequest, answer: Answer) -> None:
+        if request.member_id in group.pending_join:
+            self._course.add_member(group, request, request.member_id, answer)
+            return
+        member = group.ensure_member(request.member_id, request.instance_id)
+        if group.is_in(GroupState.PREPARING_REBALANCE):
+            self._course.update_member(group, member, request, answer)
+        elif group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+            is_leader_asking = group.is_in(GroupState.STABLE) and group.is_leader(member.member_id)
+            if is_leader_asking or member.protocols != request.protocols:
+                self._course.update_member(group, member, request, answer)
+            else:
+                answer(group.joined_fields(member))
+        else:
+            raise UnknownMemberId()
+
+    # -- syncing, living, leaving ----------------------------------------------------------------------------------
+    def sync(self, request: SyncRequest, answer: Answer) -> None:
+        """SyncGroup."""
+        known = self.groups.get(request.group_id)
+        try:
+            self._ensure_mine(request.group_id)
+            if isinstance(known, ConsumerGroup):
+                answer(self.consumer.sync(known, request))
+                return
+            group, member = self._member(request.group_id, request.member_id, request.instance_id)
+            group.ensure_generation(request.generation_id)
+            if _differ(request.protocol_type, group.protocol_type) or _differ(
+                request.protocol_name, group.protocol_name
+            ):
+                raise InconsistentGroupProtocol()
+            if group.is_in(GroupState.PREPARING_REBALANCE):
+                raise RebalanceInProgress()
+        except KafkaError as error:
+            answer(sync_error(error.code))
+            return
+        if group.is_in(GroupState.STABLE):
+            self._course.note_sync(group, member.member_id)
+            answer(group.synced_fields(member))
+            return
+        group.complete_sync(member, sync_error(RebalanceInProgress.code))
+        member.sync_answer = answer
+        self._course.note_sync(group, member.member_id)
+        if group.is_leader(member.member_id):
+            self._course.store_assignments(group, dict(request.assignments))
+
+    def heartbeat(self, group_id: str, generation_id: int, member_id: str, instance_id: str | None) -> int:
+        """Heartbeat; the error code."""
+        known = self.groups.get(group_id)
+        try:
+            self._ensure_mine(group_id)
+            if isinstance(known, ConsumerGroup):
+                self.consumer.classic_heartbeat(known, generation_id, member_id, instance_id)
+                return 0
+            group, member = self._member(group_id, member_id, instance_id)
+            group.ensure_generation(generation_id)
+        except KafkaError as error:
+            return error.code
+        self._course.reschedule_session(group, member)
+        return RebalanceInProgress.code if group.is_in(GroupState.PREPARING_REBALANCE) else 0
+
+    def leave(self, group_id: str, members: Sequence[MemberIdentity]) -> tuple[int, list[int]]:
+        """LeaveGroup; the error code of the request and one for each member."""
+        try:
+            self._ensure_mine(group_id)
+        except KafkaError as error:
+            return error.code, []
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            try:
+                return 0, self.consumer.leave(group, members)
+            except KafkaError as error:
+                return coordinator_error_code(error), []
+        if not isinstance(group, Group):
+            return 0, [UnknownMemberId.code] * len(members)
+        codes = [self._leave_one(group, identity) for identity in members]
+        if 0 in codes:
+            self._course.go_on_without(group)
+        return 0, codes
+
+    def _leave_one(self, group: Group, identity: MemberIdentity) -> int:
+        member_id, instance_id = identity
+        if member_id in group.pending_join:
+            group.remove(member_id)
+            self._course.cancel_session(group, member_id)
+            return 0
+        try:
+            if not member_id:
+                member_id = group.static_members.get(instance_id or "", "")
+            self._course.remove_member(group, group.ensure_member(member_id, instance_id))
+        except KafkaError as error:
+            return error.code
+        return 0
+
+    def _ensure_mine(self, group_id: str) -> None:
+        if not group_id:
+            raise InvalidGroupId()
+        self.ensure_active(group_id)
+
+    def _member(self, group_id: str, member_id: str, instance_id: str | None) -> tuple[Group, Member]:
+        group = self.groups.get(group_id)
+        if not isinstance(group, Group):
+            raise UnknownMemberId()
+        return group, group.ensure_member(member_id, instance_id)
+
+    # -- the consumer protocol ---------------------------------------------------------------------------------------
+    def consumer_heartbeat(self, request: HeartbeatRequest) -> Fields:
+        """ConsumerGroupHeartbeat; raises a KafkaError."""
+        self.ensure_active(request.group_id)
+        return self.consumer.heartbeat(request)
+
+    def share_heartbeat(self, request: ShareHeartbeat) -> Fields:
+        """ShareGroupHeartbeat; raises a KafkaError."""
+        self.ensure_active(request.group_id)
+        return self.share.heartbeat(request)
+
+    # -- offsets ---------------------------------------------------------------------------------------------------
+    def ensure_may_commit(
+        self, group_id: str, identity: MemberIdentity, generation_id: int, version: int
+    ) -> CommitCheck | None:
+        """Whether this member may commit now; a classic member's commit counts as a heartbeat. A group nobody joined is
+        made by the first commit. Gives a check to be made of each partition. Raises a KafkaError."""
+        self.ensure_active(group_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            if generation_id < 0:
+                return None
+            raise GroupIdNotFound() if version >= GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration()
+        if isinstance(group, ConsumerGroup):
+            try:
+                return group.ensure_may_commit(*identity, generation_id, version=version)
+            except StaleMemberEpoch as error:
+                raise (error if version >= GROUP_ID_NOT_FOUND_SINCE else UnsupportedVersion()) from error
+        if not isinstance(group, Group):
+            raise GroupIdNotFound() if version >= GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration()
+        group.ensure_may_commit(identity.member_id, identity.instance_id, generation_id)
+        member = group.members.get(identity.member_id)
+        if member is not None:
+            self._course.reschedule_session(group, member)
+        return None
+
+    def ensure_may_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
+        """Whether a client may read a group's offsets: a member of a consumer group in its epoch only. Raises a
+        KafkaError."""
+        self.ensure_active(group_id)
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            group.ensure_may_fetch(member_id, member_epoch)
+
+    def commit(self, group_id: str, offsets: Sequence[tuple[Place, CommittedOffset]]) -> ProduceStatus | None:
+        """Write the offsets, then remember them; gives what to wait for. Raises a KafkaError."""
+        records = [offset_records.committed_offset(group_id, *place, committed) for place, committed in offsets]
+        try:
+            status = self._store.append(group_id, records)
+        except (MessageTooLarge, RecordListTooLarge) as error:
+            raise InvalidCommitOffsetSize() from error
+        if group_id not in self.groups:
+            self.groups[group_id] = Group(group_id, self.clock.wall_ms())
+        for place, committed in offsets:
+            self.offsets.put(group_id, place, committed)
+        return status
+
+    def commit_transactional(
+        self,
+        group_id: str,
+        identity: MemberIdentity,
+        generation_id: int,
+        producer: Producer,
+        offsets: Sequence[tuple[Place, CommittedOffset]],
+    ) -> ProduceStatus | None:
+        """Write offsets that count when their transaction is committed (KIP-447); gives what to wait for. Raises a
+        KafkaError."""
+        self.ensure_may_commit_transactional(group_id, identity, generation_id, [place for place, _ in offsets])
+        status = write_pending(self._store, self.offsets.pending, group_id, producer, offsets)
+        if group_id not in self.groups:
+            self.groups[group_id] = Group(group_id, self.clock.wall_ms())
+        return status
+
+    def ensure_may_commit_transactional(
+        self, group_id: str, identity: MemberIdentity, generation_id: int, places: Iterable[Place] = ()
+    ) -> None:
+        """Whether this member may commit these in a transaction. Raises a KafkaError
+        (validateTransactionalOffsetCommit)."""
+        self.ensure_active(group_id)
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            try:
+                check = group.ensure_may_commit(*identity, generation_id, is_transactional=True)
+                for topic, partition in places:
+                    known = self.consumer.topics.by_name(topic)
+                    if check is not None:
+                        check(known.topic_id if known is not None else None, partition)
+            except StaleMemberEpoch as error:
+                raise IllegalGeneration() from error
+        elif isinstance(group, Group):
+            group.ensure_may_commit(identity.member_id, identity.instance_id, generation_id, is_transactional=True)
+        elif generation_id >= 0:
+            raise IllegalGeneration()
+
+    def complete_transaction(self, producer_id: int, partition_index: int, *, is_commit: bool) -> None:
+        """A marker was written to a partition of `__consumer_offsets`: decide what its groups have pending."""
+        if self.offsets.pending:
+            self.offsets.complete_transaction(
+                producer_id, lambda group_id: self._store.partition_of(group_id) == partition_index, is_commit=is_commit
+            )
+
+    def delete_offsets(self, group_id: str, places: Iterable[Place]) -> None:
+        """Forget offsets of a group. Raises a KafkaError."""
+        known = [place for place in places if self.offsets.get(group_id, place) is not None]
+        self._store.append(group_id, [offset_records.offset_tombstone(group_id, *place) for place in known])
+        for place in known:
+            self.offsets.remove(group_id, place)
+
+    def group(self, group_id: str) -> AnyGroup:
+        """The group; GroupIdNotFound, or another node has it."""
+        self.ensure_active(group_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            raise GroupIdNotFound(f"Group {group_id} not found.")
+        return group
+
+    def delete_group(self, group_id: str) -> None:
+        """Delete a group without members, and its offsets. Raises a KafkaError."""
+        group = self.group(group_id)
+        group.ensure_may_delete()
+        if isinstance(group, ShareGroup):
+            self.share.delete_states(group)
+        self._delete(group)
+
+    def delete_group_when_it_may(self, group_id: str, done: Callable[[KafkaError | None], None]) -> None:
+        """The same in a cluster: the states of a share group are deleted by their coordinators first. Call back with
+        the error, or None."""
+        group = self.groups.get(group_id)
+        try:
+            if not isinstance(group, ShareGroup) or self.share.persister() is None:
+                self.delete_group(group_id)
+                done(None)
+                return
+            self.ensure_active(group_id)
+            group.ensure_may_delete()
+        except KafkaError as error:
+            done(error)
+            return
+
+        def deleted(error: KafkaError | None) -> None:
+            try:
+                if error is not None:
+                    raise error
+                if self.group(group_id) is group:
+                    group.ensure_may_delete()
+                    self._delete(group)
+            except KafkaError as failure:
+                done(failure)
+            else:
+                done(None)
+
+        self.share.ask_to_delete_states(group, deleted)
+
+    def _delete(self, group: AnyGroup) -> None:
+        places = list(self.offsets.of_group(group.group_id))
+        records = [offset_records.offset_tombstone(group.group_id, *place) for place in places]
+        self._store.append(group.group_id, [*records, *group.tombstones()])
+        self.offsets.remove_group(group.group_id)
+        self._forget(group)
+
+    def _forget(self, group: AnyGroup) -> None:
+        if isinstance(group, Group):
+            self._course.forget(group)
+        elif isinstance(group, ConsumerGroup):
+            self.consumer.course.forget(group)
+        elif isinstance(group, ShareGroup):
+            self.share.forget(group)
+        else:
+            self.groups.pop(group.group_id, None)
+
+    # -- upkeep ----------------------------------------------------------------------------------------------------
+    def expire_offsets(self, retention_ms: int) -> None:
+        """Forget offsets that were not used for so long, and empty groups that have none (cleanupGroupMetadata)."""
+        now_ms = self.clock.wall_ms()
+        for group in [each for each in self.groups.values() if not isinstance(each, ShareGroup)]:
+            expired = self.offsets.expired(group, now_ms, retention_ms)
+            try:
+                self.delete_offsets(group.group_id, expired)
+                has_offsets = self.offsets.of_group(group.group_id) or self.offsets.pending.has_group(group.group_id)
+                if group.is_empty and not has_offsets:
+                    self._delete(group)
+            except KafkaError as error:
+                self._store.note_failure(error)
+
+    def forget_topics(self, topics: Collection[str]) -> None:
+        """Topics were deleted, and so are their offsets (onPartitionsDeleted)."""
+        doomed: dict[str, list[Place]] = {}
+        for topic in topics:
+            for group_id, place in self.offsets.of_topic(topic):
+                doomed.setdefault(group_id, []).append(place)
+        for group_id, places in doomed.items():
+            try:
+                self.delete_offsets(group_id, places)
+            except KafkaError as error:
+                self._store.note_failure(error)
+
+    def unload(self) -> None:
+        """`__consumer_offsets` itself is gone, and every group with it."""
+        for group in list(self.groups.values()):
+            self._forget(group)
+        self.offsets.clear()
+        self.send_answers()
+
+    # -- partitions that come and go ---------------------------------------------------------------------------------
+    def load(self, records: Iterable[tuple[Any, Any]]) -> None:
+        """Take over what was written."""
+        loaded = LoadedGroups(self.clock.wall_ms())
+        for key, value in records:
+            loaded.take(key, value)
+        self.take_over(loaded)
+
+    def take_over(self, loaded: LoadedGroups) -> None:
+        """From now on these groups are coordinated here; every member has its session time to be heard of."""
+        loaded.finish()
+        self.groups.update(loaded.groups)
+        self.offsets.take_over(loaded.offsets)
+        for row in loaded.pending:
+            self.offsets.pending.put(*row)
+        for group in loaded.groups.values():
+            if isinstance(group, Group):
+                self._resume(group)
+            elif isinstance(group, ConsumerGroup):
+                self.consumer.course.resume(group)
+            elif isinstance(group, ShareGroup):
+                self.share.resume(group)
+
+    def _resume(self, group: Group) -> None:
+        for member in group.members.values():
+            self._course.reschedule_session(group, member)
+        if len(group.members) > self._settings.max_size:
+            self._course.prepare_rebalance(group)
+
+    def release(self, is_mine: Callable[[str], bool]) -> None:
+        """Another node coordinates these groups: nothing more happens to them here, and who waits is to be told so
+        (onUnloaded)."""
+        for group in [each for each in self.groups.values() if is_mine(each.group_id)]:
+            if isinstance(group, Group):
+                self._course.release(group, NotCoordinator.code)
+            elif isinstance(group, ConsumerGroup):
+                self.consumer.course.forget(group)
+            elif isinstance(group, ShareGroup):
+                self.share.release(group)
+            self.offsets.remove_group(group.group_id)
+
+
+def _differ(asked: str | None, held: str | None) -> bool:
+    return asked is not None and held is not None and asked != held

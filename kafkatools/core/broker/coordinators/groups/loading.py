@@ -1,0 +1,99 @@
+"""What a partition of `__consumer_offsets` holds, while it is read: groups and offsets that nobody sees before all of
+them are there (the replay half of Kafka's GroupMetadataManager and OffsetMetadataManager)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkatools.core.broker.coordinators.groups import offset_records
+from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
+from kafkatools.core.broker.coordinators.groups.classic.group import Group
+from kafkatools.core.broker.coordinators.groups.classic.member import Member
+from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
+from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import change_of as consumer_change_of
+from kafkatools.core.broker.coordinators.groups.modern.consumer_group import ConsumerGroup
+from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
+from kafkatools.core.broker.coordinators.groups.offsets import Offsets, Place
+from kafkatools.core.broker.coordinators.groups.requests import Client
+from kafkatools.core.broker.coordinators.groups.share.changes import change_of as share_change_of
+from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
+
+
+class LoadedGroups:
+    """Groups and their offsets; `pending`: offsets of transactions that are open still, in the order of the log."""
+
+    def __init__(self, wall_ms: int) -> None:
+        self.groups: dict[str, AnyGroup] = {}
+        self.offsets = Offsets()
+        self.pending: list[tuple[int, str, Place, CommittedOffset]] = []
+        self._wall_ms = wall_ms
+
+    def take(self, key: Any, value: Any) -> None:
+        """The last record of a key; one of another kind is passed over."""
+        kind = type(key).__schema__.name
+        if kind in ("OffsetCommitKey", "LegacyOffsetCommitKey"):
+            self.offsets.put(key.group, (key.topic, key.partition), committed_offset_of(value))
+        elif kind == "GroupMetadataKey":
+            self.groups[key.group] = group_of(key.group, value)
+        elif (consumer_change := consumer_change_of(key, value)) is not None:
+            self._take_change(key.group_id, ConsumerGroup, consumer_change)
+        elif (share_change := share_change_of(key, value)) is not None:
+            self._take_change(key.group_id, ShareGroup, share_change)
+
+    def _take_change(self, group_id: str, kind: type[ConsumerGroup | ShareGroup], change: Any) -> None:
+        group = self.groups.get(group_id)
+        if not isinstance(group, kind):
+            group = self.groups[group_id] = kind(group_id)
+        group.apply(change)
+
+    def take_pending(self, producer_id: int, key: Any, value: Any) -> None:
+        """An offset of a transaction that is open."""
+        self.pending.append((producer_id, key.group, (key.topic, key.partition), committed_offset_of(value)))
+
+    def finish(self) -> None:
+        """Groups that only have offsets are groups too."""
+        for group_id in [*self.offsets.group_ids(), *(row[1] for row in self.pending)]:
+            if group_id not in self.groups:
+                self.groups[group_id] = Group(group_id, self._wall_ms)
+
+
+def committed_offset_of(value: Any) -> CommittedOffset:
+    """The offset that a record describes."""
+    expire_ms = getattr(value, "expire_timestamp", offset_records.NO_TIMESTAMP)
+    return CommittedOffset(
+        value.offset,
+        getattr(value, "leader_epoch", -1),
+        value.metadata,
+        value.commit_timestamp,
+        None if expire_ms < 0 else expire_ms,
+        getattr(value, "topic_id", None),
+    )
+
+
+def group_of(group_id: str, value: Any) -> Group:
+    """The group that a record describes: stable with its members, else empty."""
+    since_ms = getattr(value, "current_state_timestamp", offset_records.NO_TIMESTAMP)
+    group = Group(group_id, since_ms)
+    for each in value.members:
+        rebalance_timeout_ms = getattr(each, "rebalance_timeout", -1)
+        if rebalance_timeout_ms < 0:
+            rebalance_timeout_ms = each.session_timeout
+        member = Member(
+            each.member_id,
+            getattr(each, "group_instance_id", None),
+            Client(each.client_id, each.client_host),
+            (each.session_timeout, rebalance_timeout_ms),
+            value.protocol_type,
+            ((value.protocol or "", bytes(each.subscription)),),
+        )
+        member.assignment = bytes(each.assignment)
+        group.add(member)
+    group.state = GroupState.STABLE if group.members else GroupState.EMPTY
+    group.previous_state = GroupState.DEAD
+    group.state_since_ms = since_ms if since_ms >= 0 else None
+    group.protocol_type = value.protocol_type or None
+    group.protocol_name = value.protocol
+    group.generation_id = value.generation
+    group.leader_id = value.leader
+    group.recompute_subscriptions()
+    return group

@@ -1,0 +1,270 @@
+"""Changes of a consumer group, as they are written and read back (KIP-848's records of `__consumer_offsets`).
+
+A change knows the bytes of its record; `ConsumerGroup.apply` makes it count. What happens live and what is read back
+after a restart take the same way. A value of None is a tombstone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
+    AssignmentWithEpochs,
+    ClassicMetadata,
+    ConsumerMember,
+    MemberState,
+)
+from kafkatools.core.broker.coordinators.groups.modern.modern_changes import (
+    ModernGroupEpochChange,
+    ModernTargetEpochChange,
+    ModernTargetMemberChange,
+    assignment_of,
+)
+from kafkatools.core.broker.coordinators.groups.offset_records import Record
+from kafkatools.core.java.hash_order import topic_order
+from kafkatools.core.protocol.schemas import consumer_groups as schemas
+from kafkatools.core.protocol.schemas.definition import build_entity
+from kafkatools.core.protocol.schemas.offsets import encode_record
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRegex:
+    """The topics a pattern matched, in which version of the metadata and when (ms since 1970)."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
+
+
+class GroupEpochChange(ModernGroupEpochChange):
+    """The epoch of a consumer group."""
+
+    __slots__ = ()
+    key, value = schemas.ConsumerGroupMetadataKey, schemas.ConsumerGroupMetadataValue
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionMetadataChange:
+    """What Kafka kept of topics before 4.1; only ever deleted here."""
+
+    is_present: bool = False
+
+    def record(self, group_id: str) -> Record:
+        """Key and tombstone."""
+        return encode_record(schemas.ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberChange:
+    """What a member said of itself; None: it is gone."""
+
+    member_id: str
+    member: ConsumerMember | None
+
+    def record(self, group_id: str) -> Record:
+        """Key and value."""
+        key = schemas.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=self.member_id)
+        member = self.member
+        if member is None:
+            return encode_record(key, None)
+        classic = None
+        if member.classic is not None:
+            protocols = [{"name": name, "metadata": metadata} for name, metadata in member.classic.protocols]
+            classic = {"session_timeout_ms": member.classic.session_timeout_ms, "supported_protocols": protocols}
+        value = schemas.ConsumerGroupMemberMetadataValue(
+            instance_id=member.instance_id,
+            rack_id=member.rack_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=sorted(member.subscribed_topic_names),
+            subscribed_topic_regex=member.subscribed_topic_regex,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            server_assignor=member.server_assignor,
+            classic_member_metadata=classic,
+        )
+        return encode_record(key, value)
+
+
+class TargetEpochChange(ModernTargetEpochChange):
+    """The epoch of a consumer group's target assignment."""
+
+    __slots__ = ()
+    key, value = schemas.ConsumerGroupTargetAssignmentMetadataKey, schemas.ConsumerGroupTargetAssignmentMetadataValue
+
+
+class TargetMemberChange(ModernTargetMemberChange):
+    """What a member of a consumer group is to have."""
+
+    __slots__ = ()
+    key, value = schemas.ConsumerGroupTargetAssignmentMemberKey, schemas.ConsumerGroupTargetAssignmentMemberValue
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentAssignmentChange:
+    """What a member has, and in which state it is; None: it is about to go."""
+
+    member_id: str
+    member: ConsumerMember | None
+
+    def record(self, group_id: str) -> Record:
+        """Key and value."""
+        key = schemas.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=self.member_id)
+        member = self.member
+        if member is None:
+            return encode_record(key, None)
+        value = schemas.ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=member.member_epoch,
+            previous_member_epoch=member.previous_member_epoch,
+            state=int(member.state),
+            assigned_partitions=_partitions_of(member.assigned),
+            partitions_pending_revocation=_partitions_of(member.pending_revocation),
+        )
+        return encode_record(key, value)
+
+
+@dataclass(frozen=True, slots=True)
+class RegexChange:
+    """What a pattern matches; None: nobody is subscribed to it any more."""
+
+    regex: str
+    resolved: ResolvedRegex | None
+
+    def record(self, group_id: str) -> Record:
+        """Key and value."""
+        key = schemas.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=self.regex)
+        if self.resolved is None:
+            return encode_record(key, None)
+        said = {
+            "topics": sorted(self.resolved.topics),
+            "version": self.resolved.version,  # of the metadata: not the record's
+            "timestamp": self.resolved.timestamp_ms,
+        }
+        return encode_record(key, build_entity(schemas.ConsumerGroupRegularExpressionValue.entity(), said))
+
+
+Change = (
+    GroupEpochChange
+    | SubscriptionMetadataChange
+    | MemberChange
+    | TargetEpochChange
+    | TargetMemberChange
+    | CurrentAssignmentChange
+    | RegexChange
+)
+
+
+def removal_of(member_id: str) -> list[Change]:
+    """A member goes; the order matters to whoever reads the records."""
+    return [
+        CurrentAssignmentChange(member_id, None),
+        TargetMemberChange(member_id, None),
+        MemberChange(member_id, None),
+    ]
+
+
+def _partitions_of(assignment: AssignmentWithEpochs) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic_id": topic_id,
+            "partitions": tuple(sorted(assignment[topic_id])),
+            "assignment_epochs": tuple(assignment[topic_id][partition] for partition in sorted(assignment[topic_id])),
+        }
+        for topic_id in topic_order(assignment)
+    ]
+
+
+# -- reading back ------------------------------------------------------------------------------------------------------
+def change_of(key: Any, value: Any) -> Change | None:
+    """The change a record (not a tombstone) stands for; None for records of other kinds."""
+    read = _READERS.get(type(key).__schema__.name)
+    return read(key, value) if read is not None else None
+
+
+def _read_member(key: Any, value: Any) -> Change:
+    classic = value.classic_member_metadata
+    member = ConsumerMember(
+        key.member_id,
+        instance_id=value.instance_id,
+        rack_id=value.rack_id,
+        rebalance_timeout_ms=value.rebalance_timeout_ms,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        subscribed_topic_names=frozenset(value.subscribed_topic_names),
+        subscribed_topic_regex=value.subscribed_topic_regex or "",
+        server_assignor=value.server_assignor,
+        classic=None
+        if classic is None
+        else ClassicMetadata(
+            classic.session_timeout_ms,
+            tuple((each.name, bytes(each.metadata)) for each in classic.supported_protocols),
+        ),
+    )
+    return MemberChange(key.member_id, member)
+
+
+def _read_current(key: Any, value: Any) -> Change:
+    epoch = value.member_epoch
+    member = ConsumerMember(
+        key.member_id,
+        member_epoch=epoch,
+        previous_member_epoch=value.previous_member_epoch,
+        state=MemberState.of_value(value.state),
+        assigned=_with_epochs(value.assigned_partitions, epoch),
+        pending_revocation=_with_epochs(value.partitions_pending_revocation, epoch),
+    )
+    return CurrentAssignmentChange(key.member_id, member)
+
+
+def _with_epochs(topics: Iterable[Any], member_epoch: int) -> dict[uuid.UUID, dict[int, int]]:
+    """Records of before 4.3 have no epochs of partitions: the member's counts."""
+    found: dict[uuid.UUID, dict[int, int]] = {}
+    for topic in topics:
+        epochs = topic.assignment_epochs
+        if epochs is None or len(epochs) != len(topic.partitions):
+            epochs = [member_epoch] * len(topic.partitions)
+        found[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
+    return found
+
+
+_READERS: dict[str, Callable[[Any, Any], Change]] = {
+    "ConsumerGroupMetadataKey": lambda key, value: GroupEpochChange(value.epoch, value.metadata_hash),
+    "ConsumerGroupPartitionMetadataKey": lambda key, value: SubscriptionMetadataChange(is_present=True),
+    "ConsumerGroupMemberMetadataKey": _read_member,
+    "ConsumerGroupTargetAssignmentMetadataKey": lambda key, value: TargetEpochChange(
+        value.assignment_epoch, value.assignment_timestamp
+    ),
+    "ConsumerGroupTargetAssignmentMemberKey": lambda key, value: TargetMemberChange(
+        key.member_id, assignment_of(value.topic_partitions)
+    ),
+    "ConsumerGroupCurrentMemberAssignmentKey": _read_current,
+    "ConsumerGroupRegularExpressionKey": lambda key, value: RegexChange(
+        key.regular_expression, ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
+    ),
+}
+
+
+def merged_metadata(known: ConsumerMember, said: ConsumerMember) -> ConsumerMember:
+    """A member with what it said of itself now, and what it has until now."""
+    return replace(
+        said,
+        member_epoch=known.member_epoch,
+        previous_member_epoch=known.previous_member_epoch,
+        state=known.state,
+        assigned=known.assigned,
+        pending_revocation=known.pending_revocation,
+    )
+
+
+def merged_assignment(known: ConsumerMember, current: ConsumerMember) -> ConsumerMember:
+    """A member with what it has now, and what it said of itself until now."""
+    return replace(
+        known,
+        member_epoch=current.member_epoch,
+        previous_member_epoch=current.previous_member_epoch,
+        state=current.state,
+        assigned=current.assigned,
+        pending_revocation=current.pending_revocation,
+    )

@@ -1,0 +1,316 @@
+"""The course of a consumer group (the KIP-848 half of Kafka's GroupMetadataManager): what a heartbeat or a join sets in
+motion, and the timers that end it.
+
+Rules:
+- A request works on a `Draft`: it collects changes, and what else is to happen. `write` appends all of them as one
+  batch; only then they count. A request that fails half way leaves nothing behind.
+- Timers: a session one for each member; a rebalance one while it has to give partitions back; a join and a sync one
+  for members of the classic protocol. A timer that is late changes nothing: it looks at the group as it is.
+- The target assignment is computed at most once per assignment interval; members hear of it with their heartbeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
+from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
+from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
+from kafkatools.core.broker.coordinators.groups.modern.assignment_builder import next_target, target_changes
+from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import (
+    Change,
+    CurrentAssignmentChange,
+    GroupEpochChange,
+    MemberChange,
+    RegexChange,
+    SubscriptionMetadataChange,
+    TargetMemberChange,
+    removal_of,
+)
+from kafkatools.core.broker.coordinators.groups.modern.consumer_group import NOTHING, ConsumerGroup
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
+    LEAVE_GROUP_STATIC_EPOCH,
+    Assignment,
+    ConsumerMember,
+    MemberState,
+)
+from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import ConsumerGroupSettings
+from kafkatools.core.broker.coordinators.groups.modern.reconciliation import Owned, Reconciliation
+from kafkatools.core.broker.coordinators.groups.offset_records import Record
+from kafkatools.core.broker.coordinators.groups.offsets_topic import Store
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import (
+    FencedInstanceId,
+    FencedMemberEpoch,
+    GroupMaxSizeReached,
+    UnknownMemberId,
+    UnreleasedInstanceId,
+)
+
+METADATA_REFRESH_INTERVAL_MS = 2**31 - 1
+JOINING_EPOCH = 0
+
+
+@dataclass(slots=True)
+class Draft:
+    """A change of one group in the making. `before` and `behind`: records written around the changes (a classic group
+    that goes, or comes); `after`: what happens when all is written."""
+
+    group: ConsumerGroup
+    changes: list[Change] = field(default_factory=list)
+    before: list[Record] = field(default_factory=list)
+    behind: list[Record] = field(default_factory=list)
+    after: list[Callable[[], None]] = field(default_factory=list)
+
+
+class ConsumerCourse:
+    """Moves consumer groups on."""
+
+    def __init__(  # noqa: PLR0913 - wired in one place
+        self,
+        groups: dict[str, AnyGroup],
+        settings: ConsumerGroupSettings,
+        topics: GroupTopics,
+        store: Store,
+        timer: KeyedTimer,
+        clock: Clock,
+    ) -> None:
+        self.groups = groups
+        self.settings = settings
+        self.topics = topics
+        self.store = store
+        self.timer = timer
+        self.clock = clock
+        self.downgrade: Callable[[ConsumerGroup, Collection[str]], bool] = lambda group, leaving: False
+
+    def write(self, draft: Draft) -> None:
+        """Append everything of a draft, then let it count. Raises a KafkaError."""
+        group = draft.group
+        records = [*draft.before, *(change.record(group.group_id) for change in draft.changes), *draft.behind]
+        if records:
+            self.store.append(group.group_id, records)
+        for change in draft.changes:
+            group.apply(change)
+        if draft.changes:
+            self.groups[group.group_id] = group
+        for act in draft.after:
+            act()
+
+    # -- members ---------------------------------------------------------------------------------------------------
+    def ensure_room(self, group: ConsumerGroup, member_id: str) -> None:
+        """GroupMaxSizeReached when a new member would be too many."""
+        size = self.settings.max_size
+        if len(group.members) >= size and member_id not in group.members:
+            raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {size} members.")
+
+    def rejoining_static(self, draft: Draft, member_id: str, instance_id: str, *, uses_classic: bool) -> ConsumerMember:
+        """A static member that joins: a new one, or the one that was known by another member id until now."""
+        known = draft.group.static_member(instance_id)
+        if known is None:
+            return draft.group.members.get(member_id) or ConsumerMember(member_id)
+        if not uses_classic and not known.uses_classic_protocol and known.member_epoch != LEAVE_GROUP_STATIC_EPOCH:
+            raise UnreleasedInstanceId(
+                f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
+                f"id is owned by {known.member_id} member."
+            )
+        member = replace(known, member_id=member_id, member_epoch=0, previous_member_epoch=0)
+        target = draft.group.target.get(known.member_id, NOTHING)
+        draft.changes += [
+            *removal_of(known.member_id),
+            MemberChange(member_id, member),
+            TargetMemberChange(member_id, target),
+            CurrentAssignmentChange(member_id, member),
+        ]
+        return member
+
+    def known_static(self, group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
+        """The member of an instance id, which must have this member id."""
+        known = group.static_member(instance_id)
+        if known is None:
+            raise UnknownMemberId(f"Instance id {instance_id} is unknown.")
+        ensure_not_replaced(known, member_id, instance_id)
+        return known
+
+    # -- a step of the group -----------------------------------------------------------------------------------------
+    def note_subscription(self, draft: Draft, known: ConsumerMember, updated: ConsumerMember) -> bool:
+        """Write down what a member says of itself; whether the topics it names changed."""
+        if updated != known:
+            draft.changes.append(MemberChange(updated.member_id, updated))
+        return updated.subscribed_topic_names != known.subscribed_topic_names
+
+    def advance(self, draft: Draft, updated: ConsumerMember, *, bump: bool) -> int:
+        """Raise the group's epoch when that is asked for, or the metadata of its topics changed; the epoch now."""
+        group, now_ms = draft.group, self.clock.wall_ms()
+        epoch = group.group_epoch
+        if not bump and not group.is_metadata_expired(now_ms):
+            return epoch
+        topics = group.topics_of(group.members_with(updated))
+        metadata_hash = self.topics.group_hash(topics)
+        if bump or metadata_hash != group.metadata_hash:
+            epoch += 1
+            draft.changes.append(GroupEpochChange(epoch, metadata_hash))
+        group.set_refresh_deadline(now_ms + METADATA_REFRESH_INTERVAL_MS, epoch)
+        if group.has_subscription_metadata:
+            draft.changes.append(SubscriptionMetadataChange())
+        return epoch
+
+    def target(self, draft: Draft, updated: ConsumerMember, epoch: int) -> tuple[int, Assignment]:
+        """The target assignment to go for and its epoch: a new one when the group's epoch asks for one and the last
+        is old enough."""
+        group = draft.group
+        if group.assignment_epoch >= epoch or not self._may_assign(group):
+            return group.assignment_epoch, group.target_of(updated.member_id, updated.instance_id)
+        members = group.members_with(updated)
+        assignor = group.preferred_assignor(members, self.settings.assignors[0])
+        target = next_target(group, members, self.topics, assignor)
+        draft.changes += target_changes(group, members, target, epoch, self.clock.wall_ms())
+        return epoch, target.get(updated.member_id, NOTHING)
+
+    def _may_assign(self, group: ConsumerGroup) -> bool:
+        interval_ms = self.settings.assignment_interval_ms(group.group_id)
+        last_ms = group.assignment_timestamp_ms
+        return last_ms == 0 or interval_ms == 0 or self.clock.wall_ms() >= last_ms + interval_ms
+
+    def reconcile(
+        self,
+        draft: Draft,
+        member: ConsumerMember,
+        target: tuple[int, Assignment],
+        owned: Owned | None,
+        *,
+        has_subscription_changed: bool,
+    ) -> ConsumerMember:
+        """One step of the member towards the target."""
+        group, (epoch, assignment) = draft.group, target
+        if not has_subscription_changed and member.is_reconciled_to(epoch):
+            return member
+        topic_ids = self.topics.ids_of(group.topics_of_member(member))
+        step = Reconciliation(epoch, assignment, topic_ids, group.partition_epoch, owned, has_subscription_changed)
+        updated = step.step(member)
+        if updated == member:
+            return member
+        draft.changes.append(CurrentAssignmentChange(updated.member_id, updated))
+        if not updated.uses_classic_protocol:
+            draft.after.append(lambda: self._watch_revocation(group.group_id, updated))
+        return updated
+
+    # -- the end of members ------------------------------------------------------------------------------------------
+    def fence(self, group: ConsumerGroup, leaving: Sequence[ConsumerMember]) -> None:
+        """Take members out. Raises a KafkaError."""
+        member_ids = {member.member_id for member in leaving}
+        if not leaving or self.downgrade(group, member_ids):
+            return
+        draft = Draft(group)
+        for member in leaving:
+            draft.changes += removal_of(member.member_id)
+        remaining = group.members_with(None, member_ids)
+        still = group.regex_counts(remaining)
+        gone = [regex for regex in group.regex_counts(leaving) if not still[regex]]
+        draft.changes += [RegexChange(regex, None) for regex in gone]
+        metadata_hash = self.topics.group_hash(group.topics_of(remaining))
+        draft.changes.append(GroupEpochChange(group.group_epoch + 1, metadata_hash))
+        self.write(draft)
+        for member_id in member_ids:
+            self.cancel_timers(group.group_id, member_id)
+
+    def _fence_by_timer(self, group_id: str, member_id: str) -> None:
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup) and member_id in group.members:
+            self.fence(group, [group.members[member_id]])
+
+    # -- timers ------------------------------------------------------------------------------------------------------
+    def watch_session(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:
+        """The member must be heard of within the time-out."""
+        wait_ms = self.settings.session_timeout_ms(group_id) if timeout_ms is None else timeout_ms
+        self.timer.schedule(
+            ("session", group_id, member_id), wait_ms, lambda: self._fence_by_timer(group_id, member_id)
+        )
+
+    def _watch_revocation(self, group_id: str, member: ConsumerMember) -> None:
+        key = ("rebalance", group_id, member.member_id)
+        if member.state is not MemberState.UNREVOKED_PARTITIONS:
+            self.timer.cancel(key)
+            return
+
+        def expire() -> None:
+            group = self.groups.get(group_id)
+            now = group.members.get(member.member_id) if isinstance(group, ConsumerGroup) else None
+            if now is not None and now.member_epoch == member.member_epoch:
+                self._fence_by_timer(group_id, member.member_id)
+
+        self.timer.schedule(key, member.rebalance_timeout_ms, expire)
+
+    def watch_join(self, group_id: str, member: ConsumerMember) -> None:
+        """A classic member was told to join again: it has its rebalance time-out, from the first time it heard."""
+        key = ("consumer-join", group_id, member.member_id)
+        if not self.timer.is_scheduled(key):
+            self.timer.schedule(
+                key, member.rebalance_timeout_ms, lambda: self._fence_by_timer(group_id, member.member_id)
+            )
+
+    def watch_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        """A classic member joined: it must sync."""
+        self.timer.schedule(
+            ("consumer-sync", group_id, member_id), timeout_ms, lambda: self._fence_by_timer(group_id, member_id)
+        )
+
+    def cancel_join(self, group_id: str, member_id: str) -> None:
+        """The member joined."""
+        self.timer.cancel(("consumer-join", group_id, member_id))
+
+    def cancel_sync(self, group_id: str, member_id: str) -> None:
+        """The member synced."""
+        self.timer.cancel(("consumer-sync", group_id, member_id))
+
+    def cancel_timers(self, group_id: str, member_id: str) -> None:
+        """The member is gone."""
+        for kind in ("session", "rebalance", "consumer-join", "consumer-sync"):
+            self.timer.cancel((kind, group_id, member_id))
+
+    def forget(self, group: ConsumerGroup) -> None:
+        """Drop a group from memory."""
+        for member_id in group.members:
+            self.cancel_timers(group.group_id, member_id)
+        self.timer.cancel(("regex", group.group_id))
+        self.groups.pop(group.group_id, None)
+
+    def resume(self, group: ConsumerGroup) -> None:
+        """After a group was read back every member has its session time to be heard of, and those that were giving
+        partitions back their rebalance time."""
+        for member_id, member in group.members.items():
+            session_ms = member.classic.session_timeout_ms if member.classic is not None else None
+            self.watch_session(group.group_id, member_id, session_ms)
+            if member.state is MemberState.UNREVOKED_PARTITIONS and not member.uses_classic_protocol:
+                self._watch_revocation(group.group_id, member)
+
+
+def ensure_not_replaced(known: ConsumerMember, member_id: str, instance_id: str) -> None:
+    """FencedInstanceId when the instance id belongs to another member by now."""
+    if known.member_id != member_id:
+        raise FencedInstanceId(
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {known.member_id}."
+        )
+
+
+def ensure_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
+    """FencedMemberEpoch unless it is the member's, or the one before and the answer may have been lost."""
+    if epoch in (JOINING_EPOCH, member.member_epoch):
+        return
+    relation = "greater" if epoch > member.member_epoch else "smaller"
+    if relation == "smaller" and epoch == member.previous_member_epoch and _owns_no_more(member, owned):
+        return
+    raise FencedMemberEpoch(
+        f"The consumer group member has a {relation} member epoch ({epoch}) than the one known by the group "
+        f"coordinator ({member.member_epoch}). The member must abandon all its partitions and rejoin."
+    )
+
+
+def _owns_no_more(member: ConsumerMember, owned: Owned | None) -> bool:
+    if owned is None:
+        return False
+    return all(
+        partition in member.assigned.get(topic_id, {})
+        for topic_id, partitions in owned.items()
+        for partition in partitions
+    )

@@ -1,0 +1,401 @@
+"""A consumer group as a value with rules (Kafka's ConsumerGroup, KIP-848): members, epochs, target assignment.
+
+It changes by `apply` only. Three epochs drive it: the group's rises when members or topics change, the one of the
+target assignment follows when that is computed, each member's when it has reached the target. Nothing here knows of
+timers, disks or sockets.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from enum import Enum
+from typing import TypeVar
+
+from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import (
+    Change,
+    CurrentAssignmentChange,
+    GroupEpochChange,
+    MemberChange,
+    RegexChange,
+    ResolvedRegex,
+    SubscriptionMetadataChange,
+    TargetEpochChange,
+    TargetMemberChange,
+    merged_assignment,
+    merged_metadata,
+    removal_of,
+)
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
+    LEAVE_GROUP_EPOCH,
+    Assignment,
+    AssignmentWithEpochs,
+    ConsumerMember,
+    MemberState,
+)
+from kafkatools.core.broker.coordinators.groups.modern.reconciliation import NO_EPOCH
+from kafkatools.core.broker.coordinators.groups.offset_records import Record
+from kafkatools.core.errors import (
+    IllegalGeneration,
+    NonEmptyGroup,
+    StaleMemberEpoch,
+    UnknownMemberId,
+    UnsupportedVersion,
+)
+
+CONSUMER = "consumer"
+FIRST_EPOCH = 1
+FIRST_COMMIT_VERSION = 9
+Held = TypeVar("Held")
+CommitCheck = Callable[[uuid.UUID | None, int], None]
+NOTHING: Assignment = {}
+
+
+class ConsumerGroupState(Enum):
+    """The state; the value is the name that clients see."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class ConsumerGroup:
+    """One group."""
+
+    group_type = CONSUMER
+    protocol_name_of_type = CONSUMER
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.group_epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        self.assignment_epoch = FIRST_EPOCH
+        self.assignment_timestamp_ms = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}
+        self.target: dict[str, Assignment] = {}
+        self.regexes: dict[str, ResolvedRegex] = {}
+        self.has_subscription_metadata = False
+        self._refresh_deadline = (0, 0)
+        self._partition_epochs: dict[uuid.UUID, dict[int, int]] = {}
+
+    # -- changes ---------------------------------------------------------------------------------------------------
+    def apply(self, change: Change) -> None:
+        """Make a change count."""
+        if isinstance(change, GroupEpochChange):
+            self.group_epoch, self.metadata_hash = change.epoch or FIRST_EPOCH, change.metadata_hash
+        elif isinstance(change, TargetEpochChange):
+            self.assignment_epoch = NO_EPOCH if change.epoch is None else change.epoch
+            self.assignment_timestamp_ms = change.timestamp_ms
+        elif isinstance(change, TargetMemberChange):
+            _put_or_drop(self.target, change.member_id, change.assignment)
+        elif isinstance(change, RegexChange):
+            _put_or_drop(self.regexes, change.regex, change.resolved)
+        elif isinstance(change, SubscriptionMetadataChange):
+            self.has_subscription_metadata = change.is_present
+        else:
+            self._apply_to_member(change)
+
+    def _apply_to_member(self, change: MemberChange | CurrentAssignmentChange) -> None:
+        known = self.members.get(change.member_id)
+        if change.member is not None:
+            merge = merged_metadata if isinstance(change, MemberChange) else merged_assignment
+            self._put(merge(known or ConsumerMember(change.member_id), change.member))
+        elif isinstance(change, MemberChange):
+            self._remove(change.member_id)
+        elif known is not None:
+            self._put(_left(known))
+
+    def adopt(self, member: ConsumerMember) -> None:
+        """A member of the classic group that this one comes from."""
+        self._put(member)
+
+    def _put(self, member: ConsumerMember) -> None:
+        known = self.members.get(member.member_id)
+        if known is not None:
+            self._release(known)
+        self._own(member.assigned, member.member_epoch)
+        self._own(member.pending_revocation, member.member_epoch)
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def _remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._release(member)
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
+            del self.static_members[member.instance_id]
+
+    def _own(self, assignment: AssignmentWithEpochs, epoch: int) -> None:
+        for topic_id, partitions in assignment.items():
+            self._partition_epochs.setdefault(topic_id, {}).update(dict.fromkeys(partitions, epoch))
+
+    def _release(self, member: ConsumerMember) -> None:
+        """Only what is still this member's: records that were compacted may come in an order that never was."""
+        for assignment in (member.assigned, member.pending_revocation):
+            for topic_id, partitions in assignment.items():
+                owned = self._partition_epochs.get(topic_id)
+                if owned is None:
+                    continue
+                for partition in partitions:
+                    if owned.get(partition) == member.member_epoch:
+                        del owned[partition]
+                if not owned:
+                    del self._partition_epochs[topic_id]
+
+    # -- state -----------------------------------------------------------------------------------------------------
+    @property
+    def state(self) -> ConsumerGroupState:
+        """As members and epochs stand."""
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.group_epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def is_metadata_expired(self, now_ms: int) -> bool:
+        """Whether the topics are to be looked at again: their metadata changed, or a write failed after the look."""
+        deadline_ms, epoch = self._refresh_deadline
+        return now_ms >= deadline_ms or self.group_epoch < epoch
+
+    def set_refresh_deadline(self, deadline_ms: int, epoch: int) -> None:
+        """The topics were looked at."""
+        self._refresh_deadline = (deadline_ms, epoch)
+
+    def request_metadata_refresh(self) -> None:
+        """Topics changed: the next heartbeat looks at them."""
+        self._refresh_deadline = (0, 0)
+
+    # -- members ---------------------------------------------------------------------------------------------------
+    def member(self, member_id: str) -> ConsumerMember:
+        """The member; UnknownMemberId."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        """The member of an instance id."""
+        member_id = self.static_members.get(instance_id) if instance_id is not None else None
+        return self.members.get(member_id) if member_id is not None else None
+
+    def target_of(self, member_id: str, instance_id: str | None) -> Assignment:
+        """What a member is to have; a static one takes over what its predecessor was to have."""
+        if instance_id is not None:
+            member_id = self.static_members.get(instance_id, member_id)
+        return self.target.get(member_id, NOTHING)
+
+    def partition_epoch(self, topic_id: uuid.UUID, partition: int) -> int:
+        """The epoch of whoever has a partition; NO_EPOCH when nobody has."""
+        return self._partition_epochs.get(topic_id, {}).get(partition, NO_EPOCH)
+
+    def waits_for_partition(self, member: ConsumerMember) -> bool:
+        """Whether others still have what the member is to get."""
+        if member.state is not MemberState.UNRELEASED_PARTITIONS:
+            return False
+        return any(
+            partition not in member.assigned.get(topic_id, {}) and self.partition_epoch(topic_id, partition) != NO_EPOCH
+            for topic_id, partitions in self.target.get(member.member_id, NOTHING).items()
+            for partition in partitions
+        )
+
+    # -- subscriptions: all take the members as they are to be ------------------------------------------------------
+    def members_with(self, updated: ConsumerMember | None, removed: Collection[str] = ()) -> list[ConsumerMember]:
+        """Everybody, with one member as it is about to be, and without others."""
+        members = [member for member_id, member in self.members.items() if member_id not in removed]
+        if updated is None:
+            return members
+        replaced = self.static_members.get(updated.instance_id) if updated.instance_id is not None else None
+        kept = [member for member in members if member.member_id not in (updated.member_id, replaced)]
+        return [*kept, updated]
+
+    def topics_of(
+        self, members: Iterable[ConsumerMember], regexes: Mapping[str, ResolvedRegex] | None = None
+    ) -> set[str]:
+        """The names of all topics these members are subscribed to, by name or by a pattern that was resolved;
+        `regexes`: patterns as they are about to be."""
+        names: set[str] = set()
+        for member in members:
+            names |= self.topics_of_member(member, regexes)
+        return names
+
+    def topics_of_member(
+        self, member: ConsumerMember, regexes: Mapping[str, ResolvedRegex] | None = None
+    ) -> frozenset[str]:
+        """A member's topics; a pattern that is not resolved yet matches none."""
+        known = self.regexes if regexes is None else regexes
+        resolved = known.get(member.subscribed_topic_regex) if member.subscribed_topic_regex else None
+        return (
+            member.subscribed_topic_names | resolved.topics if resolved is not None else member.subscribed_topic_names
+        )
+
+    def is_homogeneous(self, members: Collection[ConsumerMember]) -> bool:
+        """Whether all are subscribed to the same: the same names, or one pattern and no names."""
+        patterns = Counter(member.subscribed_topic_regex for member in members if member.subscribed_topic_regex)
+        names = Counter(name for member in members for name in member.subscribed_topic_names)
+        if not patterns:
+            return all(count == len(members) for count in names.values())
+        return not names and len(patterns) == 1 and patterns.total() == len(members)
+
+    def regex_counts(self, members: Iterable[ConsumerMember]) -> Counter[str]:
+        """How many members have each pattern."""
+        return Counter(member.subscribed_topic_regex for member in members if member.subscribed_topic_regex)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member reads it."""
+        return any(topic in self.topics_of_member(member) for member in self.members.values())
+
+    def preferred_assignor(self, members: Iterable[ConsumerMember], default: str) -> str:
+        """The server-side assignor that most members ask for."""
+        votes = Counter(member.server_assignor for member in members if member.server_assignor)
+        return votes.most_common(1)[0][0] if votes else default
+
+    # -- the classic protocol ----------------------------------------------------------------------------------------
+    @property
+    def classic_members(self) -> list[ConsumerMember]:
+        """Those that use the classic protocol."""
+        return [member for member in self.members.values() if member.uses_classic_protocol]
+
+    def supports_classic(self, protocol_type: str, names: Collection[str]) -> bool:
+        """Whether a classic member with these protocols can be in the group."""
+        if protocol_type != CONSUMER:
+            return False
+        if self.is_empty:
+            return bool(names)
+        classic = self.classic_members
+        counts = Counter(name for member in classic for name, _ in (member.classic.protocols if member.classic else ()))
+        return any(counts[name] == len(classic) for name in names)
+
+    def uses_classic_except(self, leaving: Collection[str]) -> bool:
+        """Whether everybody who stays uses the classic protocol."""
+        return all(
+            member.uses_classic_protocol for member_id, member in self.members.items() if member_id not in leaving
+        )
+
+    # -- checks and ends -------------------------------------------------------------------------------------------
+    def ensure_may_delete(self) -> None:
+        """Only an empty group is deleted."""
+        if self.members:
+            raise NonEmptyGroup()
+
+    def ensure_may_delete_offsets(self) -> None:
+        """Always: subscriptions are looked at topic by topic."""
+
+    def ensure_may_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool = False, version: int = 9
+    ) -> CommitCheck | None:
+        """validateOffsetCommit: a member in its epoch; anybody while the group is empty. A member that is behind may
+        commit what it has had since then (KIP-1251): gives the check of each partition."""
+        if epoch < 0 and not self.members:
+            return None
+        if is_transactional and epoch == NO_EPOCH and not member_id and instance_id is None:
+            return None
+        member = self.member(member_id)
+        is_classic = member.uses_classic_protocol
+        if not is_transactional and not is_classic and version < FIRST_COMMIT_VERSION:
+            raise UnsupportedVersion(
+                "OffsetCommit version 9 or above must be used by members using the consumer group protocol"
+            )
+        if epoch == member.member_epoch:
+            return None
+        if epoch > member.member_epoch:
+            if is_classic:
+                raise IllegalGeneration(
+                    f"Received generation id {epoch} is newer than current member epoch {member.member_epoch}."
+                )
+            raise StaleMemberEpoch(
+                f"Received member epoch {epoch} is newer than current member epoch {member.member_epoch}."
+            )
+        return lambda topic_id, partition: _ensure_had(member, epoch, topic_id, partition)
+
+    def ensure_may_fetch(self, member_id: str | None, epoch: int) -> None:
+        """validateOffsetFetch: a member in its epoch, or anybody who does not say who it is."""
+        if member_id is None and epoch < 0:
+            return
+        member = self.member(member_id or "")
+        if epoch == member.member_epoch:
+            return
+        if member.uses_classic_protocol:
+            raise IllegalGeneration(
+                f"The received generation id {epoch} does not match the expected member epoch {member.member_epoch}."
+            )
+        raise StaleMemberEpoch(
+            f"The received member epoch {epoch} does not match the expected member epoch {member.member_epoch}."
+        )
+
+    def expiration_base_ms(self, topic: str, commit_ms: int) -> int | None:
+        """The time of the commit; while a member reads the topic the offset is kept."""
+        return None if self.is_subscribed_to(topic) else commit_ms
+
+    def removal(self, instead: tuple[str, str] | None = None) -> list[Change]:
+        """All that deletes the group; `instead`: a member id that is gone and the one that took its place."""
+        renamed = dict([instead]) if instead is not None else {}
+        member_ids = [renamed.get(member_id, member_id) for member_id in self.members]
+        parts: list[list[Change]] = [removal_of(member_id) for member_id in member_ids]
+        return [
+            *(part[0] for part in parts),
+            *(part[1] for part in parts),
+            TargetEpochChange(None),
+            *(part[2] for part in parts),
+            *(RegexChange(regex, None) for regex in self.regexes),
+            *([SubscriptionMetadataChange()] if self.has_subscription_metadata else []),
+            GroupEpochChange(None),
+        ]
+
+    def creation(self) -> list[Change]:
+        """All that makes a group like this one."""
+        members = list(self.members.values())
+        return [
+            *(MemberChange(member.member_id, member) for member in members),
+            GroupEpochChange(self.group_epoch, self.metadata_hash),
+            *(TargetMemberChange(member.member_id, self.target.get(member.member_id, NOTHING)) for member in members),
+            TargetEpochChange(self.assignment_epoch, self.assignment_timestamp_ms),
+            *(CurrentAssignmentChange(member.member_id, member) for member in members),
+        ]
+
+    def tombstones(self) -> list[Record]:
+        """What deletes the group from the log."""
+        return [change.record(self.group_id) for change in self.removal()]
+
+
+def _put_or_drop(held: dict[str, Held], key: str, value: Held | None) -> None:
+    if value is None:
+        held.pop(key, None)
+    else:
+        held[key] = value
+
+
+def _left(member: ConsumerMember) -> ConsumerMember:
+    """A member whose assignment was deleted, before it is deleted itself."""
+    return replace(
+        member,
+        member_epoch=LEAVE_GROUP_EPOCH,
+        previous_member_epoch=LEAVE_GROUP_EPOCH,
+        assigned={},
+        pending_revocation={},
+    )
+
+
+def _ensure_had(member: ConsumerMember, epoch: int, topic_id: uuid.UUID | None, partition: int) -> None:
+    """StaleMemberEpoch, IllegalGeneration for a classic member: it did not have the partition in that epoch."""
+    refusal = IllegalGeneration if member.uses_classic_protocol else StaleMemberEpoch
+    since = member.assignment_epoch(topic_id, partition) if topic_id is not None else None
+    if since is None:
+        raise refusal(f"Partition {topic_id}-{partition} is not assigned or pending revocation for member.")
+    if epoch < since:
+        raise refusal(f"Received epoch {epoch} is older than assignment epoch {since} of {topic_id}-{partition}.")

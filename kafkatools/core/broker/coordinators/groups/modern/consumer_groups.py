@@ -1,0 +1,168 @@
+"""All consumer groups of this broker: what the APIs ask of them, and how groups change between the protocols.
+
+The parts: `consumer_course` moves a group on, `consumer_heartbeats` answers the new protocol, `classic_members` the
+classic one, `topic_regex` resolves patterns, `group_conversion` turns one kind of group into the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kafkatools.core.broker.coordinators.groups import offset_records
+from kafkatools.core.broker.coordinators.groups.classic.conversion import classic_group_of, consumer_group_of
+from kafkatools.core.broker.coordinators.groups.classic.group import CONSUMER_PROTOCOL_TYPE, Group
+from kafkatools.core.broker.coordinators.groups.classic.members import ClassicMembers
+from kafkatools.core.broker.coordinators.groups.classic.rebalance import Rebalancing, assignments_of
+from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
+from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
+from kafkatools.core.broker.coordinators.groups.modern.consumer_course import ConsumerCourse, Draft
+from kafkatools.core.broker.coordinators.groups.modern.consumer_group import ConsumerGroup
+from kafkatools.core.broker.coordinators.groups.modern.consumer_heartbeats import ConsumerHeartbeats, HeartbeatRequest
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import ConsumerMember
+from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import ConsumerGroupSettings
+from kafkatools.core.broker.coordinators.groups.requests import (
+    Fields,
+    JoinRequest,
+    MemberIdentity,
+    SyncRequest,
+    join_error,
+    sync_error,
+)
+from kafkatools.core.broker.coordinators.groups.topic_regex import TopicRegexes
+from kafkatools.core.errors import GroupIdNotFound, RebalanceInProgress
+
+
+class ConsumerGroups:
+    """Consumer groups, beside the classic ones of `rebalancing` in one registry."""
+
+    def __init__(self, rebalancing: Rebalancing, settings: ConsumerGroupSettings, topics: GroupTopics) -> None:
+        self._rebalancing = rebalancing
+        self.topics = topics
+        self.settings = settings
+        self.course = ConsumerCourse(
+            rebalancing.groups, settings, topics, rebalancing.store, rebalancing.timer, rebalancing.clock
+        )
+        self.course.downgrade = self._downgrade_without
+        regexes = TopicRegexes(self.course)
+        self._heartbeats = ConsumerHeartbeats(self.course, regexes, self._upgrade)
+        self._classic = ClassicMembers(self.course, regexes, self._may_downgrade_replaced, self._downgrade_replaced)
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+    def heartbeat(self, request: HeartbeatRequest) -> Fields:
+        """ConsumerGroupHeartbeat; raises a KafkaError."""
+        return self._heartbeats.heartbeat(request)
+
+    def join(self, group: ConsumerGroup, request: JoinRequest) -> Fields:
+        """JoinGroup to a consumer group; raises a KafkaError."""
+        return self._classic.join(group, request)
+
+    def sync(self, group: ConsumerGroup, request: SyncRequest) -> Fields:
+        """SyncGroup to a consumer group; raises a KafkaError."""
+        return self._classic.sync(group, request)
+
+    def classic_heartbeat(
+        self, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None
+    ) -> None:
+        """Heartbeat to a consumer group; raises a KafkaError."""
+        self._classic.heartbeat(group, generation_id, member_id, instance_id)
+
+    def leave(self, group: ConsumerGroup, members: Sequence[MemberIdentity]) -> list[int]:
+        """LeaveGroup to a consumer group; raises a KafkaError."""
+        return self._classic.leave(group, members)
+
+    def give_way(self, group: ConsumerGroup) -> None:
+        """An empty consumer group makes room for a classic one of its name. Raises a KafkaError."""
+        self.course.store.append(group.group_id, group.tombstones())
+        self.course.forget(group)
+
+    # -- topics ------------------------------------------------------------------------------------------------------
+    def note_topics(self, names: Collection[str], *, has_new: bool) -> None:
+        """Topics were made, changed or deleted: groups that read them look at their assignment again."""
+        self.topics.note_changes(names, has_new=has_new)
+        changed = frozenset(names)
+        for group in self.course.groups.values():
+            if isinstance(group, ConsumerGroup) and not changed.isdisjoint(group.topics_of(group.members.values())):
+                group.request_metadata_refresh()
+
+    # -- classic to consumer -----------------------------------------------------------------------------------------
+    def _upgrade(self, group_id: str) -> Draft:
+        """A draft of the consumer group that a classic one becomes; GroupIdNotFound when it may not."""
+        classic = self.course.groups[group_id]
+        if not isinstance(classic, Group):
+            raise GroupIdNotFound(f"Group {group_id} is not a consumer group.")
+        tombstone = offset_records.group_tombstone(group_id)
+        if classic.is_empty:
+            return Draft(
+                ConsumerGroup(group_id), before=[tombstone], after=[lambda: self._rebalancing.cancel_timers(classic)]
+            )
+        self._ensure_may_upgrade(classic)
+        group = consumer_group_of(classic, self.topics)
+        draft = Draft(group, before=[tombstone, *(change.record(group_id) for change in group.creation())])
+        members = [member for member in group.members.values() if member.classic is not None]
+        group.members, known = {}, group.members
+        for member in known.values():
+            group.adopt(member)
+
+        def take_over() -> None:
+            self._rebalancing.cancel_timers(classic)
+            for classic_member in classic.members.values():
+                classic.complete_join(classic_member, join_error(classic_member.member_id, RebalanceInProgress.code))
+                classic.complete_sync(classic_member, sync_error(RebalanceInProgress.code))
+            for member in members:
+                if member.classic is not None and member.member_id in group.members:
+                    self.course.watch_session(group_id, member.member_id, member.classic.session_timeout_ms)
+
+        draft.after.append(take_over)
+        return draft
+
+    def _ensure_may_upgrade(self, classic: Group) -> None:
+        start = f"Cannot upgrade classic group {classic.group_id} to consumer group because "
+        if not self.settings.migration_policy.allows_upgrade:
+            raise GroupIdNotFound(f"{start}online upgrade is disabled.")
+        if classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            raise GroupIdNotFound(f"{start}the group does not use the consumer embedded protocol.")
+        if len(classic.members) > self.settings.max_size:
+            raise GroupIdNotFound(f"{start}the group size exceeds the consumer group maximum size.")
+
+    # -- consumer to classic -----------------------------------------------------------------------------------------
+    def _may_downgrade(self, size: int) -> bool:
+        return self.settings.migration_policy.allows_downgrade and 0 < size <= self._rebalancing.settings.max_size
+
+    def _downgrade_without(self, group: ConsumerGroup, leaving: Collection[str]) -> bool:
+        """Turn the group into a classic one when only members of that protocol stay; whether that was done."""
+        if not group.uses_classic_except(leaving) or not self._may_downgrade(len(group.members) - len(leaving)):
+            return False
+        classic = classic_group_of(group, leaving, None, self.topics, self.course.clock.wall_ms())
+        draft = Draft(group, list(group.removal()))
+        self._replace(draft, classic, is_rebalance_due=True)
+        self.course.write(draft)
+        return True
+
+    def _may_downgrade_replaced(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
+        return group.uses_classic_except((replaced.member_id,)) and self._may_downgrade(len(group.members))
+
+    def _downgrade_replaced(self, draft: Draft, joining: ConsumerMember, is_stale: bool) -> None:
+        """The last member with the consumer protocol, a static one, came back with the classic protocol."""
+        group = draft.group
+        replaced = group.static_member(joining.instance_id)
+        assert replaced is not None
+        classic = classic_group_of(group, (), joining, self.topics, self.course.clock.wall_ms())
+        draft.changes += group.removal(instead=(replaced.member_id, joining.member_id))
+        self._replace(draft, classic, is_rebalance_due=is_stale)
+
+    def _replace(self, draft: Draft, classic: Group, *, is_rebalance_due: bool) -> None:
+        group = draft.group
+        member_ids = list(group.members)
+        draft.behind.append(offset_records.group_metadata(classic, assignments_of(classic)))
+
+        def take_over() -> None:
+            for member_id in member_ids:
+                self.course.cancel_timers(group.group_id, member_id)
+            self.course.forget(group)
+            self.course.groups[group.group_id] = classic
+            for member in classic.members.values():
+                self._rebalancing.reschedule_session(classic, member)
+            if is_rebalance_due and classic.is_in(GroupState.STABLE):
+                self._rebalancing.prepare_rebalance(classic)
+
+        draft.after.append(take_over)

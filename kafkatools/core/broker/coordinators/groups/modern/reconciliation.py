@@ -1,0 +1,108 @@
+"""One step of a member towards the target assignment (Kafka's CurrentAssignmentBuilder, KIP-848).
+
+A member first gives back what it is no longer to have, and stays in its epoch until it says that it did. Only then it
+moves to the epoch of the target and gets what is new, as far as others have released it. A pure step: member in,
+member out.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
+    Assignment,
+    AssignmentWithEpochs,
+    ConsumerMember,
+    MemberState,
+)
+from kafkatools.core.errors import FencedMemberEpoch
+
+NO_EPOCH = -1
+Owned = Mapping[uuid.UUID, Collection[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """What a step depends on. `owned`: what the member says it has, None when it does not say; `partition_epoch`: the
+    epoch in which somebody has a partition, NO_EPOCH when nobody has."""
+
+    target_epoch: int
+    target: Assignment
+    subscribed_topic_ids: frozenset[uuid.UUID]
+    partition_epoch: Callable[[uuid.UUID, int], int]
+    owned: Owned | None
+    has_subscription_changed: bool = False
+
+    def step(self, member: ConsumerMember) -> ConsumerMember:
+        """The member's next state, or the same one when it has to wait; FencedMemberEpoch."""
+        if member.state is MemberState.STABLE:
+            if member.member_epoch != self.target_epoch:
+                return self._next(member, member.member_epoch)
+            return self._without_unsubscribed(member) if self.has_subscription_changed else member
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            if self._still_owns(member.pending_revocation):
+                return self._without_unsubscribed(member) if self.has_subscription_changed else member
+            return self._next(member, member.member_epoch)
+        if member.state is MemberState.UNRELEASED_PARTITIONS:
+            return self._next(member, member.member_epoch)
+        if self.owned is None or self.owned:
+            raise FencedMemberEpoch(
+                "The consumer group member is in a unknown state. "
+                "The member must abandon all its partitions and rejoin."
+            )
+        return self._next(member, self.target_epoch)
+
+    def _still_owns(self, revoked: AssignmentWithEpochs) -> bool:
+        if self.owned is None:
+            return True
+        return any(
+            partition in revoked.get(topic_id, {})
+            for topic_id, partitions in self.owned.items()
+            for partition in partitions
+        )
+
+    def _without_unsubscribed(self, member: ConsumerMember) -> ConsumerMember:
+        """The subscription changed within an epoch: topics that went are given back at once."""
+        gone = {topic_id: p for topic_id, p in member.assigned.items() if topic_id not in self.subscribed_topic_ids}
+        if not gone:
+            return member
+        kept = {topic_id: p for topic_id, p in member.assigned.items() if topic_id not in gone}
+        revoked = dict(member.pending_revocation)
+        for topic_id, partitions in gone.items():
+            revoked[topic_id] = {**revoked.get(topic_id, {}), **partitions}
+        if self._still_owns(revoked):
+            return member.at_epoch(member.member_epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
+        return replace(member, previous_member_epoch=member.member_epoch, assigned=kept)
+
+    def _next(self, member: ConsumerMember, epoch: int) -> ConsumerMember:
+        assigned: dict[uuid.UUID, dict[int, int]] = {}
+        revoked: dict[uuid.UUID, dict[int, int]] = {}
+        added: dict[uuid.UUID, list[int]] = {}
+        has_unreleased = False
+        for topic_id in [*self.target, *(topic_id for topic_id in member.assigned if topic_id not in self.target)]:
+            wanted = self.target.get(topic_id, frozenset()) if topic_id in self.subscribed_topic_ids else frozenset()
+            present = member.assigned.get(topic_id, {})
+            kept = {partition: since for partition, since in present.items() if partition in wanted}
+            lost = {partition: since for partition, since in present.items() if partition not in wanted}
+            missing = sorted(partition for partition in wanted if partition not in kept)
+            free = [partition for partition in missing if self._is_free(member, topic_id, partition)]
+            has_unreleased = has_unreleased or len(free) < len(missing)
+            for collected, partitions in ((assigned, kept), (revoked, lost)):
+                if partitions:
+                    collected[topic_id] = partitions
+            if free:
+                added[topic_id] = free
+        if revoked and self._still_owns(revoked):
+            return member.at_epoch(epoch, MemberState.UNREVOKED_PARTITIONS, assigned, revoked)
+        for topic_id, free in added.items():
+            assigned.setdefault(topic_id, {}).update(dict.fromkeys(free, self.target_epoch))
+        state = MemberState.UNRELEASED_PARTITIONS if has_unreleased else MemberState.STABLE
+        return member.at_epoch(self.target_epoch, state, assigned, {})
+
+    def _is_free(self, member: ConsumerMember, topic_id: uuid.UUID, partition: int) -> bool:
+        """Nobody has it, or this member itself, which is about to give it back."""
+        if self.partition_epoch(topic_id, partition) == NO_EPOCH:
+            return True
+        return partition in member.pending_revocation.get(topic_id, {})

@@ -1,0 +1,170 @@
+"""Assignors of the broker for consumer groups (KIP-848): `uniform` and `range`, with Kafka's results.
+
+They take who is subscribed to what and the present target assignment, and give the next one. They know nothing of
+members' states, records or time. Source: RangeAssignor, UniformAssignor, UniformHomogeneousAssignmentBuilder.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
+from kafkatools.core.java.hash_order import copied_topic_order, partition_order, topic_order
+
+Partition = tuple[uuid.UUID, int]
+Result = dict[str, Assignment]
+
+
+class PartitionAssignorError(Exception):
+    """No assignment can be made (Kafka's PartitionAssignorException)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """What an assignor is told. `members`: member id -> topic ids it is subscribed to, in the order of Kafka's map;
+    `partition_counts` of all those topics; `target`: the assignment until now; `instance_ids` of static members."""
+
+    members: Mapping[str, frozenset[uuid.UUID]]
+    partition_counts: Mapping[uuid.UUID, int]
+    target: Mapping[str, Assignment]
+    is_homogeneous: bool
+    instance_ids: Mapping[str, str] = field(default_factory=dict)
+
+    def range_key(self, member_id: str) -> tuple[bool, bytes]:
+        """What members are sorted by for ranges; Java compares strings by their UTF-16 units."""
+        instance_id = self.instance_ids.get(member_id)
+        name = member_id if instance_id is None else instance_id
+        return instance_id is None, name.encode("utf-16-be", "surrogatepass")
+
+    def assignment_of(self, member_id: str) -> Assignment:
+        """What a member was to have until now."""
+        return self.target.get(member_id, {})
+
+    def topics_of_first(self) -> frozenset[uuid.UUID]:
+        """Everybody's topics in a homogeneous group."""
+        return next(iter(self.members.values()), frozenset())
+
+
+Assign = Callable[[GroupSpec], Result]
+
+
+# -- range -------------------------------------------------------------------------------------------------------------
+def assign_range(spec: GroupSpec) -> Result:
+    """Every member gets a range of each of its topics, static members first by instance id, the others by member id.
+    Nothing is kept for its own sake: the same members have the same ranges in all topics."""
+    shares: dict[uuid.UUID, list[int]] = {}
+    subscribers = Counter(topic_id for topic_ids in spec.members.values() for topic_id in topic_ids)
+    for topic_id, count in subscribers.items():
+        quota, extra = divmod(spec.partition_counts[topic_id], count)
+        shares[topic_id] = [0, quota, extra]
+    return {
+        member_id: {topic_id: taken for topic_id in spec.members[member_id] if (taken := _next_range(shares[topic_id]))}
+        for member_id in sorted(spec.members, key=spec.range_key)
+    }
+
+
+def _next_range(share: list[int]) -> frozenset[int]:
+    """The next member's part of a topic; `share` is where it starts, how much everybody gets, how many get one more."""
+    start, quota, extra = share
+    end = start + quota + (1 if extra > 0 else 0)
+    share[0], share[2] = end, extra - 1
+    return frozenset(range(start, end))
+
+
+# -- uniform -----------------------------------------------------------------------------------------------------------
+def assign_uniform(spec: GroupSpec) -> Result:
+    """Everybody gets the same number of partitions, give or take one, and keeps as many as possible."""
+    if not spec.members:
+        return {}
+    if spec.is_homogeneous:
+        return _HomogeneousUniform(spec).build()
+    from kafkatools.core.broker.coordinators.groups.modern.heterogeneous_uniform import HeterogeneousUniform
+
+    return HeterogeneousUniform(spec).build()
+
+
+class _HomogeneousUniform:
+    """All members have the same topics: a quota each; what is above it goes to those who are below."""
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self._spec = spec
+        self._topics = copied_topic_order(spec.topics_of_first())
+        self._free: list[Partition] = []
+        self._unfilled: list[tuple[str, int]] = []
+        self._result: dict[str, dict[uuid.UUID, set[int]]] = {}
+
+    def build(self) -> Result:
+        """The next assignment."""
+        if not self._topics:
+            return {}
+        total = self._collect_free()
+        quota, extra = divmod(total, len(self._spec.members))
+        for index, member_id in enumerate(self._spec.members):
+            is_needed = len(self._spec.members) - index <= extra
+            extra -= self._revoke(member_id, quota, has_extra=extra > 0, is_needed=is_needed)
+        self._hand_out()
+        return {
+            member_id: {topic_id: frozenset(partitions) for topic_id, partitions in topics.items()}
+            for member_id, topics in self._result.items()
+        }
+
+    def _collect_free(self) -> int:
+        taken: dict[uuid.UUID, set[int]] = {}
+        for assignment in self._spec.target.values():
+            for topic_id, partitions in assignment.items():
+                taken.setdefault(topic_id, set()).update(partitions)
+        total = 0
+        for topic_id in self._topics:
+            count = self._spec.partition_counts[topic_id]
+            owned = taken.get(topic_id, set())
+            self._free.extend((topic_id, partition) for partition in range(count) if partition not in owned)
+            total += count
+        return total
+
+    def _revoke(self, member_id: str, quota: int, *, has_extra: bool, is_needed: bool) -> int:
+        """Leave a member what its quota allows. It takes one of the extra partitions if what it has fills that quota
+        too, or if there are only as many members left as extra partitions; gives how many it took."""
+        kept: dict[uuid.UUID, set[int]] = {}
+        assignment = self._spec.assignment_of(member_id)
+        topics = set(self._topics)
+        left = quota + 1 if has_extra else quota
+        for topic_id in topic_order(assignment):
+            if topic_id not in topics:
+                continue
+            partitions = partition_order(assignment[topic_id])
+            if partitions[:left]:
+                kept[topic_id] = set(partitions[:left])
+            self._free.extend((topic_id, partition) for partition in partitions[left:])
+            left = max(left - len(partitions), 0)
+        takes_extra = has_extra
+        if left > 0 and has_extra and not is_needed:
+            left, takes_extra = left - 1, False
+        if left > 0:
+            self._unfilled.append((member_id, left))
+        self._result[member_id] = kept
+        return 1 if takes_extra else 0
+
+    def _hand_out(self) -> None:
+        position = 0
+        for member_id, quota in self._unfilled:
+            for topic_id, partition in self._free[position : position + quota]:
+                self._result[member_id].setdefault(topic_id, set()).add(partition)
+            position += quota
+        if position < len(self._free):
+            raise PartitionAssignorError("Partitions were left unassigned")
+
+
+UNIFORM, RANGE = "uniform", "range"
+ASSIGNORS: dict[str, Assign] = {UNIFORM: assign_uniform, RANGE: assign_range}
+
+
+def assignor_of(name: str) -> Assign:
+    """The assignor of a name, or of Kafka's class for it; KeyError."""
+    short = {
+        "org.apache.kafka.coordinator.group.assignor.UniformAssignor": UNIFORM,
+        "org.apache.kafka.coordinator.group.assignor.RangeAssignor": RANGE,
+    }.get(name, name)
+    return ASSIGNORS[short]

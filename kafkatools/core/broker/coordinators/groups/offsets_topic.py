@@ -1,0 +1,225 @@
+"""`__consumer_offsets`: made on first use, appended to, and read back by whoever begins to lead a partition.
+
+Rules: all of a group lies in one partition, found by the hash of its id; a group's records of one change are one
+batch. Reading back keeps the last value of each key and decodes only those; batches of a transaction count when its
+commit marker is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from kafkatools.core.broker.coordinators.internal_topic import InternalTopic, Record, batches_of, partition_for
+from kafkatools.core.broker.metadata.controller.topics import NewTopic
+from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.log.producers.append import AppendOrigin
+
+TOPIC = "__consumer_offsets"
+RECORD_OVERHEAD_BYTES = 64
+UNFRAMED_BYTES = 128
+SLICE_BYTES = 256 * 1024
+
+
+class Producer(NamedTuple):
+    """Who has a transaction."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+NO_PRODUCER = Producer(-1, -1)
+
+
+class Store(Protocol):
+    """Where the coordinator's records go."""
+
+    def append(self, group_id: str, records: Sequence[Record]) -> ProduceStatus | None:
+        """Write the records of a group as one batch; raises a KafkaError when they are not written. What it gives is
+        to be waited for before a client is told that they are kept; None: nothing."""
+
+    def append_transactional(
+        self, group_id: str, records: Sequence[Record], producer: Producer
+    ) -> ProduceStatus | None:
+        """The same as a part of a producer's transaction."""
+
+    def partition_of(self, group_id: str) -> int:
+        """The number of the partition that holds a group."""
+
+    def note_failure(self, error: Exception) -> None:
+        """A write failed that no client waits for."""
+
+
+class OffsetsTopic(InternalTopic):
+    """The topic on this node."""
+
+    name = TOPIC
+
+    def _wanted(self) -> NewTopic:
+        config = self._node.config
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        }
+        factor = self._in_cluster("offsets.topic.replication.factor")
+        return NewTopic(TOPIC, config.offsets_topic_num_partitions, factor, configs=configs)
+
+    def append(self, group_id: str, records: Sequence[Record]) -> ProduceStatus | None:
+        """Write the records of a group as one batch; raises a KafkaError when they are not written."""
+        return self._append(group_id, records, NO_PRODUCER)
+
+    def append_transactional(
+        self, group_id: str, records: Sequence[Record], producer: Producer
+    ) -> ProduceStatus | None:
+        """The same as a part of a producer's transaction."""
+        return self._append(group_id, records, producer)
+
+    def partition_of(self, group_id: str) -> int:
+        """The number of the partition that holds a group."""
+        return partition_for(group_id, len(self.ensure_exists().partitions))
+
+    def _append(self, group_id: str, records: Sequence[Record], producer: Producer) -> ProduceStatus | None:
+        from kafkatools.core.records.builder import BatchBuilder
+
+        if not records:
+            return None
+        partition = self._node.replicas.get(TOPIC, self.partition_of(group_id))
+        now_ms = self._node.clock.wall_ms()
+        size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records) + UNFRAMED_BYTES
+        builder = BatchBuilder(
+            size,
+            self._node.config.offsets_topic_compression_codec,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=0,
+            is_transactional=producer is not NO_PRODUCER,
+        )
+        for key, value in records:
+            builder.append(now_ms, key, value)
+        return self._append_batch(partition, builder, now_ms, AppendOrigin.COORDINATOR)[1]
+
+    def note_failure(self, error: Exception) -> None:
+        """Report what nobody waits for."""
+        self._node.note_failure(error)
+
+
+class OpenTransactions:
+    """Records of transactions while a log is read: by producer, then key."""
+
+    def __init__(self) -> None:
+        self._producers: dict[Producer, dict[bytes, tuple[int, bytes | None]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._producers)
+
+    def add(self, producer: Producer, offset: int, key: bytes, value: bytes | None) -> None:
+        """A record of a transaction."""
+        self._producers.setdefault(producer, {})[key] = (offset, value)
+
+    def supersede(self, key: bytes, before: int) -> None:
+        """The key was written otherwise at an offset; what is older is void."""
+        for records in self._producers.values():
+            if key in records and records[key][0] < before:
+                del records[key]
+
+    def end(self, producer_id: int) -> dict[bytes, tuple[int, bytes | None]]:
+        """A marker came: the records it decides. Its epoch may be above that of the records."""
+        ended: dict[bytes, tuple[int, bytes | None]] = {}
+        for producer in [each for each in self._producers if each.producer_id == producer_id]:
+            ended.update(self._producers.pop(producer))
+        return ended
+
+    def records(self) -> Iterator[tuple[Producer, bytes, bytes]]:
+        """What is open at the end of the log, in its order."""
+        rows = [
+            (offset, producer, key, value)
+            for producer, records in self._producers.items()
+            for key, (offset, value) in records.items()
+            if value is not None
+        ]
+        for _, producer, key, value in sorted(rows, key=lambda row: row[0]):
+            yield producer, key, value
+
+
+def read_last_values(
+    partition: Partition,
+    note_failure: Callable[[Exception], None],
+    values: dict[bytes, bytes | None],
+    open_transactions: OpenTransactions,
+) -> Iterator[None]:
+    """Fill `values` with the last value of each key (None: deleted), `open_transactions` with what has no marker yet;
+    stops after every SLICE_BYTES of the log."""
+    size = 0
+    for batch in batches_of(partition):
+        try:
+            _take(batch, values, open_transactions)
+        except KafkaError as error:
+            note_failure(error)
+        size += batch.size_bytes
+        if size >= SLICE_BYTES:
+            size = 0
+            yield
+
+
+def last_values(partition: Partition, note_failure: Callable[[Exception], None]) -> dict[bytes, bytes]:
+    """The last value of each key, without those that were deleted."""
+    values: dict[bytes, bytes | None] = {}
+    for _ in read_last_values(partition, note_failure, values, OpenTransactions()):
+        pass
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _take(batch: Any, values: dict[bytes, bytes | None], open_transactions: OpenTransactions) -> None:
+    if batch.record_count == 0:  # emptied by the cleaner
+        return
+    if batch.is_control:
+        _end_transaction(batch, values, open_transactions)
+        return
+    columns = batch.columns()
+    producer = Producer(batch.producer_id, batch.producer_epoch)
+    for i in range(columns.count):
+        key, value = columns.key(i), columns.value(i)
+        if key is None:
+            continue
+        if batch.is_transactional:
+            open_transactions.add(producer, columns.offsets[i], key, value)
+            continue
+        values[key] = value
+        if open_transactions:
+            open_transactions.supersede(key, columns.offsets[i])
+
+
+def _end_transaction(batch: Any, values: dict[bytes, bytes | None], open_transactions: OpenTransactions) -> None:
+    from kafkatools.core.records.control import ControlRecordType, EndTransactionMarker
+
+    marker = EndTransactionMarker.of_batch(batch)
+    records = open_transactions.end(batch.producer_id)
+    if marker.type is ControlRecordType.COMMIT:
+        for key, (offset, value) in records.items():
+            values[key] = value
+            open_transactions.supersede(key, offset)
+
+
+def decoded(values: Mapping[bytes, bytes | None]) -> Iterator[tuple[Any, Any]]:
+    """Key and value entities of the records that were not deleted and whose kind is known."""
+    from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
+    from kafkatools.core.protocol.schemas.offsets import decode_record
+
+    for key, value in values.items():
+        if value is None:
+            continue
+        try:
+            yield decode_record(key, value)
+        except (RecordFormatError, UnknownRecordType):
+            continue
+
+
+def decoded_open(open_transactions: OpenTransactions) -> Iterator[tuple[Producer, Any, Any]]:
+    """The offsets that transactions have open, in the order of the log."""
+    for producer, key, value in open_transactions.records():
+        for key_entity, value_entity in decoded({key: value}):
+            if type(key_entity).__schema__.name == "OffsetCommitKey":
+                yield producer, key_entity, value_entity

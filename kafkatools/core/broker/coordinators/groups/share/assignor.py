@@ -1,0 +1,93 @@
+"""The assignor of share groups (Kafka's SimpleAssignor, KIP-932).
+
+Every partition is read by somebody, members share evenly: with fewer members than partitions each partition has one
+reader, with more members several share a partition. What a member has it keeps as far as that allows.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
+
+Place = tuple[uuid.UUID, int]
+
+
+def assign(
+    subscriptions: Mapping[str, frozenset[uuid.UUID]],
+    partitions: Mapping[uuid.UUID, frozenset[int]],
+    present: Mapping[str, Assignment],
+) -> dict[str, Assignment]:
+    """What each member is to have: subscriptions by member, the partitions of each topic, and what members have."""
+    members = sorted(subscriptions)
+    if len(set(subscriptions.values())) == 1:
+        topics = next(iter(subscriptions.values()))
+        return _shared(members, _places(topics, partitions), present)
+    result: dict[str, dict[uuid.UUID, frozenset[int]]] = {member: {} for member in members}
+    for topic_id in sorted({topic for topics in subscriptions.values() for topic in topics}):
+        readers = [member for member in members if topic_id in subscriptions[member]]
+        places = _places({topic_id}, partitions)
+        for member, assignment in _shared(readers, places, present).items():
+            result[member].update(assignment)
+    return dict(result)
+
+
+def _places(
+    topics: frozenset[uuid.UUID] | set[uuid.UUID], partitions: Mapping[uuid.UUID, frozenset[int]]
+) -> list[Place]:
+    return [(topic, partition) for topic in sorted(topics) for partition in sorted(partitions.get(topic, ()))]
+
+
+def _shared(members: list[str], places: list[Place], present: Mapping[str, Assignment]) -> dict[str, Assignment]:
+    if not members or not places:
+        return {member: {} for member in members}
+    readers_each = -(-len(members) // len(places))
+    room = _shares(members, readers_each * len(places))
+    wanted = dict.fromkeys(places, readers_each)
+    result: dict[str, dict[Place, None]] = {member: {} for member in members}
+    for member in members:
+        for topic_id, kept in sorted(present.get(member, {}).items()):
+            for partition in sorted(kept):
+                place = (topic_id, partition)
+                if room[member] and wanted.get(place):
+                    room[member] -= 1
+                    wanted[place] -= 1
+                    result[member][place] = None
+    _fill(members, room, wanted, result)
+    return {member: _by_topic(chosen) for member, chosen in result.items()}
+
+
+def _shares(members: list[str], total: int) -> dict[str, int]:
+    """How many partitions each is to have; they differ by one at most."""
+    bounds = [-(-total * index // len(members)) for index in range(len(members) + 1)]
+    return {member: bounds[i + 1] - bounds[i] for i, member in enumerate(members)}
+
+
+def _fill(
+    members: list[str], room: dict[str, int], wanted: dict[Place, int], result: dict[str, dict[Place, None]]
+) -> None:
+    """Give what has too few readers to those who have too few partitions; nobody reads a partition twice."""
+    for member in members:
+        if not room[member]:
+            continue
+        for place in sorted((each for each in wanted if wanted[each]), key=lambda each: -wanted[each]):
+            if not room[member]:
+                break
+            if place not in result[member]:
+                wanted[place] -= 1
+                room[member] -= 1
+                result[member][place] = None
+    for place in [each for each, count in wanted.items() if count and not _is_read(each, result)]:
+        result[min(members, key=lambda member: len(result[member]))][place] = None
+
+
+def _is_read(place: Place, result: dict[str, dict[Place, None]]) -> bool:
+    return any(place in chosen for chosen in result.values())
+
+
+def _by_topic(places: dict[Place, None]) -> Assignment:
+    topics: dict[uuid.UUID, set[int]] = {}
+    for topic_id, partition in places:
+        topics.setdefault(topic_id, set()).add(partition)
+    return {topic_id: frozenset(partitions) for topic_id, partitions in topics.items()}

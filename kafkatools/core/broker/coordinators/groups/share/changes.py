@@ -1,0 +1,230 @@
+"""Changes of a share group, as they are written and read back (KIP-932's records of `__consumer_offsets`).
+
+A change knows the bytes of its record; `ShareGroup.apply` makes it count. What happens live and what is read back
+after a restart take the same way. A value of None is a tombstone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafkatools.core.broker.coordinators.groups.modern.modern_changes import (
+    ModernGroupEpochChange,
+    ModernTargetEpochChange,
+    ModernTargetMemberChange,
+    assignment_of,
+    partitions_of,
+)
+from kafkatools.core.broker.coordinators.groups.offset_records import Record
+from kafkatools.core.broker.coordinators.groups.share.member import ShareMember
+from kafkatools.core.protocol.schemas import share_groups as schemas
+from kafkatools.core.protocol.schemas.offsets import encode_record
+
+STABLE = 0
+
+
+class GroupEpochChange(ModernGroupEpochChange):
+    """The epoch of a share group."""
+
+    __slots__ = ()
+    key, value = schemas.ShareGroupMetadataKey, schemas.ShareGroupMetadataValue
+
+
+@dataclass(frozen=True, slots=True)
+class MemberChange:
+    """What a member said of itself; None: it is gone."""
+
+    member_id: str
+    member: ShareMember | None
+
+    def record(self, group_id: str) -> Record:
+        """Key and value."""
+        key = schemas.ShareGroupMemberMetadataKey(group_id=group_id, member_id=self.member_id)
+        member = self.member
+        if member is None:
+            return encode_record(key, None)
+        value = schemas.ShareGroupMemberMetadataValue(
+            rack_id=member.rack_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=sorted(member.subscribed_topic_names),
+        )
+        return encode_record(key, value)
+
+
+class TargetEpochChange(ModernTargetEpochChange):
+    """The epoch of a share group's target assignment."""
+
+    __slots__ = ()
+    key, value = schemas.ShareGroupTargetAssignmentMetadataKey, schemas.ShareGroupTargetAssignmentMetadataValue
+
+
+class TargetMemberChange(ModernTargetMemberChange):
+    """What a member of a share group is to have."""
+
+    __slots__ = ()
+    key, value = schemas.ShareGroupTargetAssignmentMemberKey, schemas.ShareGroupTargetAssignmentMemberValue
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentAssignmentChange:
+    """What a member has; None: it is about to go."""
+
+    member_id: str
+    member: ShareMember | None
+
+    def record(self, group_id: str) -> Record:
+        """Key and value."""
+        key = schemas.ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=self.member_id)
+        member = self.member
+        if member is None:
+            return encode_record(key, None)
+        value = schemas.ShareGroupCurrentMemberAssignmentValue(
+            member_epoch=member.member_epoch,
+            previous_member_epoch=member.previous_member_epoch,
+            state=STABLE,
+            assigned_partitions=partitions_of(member.assigned),
+        )
+        return encode_record(key, value)
+
+
+TopicsInState = Mapping[uuid.UUID, tuple[str, frozenset[int]]]
+"""Topic id -> name and partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatePartitions:
+    """The partitions whose state is being made, those that have one, and topics whose states are being deleted."""
+
+    initializing: TopicsInState = field(default_factory=dict)
+    initialized: TopicsInState = field(default_factory=dict)
+    deleting: Mapping[uuid.UUID, str] = field(default_factory=dict)
+
+    def with_initialized(self, topic_id: uuid.UUID, name: str, partitions: Iterable[int]) -> StatePartitions:
+        """After the state of these partitions was made."""
+        known = self.initialized.get(topic_id, (name, frozenset()))[1]
+        initialized = {**self.initialized, topic_id: (name, known | frozenset(partitions))}
+        return replace(self, initialized=initialized, initializing=_without(self.initializing, topic_id))
+
+    def with_initializing(self, topic_id: uuid.UUID, name: str, partitions: Iterable[int]) -> StatePartitions:
+        """While the state of these partitions is being made."""
+        known = self.initializing.get(topic_id, (name, frozenset()))[1]
+        initializing = {**self.initializing, topic_id: (name, known | frozenset(partitions))}
+        return replace(self, initializing=initializing)
+
+    def without_topic(self, topic_id: uuid.UUID) -> StatePartitions:
+        """After a topic's states were deleted."""
+        deleting = {key: name for key, name in self.deleting.items() if key != topic_id}
+        return StatePartitions(_without(self.initializing, topic_id), _without(self.initialized, topic_id), deleting)
+
+    def partitions_of(self, topic_id: uuid.UUID) -> frozenset[int]:
+        """The partitions of a topic that have a state."""
+        return self.initialized.get(topic_id, ("", frozenset()))[1]
+
+
+def _without(topics: TopicsInState, topic_id: uuid.UUID) -> TopicsInState:
+    return {key: value for key, value in topics.items() if key != topic_id}
+
+
+@dataclass(frozen=True, slots=True)
+class StatePartitionsChange:
+    """Which partitions have a state; None: the group is gone."""
+
+    partitions: StatePartitions | None
+
+    def record(self, group_id: str) -> Record:
+        """Key and value."""
+        key = schemas.ShareGroupStatePartitionMetadataKey(group_id=group_id)
+        if self.partitions is None:
+            return encode_record(key, None)
+        deleting = [{"topic_id": topic_id, "topic_name": name} for topic_id, name in self.partitions.deleting.items()]
+        value = schemas.ShareGroupStatePartitionMetadataValue(
+            initializing_topics=_infos(self.partitions.initializing),
+            initialized_topics=_infos(self.partitions.initialized),
+            deleting_topics=deleting,
+        )
+        return encode_record(key, value)
+
+
+def _infos(topics: TopicsInState) -> list[dict[str, Any]]:
+    return [
+        {"topic_id": topic_id, "topic_name": name, "partitions": tuple(sorted(partitions))}
+        for topic_id, (name, partitions) in topics.items()
+    ]
+
+
+Change = (
+    GroupEpochChange
+    | MemberChange
+    | TargetEpochChange
+    | TargetMemberChange
+    | CurrentAssignmentChange
+    | StatePartitionsChange
+)
+
+
+def removal_of(member_id: str) -> list[Change]:
+    """A member goes; the order matters to whoever reads the records."""
+    return [
+        CurrentAssignmentChange(member_id, None),
+        TargetMemberChange(member_id, None),
+        MemberChange(member_id, None),
+    ]
+
+
+# -- reading back ------------------------------------------------------------------------------------------------------
+def change_of(key: Any, value: Any) -> Change | None:
+    """The change a record (not a tombstone) stands for; None for records of other kinds."""
+    read = _READERS.get(type(key).__schema__.name)
+    return read(key, value) if read is not None else None
+
+
+def _read_member(key: Any, value: Any) -> Change:
+    member = ShareMember(
+        key.member_id,
+        rack_id=value.rack_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        subscribed_topic_names=frozenset(value.subscribed_topic_names),
+    )
+    return MemberChange(key.member_id, member)
+
+
+def _read_current(key: Any, value: Any) -> Change:
+    member = ShareMember(
+        key.member_id,
+        member_epoch=value.member_epoch,
+        previous_member_epoch=value.previous_member_epoch,
+        assigned=assignment_of(value.assigned_partitions),
+    )
+    return CurrentAssignmentChange(key.member_id, member)
+
+
+def _read_state_partitions(_key: Any, value: Any) -> Change:
+    def topics_of(infos: Iterable[Any]) -> TopicsInState:
+        return {info.topic_id: (info.topic_name, frozenset(info.partitions)) for info in infos}
+
+    return StatePartitionsChange(
+        StatePartitions(
+            topics_of(value.initializing_topics),
+            topics_of(value.initialized_topics),
+            {info.topic_id: info.topic_name for info in value.deleting_topics},
+        )
+    )
+
+
+_READERS: dict[str, Callable[[Any, Any], Change]] = {
+    "ShareGroupMetadataKey": lambda key, value: GroupEpochChange(value.epoch, value.metadata_hash),
+    "ShareGroupMemberMetadataKey": _read_member,
+    "ShareGroupTargetAssignmentMetadataKey": lambda key, value: TargetEpochChange(
+        value.assignment_epoch, value.assignment_timestamp
+    ),
+    "ShareGroupTargetAssignmentMemberKey": lambda key, value: TargetMemberChange(
+        key.member_id, assignment_of(value.topic_partitions)
+    ),
+    "ShareGroupCurrentMemberAssignmentKey": _read_current,
+    "ShareGroupStatePartitionMetadataKey": _read_state_partitions,
+}

@@ -1,0 +1,145 @@
+"""A share group as a value with rules (Kafka's ShareGroup, KIP-932): members, epochs, target assignment, states.
+
+It changes by `apply` only. Nothing here knows of timers, disks or sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
+from kafkatools.core.broker.coordinators.groups.offset_records import Record
+from kafkatools.core.broker.coordinators.groups.share.changes import (
+    Change,
+    CurrentAssignmentChange,
+    GroupEpochChange,
+    MemberChange,
+    StatePartitions,
+    StatePartitionsChange,
+    TargetEpochChange,
+    TargetMemberChange,
+    removal_of,
+)
+from kafkatools.core.broker.coordinators.groups.share.member import ShareMember
+from kafkatools.core.errors import GroupIdNotFound, NonEmptyGroup, UnknownMemberId
+
+SHARE = "share"
+NOTHING: Assignment = {}
+
+
+class ShareGroup:
+    """One group."""
+
+    group_type = SHARE
+    protocol_name_of_type = SHARE
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.group_epoch = 0
+        self.metadata_hash = 0
+        self.assignment_epoch = 0
+        self.assignment_timestamp_ms = 0
+        self.members: dict[str, ShareMember] = {}
+        self.target: dict[str, Assignment] = {}
+        self.states = StatePartitions()
+        self.is_refresh_due = True
+
+    # -- changes ---------------------------------------------------------------------------------------------------
+    def apply(self, change: Change) -> None:
+        """Make a change count."""
+        if isinstance(change, GroupEpochChange):
+            self.group_epoch, self.metadata_hash = change.epoch or 0, change.metadata_hash
+        elif isinstance(change, TargetEpochChange):
+            self.assignment_epoch, self.assignment_timestamp_ms = change.epoch or 0, change.timestamp_ms
+        elif isinstance(change, TargetMemberChange):
+            if change.assignment is None:
+                self.target.pop(change.member_id, None)
+            else:
+                self.target[change.member_id] = change.assignment
+        elif isinstance(change, StatePartitionsChange):
+            self.states = change.partitions or StatePartitions()
+        else:
+            self._apply_to_member(change)
+
+    def _apply_to_member(self, change: MemberChange | CurrentAssignmentChange) -> None:
+        said = change.member
+        if said is None:
+            if isinstance(change, MemberChange):
+                self.members.pop(change.member_id, None)
+            return
+        known = self.members.get(change.member_id) or ShareMember(change.member_id)
+        if isinstance(change, MemberChange):
+            self.members[change.member_id] = replace(
+                said,
+                member_epoch=known.member_epoch,
+                previous_member_epoch=known.previous_member_epoch,
+                assigned=known.assigned,
+            )
+        else:
+            self.members[change.member_id] = replace(
+                known,
+                member_epoch=said.member_epoch,
+                previous_member_epoch=said.previous_member_epoch,
+                assigned=said.assigned,
+            )
+
+    # -- state -----------------------------------------------------------------------------------------------------
+    @property
+    def state_name(self) -> str:
+        return "Stable" if self.members else "Empty"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def member(self, member_id: str) -> ShareMember:
+        """The member; UnknownMemberId."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
+        return member
+
+    def members_with(self, updated: ShareMember | None, removed: str | None = None) -> list[ShareMember]:
+        """Everybody, with one member as it is about to be, or without one."""
+        members = {member_id: member for member_id, member in self.members.items() if member_id != removed}
+        if updated is not None:
+            members[updated.member_id] = updated
+        return list(members.values())
+
+    @staticmethod
+    def topics_of(members: Iterable[ShareMember]) -> set[str]:
+        """The names of all topics these members are subscribed to."""
+        return {name for member in members for name in member.subscribed_topic_names}
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member reads it."""
+        return any(topic in member.subscribed_topic_names for member in self.members.values())
+
+    # -- what is asked of groups of every kind -----------------------------------------------------------------------
+    def ensure_may_delete(self) -> None:
+        """Only an empty group is deleted."""
+        if self.members:
+            raise NonEmptyGroup()
+
+    def ensure_may_delete_offsets(self) -> None:
+        """OffsetDelete knows no share groups."""
+        raise GroupIdNotFound(f"Group {self.group_id} is not a consumer group.")
+
+    def expiration_base_ms(self, topic: str, commit_ms: int) -> int | None:  # noqa: ARG002 - as other groups
+        """It has no committed offsets."""
+        return None
+
+    def removal(self) -> list[Change]:
+        """All that deletes the group."""
+        member_ids: Collection[str] = list(self.members)
+        return [
+            *(change for member_id in member_ids for change in removal_of(member_id)),
+            TargetEpochChange(None),
+            StatePartitionsChange(None),
+            GroupEpochChange(None),
+        ]
+
+    def tombstones(self) -> list[Record]:
+        """What deletes the group from the log."""
+        return [change.record(self.group_id) for change in self.removal()]

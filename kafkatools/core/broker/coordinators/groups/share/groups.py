@@ -1,0 +1,393 @@
+"""Share groups: joining, living and leaving (KIP-932), and the states of their partitions.
+
+Source: GroupCoordinatorService.throwIfShareGroupHeartbeatRequestIsInvalid and GroupMetadataManager.shareGroupHeartbeat,
+shareGroupLeave of Apache Kafka 4.3. All changes of a request are written as one batch before they count; the states of
+new partitions are made in the share coordinator after that, and members are assigned partitions that have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
+from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
+from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import LEAVE_GROUP_EPOCH, Assignment
+from kafkatools.core.broker.coordinators.groups.offsets_topic import Store
+from kafkatools.core.broker.coordinators.groups.requests import Client, Fields
+from kafkatools.core.broker.coordinators.groups.share.assignor import assign
+from kafkatools.core.broker.coordinators.groups.share.changes import (
+    Change,
+    CurrentAssignmentChange,
+    GroupEpochChange,
+    MemberChange,
+    StatePartitionsChange,
+    TargetEpochChange,
+    TargetMemberChange,
+    removal_of,
+)
+from kafkatools.core.broker.coordinators.groups.share.group import NOTHING, ShareGroup
+from kafkatools.core.broker.coordinators.groups.share.member import ShareMember
+from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
+from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
+from kafkatools.core.broker.coordinators.share_state.persister import StatePersister, ask_each
+from kafkatools.core.broker.coordinators.share_state.share_state import UNINITIALIZED_START_OFFSET, ShareKey
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import (
+    FencedMemberEpoch,
+    GroupIdNotFound,
+    GroupMaxSizeReached,
+    InvalidRequest,
+    KafkaError,
+)
+from kafkatools.core.java.hash_order import topic_order
+
+JOINING_EPOCH = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShareHeartbeat:
+    """ShareGroupHeartbeat; None: not given, as before."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    client: Client
+    rack_id: str | None = None
+    subscribed_topic_names: frozenset[str] | None = None
+
+
+class ShareGroups:
+    """All share groups of this broker, in one registry with the others. `states` gives the share coordinator;
+    `member_left` and `group_emptied` are told to whoever holds records for them."""
+
+    def __init__(  # noqa: PLR0913 - wired in one place
+        self,
+        groups: dict[str, AnyGroup],
+        settings: ShareGroupSettings,
+        topics: GroupTopics,
+        store: Store,
+        timer: KeyedTimer,
+        clock: Clock,
+    ) -> None:
+        self.groups = groups
+        self.settings = settings
+        self.topics = topics
+        self._store = store
+        self._timer = timer
+        self._clock = clock
+        self.states: Callable[[], ShareCoordinator]
+        self.persister: Callable[[], StatePersister | None] = lambda: None
+        self._asked: set[ShareKey] = set()
+        self.member_left: Callable[[str, str], None] = lambda group_id, member_id: None
+        self.group_emptied: Callable[[str], None] = lambda group_id: None
+
+    def find(self, group_id: str) -> ShareGroup:
+        """The group; GroupIdNotFound."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise GroupIdNotFound(f"Group {group_id} not found.")
+        if not isinstance(group, ShareGroup):
+            raise GroupIdNotFound(f"Group {group_id} is not a share group.")
+        return group
+
+    # -- heartbeats --------------------------------------------------------------------------------------------------
+    def heartbeat(self, request: ShareHeartbeat) -> Fields:
+        """The answer's fields; raises a KafkaError."""
+        _check(request)
+        if request.member_epoch == LEAVE_GROUP_EPOCH:
+            return self._leave(request)
+        return self._beat(request)
+
+    def _beat(self, request: ShareHeartbeat) -> Fields:
+        group = self._open(request)
+        size = self.settings.max_size
+        if request.member_id not in group.members and len(group.members) >= size:
+            raise GroupMaxSizeReached(f"The share group has reached its maximum capacity of {size} members.")
+        if request.member_epoch == JOINING_EPOCH:
+            known = group.members.get(request.member_id) or ShareMember(request.member_id)
+        else:
+            known = group.member(request.member_id)
+        _ensure_epoch(known, request.member_epoch)
+        updated = _updated(known, request)
+        changes: list[Change] = []
+        if updated != known or request.member_id not in group.members:
+            changes.append(MemberChange(updated.member_id, updated))
+        has_new_topics = updated.subscribed_topic_names != known.subscribed_topic_names
+        members = group.members_with(updated)
+        epoch = self._epoch(group, members, changes, bump=has_new_topics or request.member_id not in group.members)
+        missing = self._make_states(group, members, epoch, changes)
+        member = self._assigned(group, updated, members, epoch, changes)
+        self.write(group, changes)
+        group.is_refresh_due = False  # not before: who could not write looks at the topics again
+        self._ask_for_states(group, missing, epoch)
+        self.watch_session(group.group_id, member.member_id)
+        wants_assignment = request.member_epoch == JOINING_EPOCH or request.subscribed_topic_names is not None
+        return {
+            "error_code": 0,
+            "error_message": None,
+            "member_id": member.member_id,
+            "member_epoch": member.member_epoch,
+            "heartbeat_interval": self.settings.heartbeat_interval_ms(group.group_id),
+            "assignment": _assignment(member) if wants_assignment or member.assigned != known.assigned else None,
+        }
+
+    def _open(self, request: ShareHeartbeat) -> ShareGroup:
+        if request.member_epoch == JOINING_EPOCH and request.group_id not in self.groups:
+            return ShareGroup(request.group_id)
+        if request.group_id not in self.groups:
+            raise GroupIdNotFound(f"Share group {request.group_id} not found.")
+        return self.find(request.group_id)
+
+    def _epoch(self, group: ShareGroup, members: Collection[ShareMember], changes: list[Change], *, bump: bool) -> int:
+        """The group's epoch, raised when the subscriptions or their topics changed."""
+        if not bump and not group.is_refresh_due:
+            return group.group_epoch
+        metadata_hash = self.topics.group_hash(group.topics_of(members))
+        if not bump and metadata_hash == group.metadata_hash:
+            return group.group_epoch
+        changes.append(GroupEpochChange(group.group_epoch + 1, metadata_hash))
+        return group.group_epoch + 1
+
+    def _make_states(
+        self, group: ShareGroup, members: Collection[ShareMember], epoch: int, changes: list[Change]
+    ) -> list[ShareKey]:
+        """Partitions that are read for the first time get a state in the share coordinator, here and now on a node of
+        its own. In a cluster coordinators are elsewhere: gives what is to be asked of them."""
+        states = group.states
+        keys: list[ShareKey] = []
+        is_here = self.persister() is None
+        for name in sorted(group.topics_of(members)):
+            topic = self.topics.by_name(name)
+            if topic is None:
+                continue
+            missing = set(topic.partitions) - states.partitions_of(topic.topic_id)
+            if not is_here:
+                keys += [ShareKey(group.group_id, topic.topic_id, partition) for partition in sorted(missing)]
+                if not missing <= states.initializing.get(topic.topic_id, ("", frozenset()))[1]:
+                    states = states.with_initializing(topic.topic_id, name, missing)
+            elif missing:
+                coordinator = self.states()
+                for partition in sorted(missing):
+                    key = ShareKey(group.group_id, topic.topic_id, partition)
+                    if coordinator.summary(key) is None:
+                        coordinator.initialize(key, epoch, UNINITIALIZED_START_OFFSET)
+                states = states.with_initialized(topic.topic_id, name, missing)
+        if states is not group.states:
+            changes.append(StatePartitionsChange(states))
+        return keys
+
+    def _ask_for_states(self, group: ShareGroup, keys: Collection[ShareKey], epoch: int) -> None:
+        """Have states made by their coordinators; then the group has a new epoch, with which members get the
+        partitions. What fails is asked for again with a later heartbeat."""
+        persister = self.persister()
+        wanted = [key for key in keys if key not in self._asked]
+        if persister is None or not wanted:
+            return
+        self._asked.update(wanted)
+
+        def done(error: KafkaError | None) -> None:
+            self._asked.difference_update(wanted)
+            if error is not None:
+                self._store.note_failure(error)
+            elif self.groups.get(group.group_id) is group:
+                self._note_states(group, wanted)
+
+        ask_each(wanted, lambda key, then: persister.initialize(key, epoch, UNINITIALIZED_START_OFFSET, then), done)
+
+    def _note_states(self, group: ShareGroup, keys: Collection[ShareKey]) -> None:
+        states = group.states
+        for topic_id in {key.topic_id for key in keys}:
+            topic = self.topics.by_id(topic_id)
+            if topic is not None:
+                made = [key.partition for key in keys if key.topic_id == topic_id]
+                states = states.with_initialized(topic_id, topic.name, made)
+        try:
+            self.write(
+                group,
+                [GroupEpochChange(group.group_epoch + 1, group.metadata_hash), StatePartitionsChange(states)],
+            )
+        except KafkaError as error:
+            self._store.note_failure(error)
+
+    def _assigned(
+        self,
+        group: ShareGroup,
+        updated: ShareMember,
+        members: Collection[ShareMember],
+        epoch: int,
+        changes: list[Change],
+    ) -> ShareMember:
+        """The member with its target assignment, which is computed anew when the group's epoch asks for it."""
+        target = group.target.get(updated.member_id, NOTHING)
+        states = next((each.partitions for each in changes if isinstance(each, StatePartitionsChange)), None)
+        if epoch > group.assignment_epoch or states is not None:
+            initialized = (states or group.states).initialized
+            partitions = {topic_id: found for topic_id, (_, found) in initialized.items()}
+            subscriptions = {each.member_id: self.topics.ids_of(each.subscribed_topic_names) for each in members}
+            targets = assign(subscriptions, partitions, group.target)
+            changes += [
+                TargetMemberChange(member_id, targets[member_id])
+                for member_id in targets
+                if group.target.get(member_id) != targets[member_id]
+            ]
+            changes.append(TargetEpochChange(epoch, self._clock.wall_ms()))
+            target = targets[updated.member_id]
+        else:
+            epoch = group.assignment_epoch
+        if updated.member_epoch == epoch and updated.assigned == target:
+            return updated
+        member = replace(updated, member_epoch=epoch, previous_member_epoch=updated.member_epoch, assigned=target)
+        changes.append(CurrentAssignmentChange(member.member_id, member))
+        return member
+
+    def write(self, group: ShareGroup, changes: list[Change]) -> None:
+        """Append all changes as one batch, then let them count. Raises a KafkaError."""
+        if not changes:
+            return
+        self._store.append(group.group_id, [change.record(group.group_id) for change in changes])
+        for change in changes:
+            group.apply(change)
+        self.groups[group.group_id] = group
+
+    # -- leaving -----------------------------------------------------------------------------------------------------
+    def _leave(self, request: ShareHeartbeat) -> Fields:
+        group = self.find(request.group_id)
+        self._fence(group, group.member(request.member_id))
+        return {
+            "error_code": 0,
+            "error_message": None,
+            "member_id": request.member_id,
+            "member_epoch": request.member_epoch,
+            "heartbeat_interval": 0,
+            "assignment": None,
+        }
+
+    def _fence(self, group: ShareGroup, member: ShareMember) -> None:
+        remaining = group.members_with(None, member.member_id)
+        metadata_hash = self.topics.group_hash(group.topics_of(remaining))
+        changes: list[Change] = [*removal_of(member.member_id), GroupEpochChange(group.group_epoch + 1, metadata_hash)]
+        self.write(group, changes)
+        self._timer.cancel(("session", group.group_id, member.member_id))
+        self.member_left(group.group_id, member.member_id)
+        if group.is_empty:
+            self.group_emptied(group.group_id)
+
+    # -- timers ------------------------------------------------------------------------------------------------------
+    def watch_session(self, group_id: str, member_id: str) -> None:
+        """The member must be heard of within the time-out."""
+
+        def expire() -> None:
+            group = self.groups.get(group_id)
+            if isinstance(group, ShareGroup) and member_id in group.members:
+                self._fence(group, group.members[member_id])
+
+        self._timer.schedule(("session", group_id, member_id), self.settings.session_timeout_ms(group_id), expire)
+
+    def forget(self, group: ShareGroup) -> None:
+        """Drop a group from memory."""
+        self.release(group)
+        self.group_emptied(group.group_id)
+
+    # -- topics ------------------------------------------------------------------------------------------------------
+    def note_topics(self, names: Collection[str]) -> None:
+        """Topics were made, changed or deleted: groups that read them look at their assignment again."""
+        for group in self.groups.values():
+            if isinstance(group, ShareGroup) and any(group.is_subscribed_to(name) for name in names):
+                group.is_refresh_due = True
+
+    def forget_topics(self, topic_ids: Collection[Any]) -> None:
+        """Topics are gone, and what groups knew of their partitions."""
+        for group in list(self.groups.values()):
+            if not isinstance(group, ShareGroup):
+                continue
+            states = group.states
+            for topic_id in topic_ids:
+                if topic_id in states.initialized or topic_id in states.initializing or topic_id in states.deleting:
+                    states = states.without_topic(topic_id)
+            if states is not group.states:
+                try:
+                    self.write(group, [StatePartitionsChange(states)])
+                except KafkaError as error:
+                    self._store.note_failure(error)
+
+    def delete_states(self, group: ShareGroup) -> None:
+        """The group is about to be deleted, and the states of its partitions first. Raises a KafkaError."""
+        for key in self._states_of(group):
+            self.states().delete(key)
+
+    def ask_to_delete_states(self, group: ShareGroup, done: Callable[[KafkaError | None], None]) -> None:
+        """The same in a cluster: call back when all coordinators have done it."""
+        persister = self.persister()
+        assert persister is not None
+        ask_each(self._states_of(group), persister.delete, done)
+
+    def _states_of(self, group: ShareGroup) -> list[ShareKey]:
+        """The states that are there to be deleted: those of a deleted topic went with it, even if the group could not
+        note that then."""
+        return [
+            ShareKey(group.group_id, topic_id, partition)
+            for topic_id, (_, partitions) in group.states.initialized.items()
+            if self.topics.by_id(topic_id) is not None
+            for partition in sorted(partitions)
+        ]
+
+    # -- partitions that come and go ---------------------------------------------------------------------------------
+    def resume(self, group: ShareGroup) -> None:
+        """After a group was read back each member has its session time to be heard of."""
+        for member_id in group.members:
+            self.watch_session(group.group_id, member_id)
+
+    def release(self, group: ShareGroup) -> None:
+        """The group goes on elsewhere."""
+        for member_id in group.members:
+            self._timer.cancel(("session", group.group_id, member_id))
+        self.groups.pop(group.group_id, None)
+
+
+def _check(request: ShareHeartbeat) -> None:
+    if not request.member_id.strip():
+        raise InvalidRequest()
+    if not request.group_id.strip():
+        raise InvalidRequest("GroupId can't be empty.")
+    if request.rack_id is not None and not request.rack_id.strip():
+        raise InvalidRequest("RackId can't be empty.")
+    if request.member_epoch == JOINING_EPOCH:
+        if not request.subscribed_topic_names:
+            raise InvalidRequest("SubscribedTopicNames must be set in first request.")
+    elif request.member_epoch < LEAVE_GROUP_EPOCH:
+        raise InvalidRequest("MemberEpoch is invalid.")
+
+
+def _ensure_epoch(member: ShareMember, epoch: int) -> None:
+    if epoch in (JOINING_EPOCH, member.member_epoch):
+        return
+    relation = "greater" if epoch > member.member_epoch else "smaller"
+    if relation == "smaller" and epoch == member.previous_member_epoch:
+        return
+    raise FencedMemberEpoch(
+        f"The share group member has a {relation} member epoch ({epoch}) than the one known by the group "
+        f"coordinator ({member.member_epoch}). The member must abandon all its partitions and rejoin."
+    )
+
+
+def _updated(known: ShareMember, request: ShareHeartbeat) -> ShareMember:
+    given = request.subscribed_topic_names
+    return replace(
+        known,
+        rack_id=known.rack_id if request.rack_id is None else request.rack_id,
+        client_id=request.client.client_id,
+        client_host=request.client.host,
+        subscribed_topic_names=known.subscribed_topic_names if given is None else given,
+    )
+
+
+def _assignment(member: ShareMember) -> Fields:
+    assigned: Assignment = member.assigned
+    return {
+        "topic_partitions": [
+            {"topic_id": topic_id, "partitions": sorted(assigned[topic_id])} for topic_id in topic_order(assigned)
+        ]
+    }

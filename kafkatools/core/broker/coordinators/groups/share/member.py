@@ -1,0 +1,21 @@
+"""A member of a share group (Kafka's ShareGroupMember): a value that never changes; a new state is a new value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class ShareMember:
+    """One member. It is told its target at once: nothing is ever given back first."""
+
+    member_id: str
+    member_epoch: int = 0
+    previous_member_epoch: int = -1
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: frozenset[str] = frozenset()
+    assigned: Assignment = field(default_factory=dict)

@@ -1,0 +1,130 @@
+"""Setting and forgetting where a share group begins (KIP-932): only while it has no members.
+
+Source: GroupMetadataManager.completeAlterShareGroupOffsets, sharePartitionsEligibleForOffsetDeletion of Apache Kafka
+4.3. The state of a partition begins anew, in a new epoch, so that a leader that knows the old one is fenced.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+
+from kafkatools.core.broker.coordinators.groups.share.changes import (
+    Change,
+    GroupEpochChange,
+    StatePartitionsChange,
+    TargetEpochChange,
+)
+from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
+from kafkatools.core.broker.coordinators.groups.share.groups import ShareGroups
+from kafkatools.core.broker.coordinators.share_state.persister import ask_each
+from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey
+from kafkatools.core.errors import KafkaError, NonEmptyGroup
+
+Done = Callable[[KafkaError | None], None]
+
+
+class ShareOffsets:
+    """Over the share groups."""
+
+    def __init__(self, groups: ShareGroups) -> None:
+        self._groups = groups
+
+    def alter(self, group_id: str, offsets: Mapping[str, Mapping[int, int]], done: Done) -> None:
+        """Begin at these offsets, by topic and partition; a group nobody joined is made. Calls back with the error that
+        came up on the way, or None. Raises a KafkaError."""
+        group = self._empty(group_id)
+        if not offsets:
+            done(None)
+            return
+        wanted = {
+            ShareKey(group_id, topic.topic_id, partition): offset
+            for name, partitions in offsets.items()
+            if (topic := self._groups.topics.by_name(name)) is not None
+            for partition, offset in partitions.items()
+        }
+        epoch = group.group_epoch + 1
+        persister = self._groups.persister()
+        if persister is None:
+            for key, offset in wanted.items():
+                self._groups.states().initialize(key, epoch, offset)
+            self._note_begun(group, offsets, epoch)
+            done(None)
+            return
+
+        def asked(error: KafkaError | None) -> None:
+            if error is None:
+                error = self._try_to_note(lambda: self._note_begun(self._empty(group_id), offsets, epoch))
+            done(error)
+
+        ask_each(list(wanted), lambda key, then: persister.initialize(key, epoch, wanted[key], then), asked)
+
+    def _empty(self, group_id: str) -> ShareGroup:
+        """The group, or a new one. Raises NonEmptyGroup and others."""
+        is_new = group_id not in self._groups.groups
+        group = ShareGroup(group_id) if is_new else self._groups.find(group_id)
+        if not group.is_empty:
+            raise NonEmptyGroup()
+        return group
+
+    def _try_to_note(self, note: Callable[[], None]) -> KafkaError | None:
+        try:
+            note()
+        except KafkaError as error:
+            return error
+        return None
+
+    def _note_begun(self, group: ShareGroup, offsets: Mapping[str, Mapping[int, int]], epoch: int) -> None:
+        states = group.states
+        for name, partitions in offsets.items():
+            topic = self._groups.topics.by_name(name)
+            if topic is not None:
+                states = states.with_initialized(topic.topic_id, name, partitions)
+        changes: list[Change] = [
+            GroupEpochChange(epoch, group.metadata_hash),
+            TargetEpochChange(epoch, group.assignment_timestamp_ms),
+            StatePartitionsChange(states),
+        ]
+        self._groups.write(group, changes)
+        self._groups.group_emptied(group.group_id)
+
+    def delete(
+        self, group_id: str, topics: Iterable[str], done: Callable[[KafkaError | None, list[str]], None]
+    ) -> None:
+        """Forget all states of these topics. Calls back as `alter`, and with the topics that had none. Raises a
+        KafkaError."""
+        group = self._groups.find(group_id)
+        if not group.is_empty:
+            raise NonEmptyGroup()
+        without: list[str] = []
+        wanted: dict[uuid.UUID, list[ShareKey]] = {}
+        for name in topics:
+            topic = self._groups.topics.by_name(name)
+            if topic is None or topic.topic_id not in group.states.initialized:
+                without.append(name)
+                continue
+            partitions = sorted(group.states.partitions_of(topic.topic_id))
+            wanted[topic.topic_id] = [ShareKey(group_id, topic.topic_id, partition) for partition in partitions]
+        keys = [key for found in wanted.values() for key in found]
+        persister = self._groups.persister()
+        if persister is None:
+            for key in keys:
+                self._groups.states().delete(key)
+            self._note_forgotten(group, wanted)
+            done(None, without)
+            return
+
+        def asked(error: KafkaError | None) -> None:
+            if error is None:
+                error = self._try_to_note(lambda: self._note_forgotten(self._empty(group_id), wanted))
+            done(error, without)
+
+        ask_each(keys, persister.delete, asked)
+
+    def _note_forgotten(self, group: ShareGroup, topic_ids: Iterable[uuid.UUID]) -> None:
+        states = group.states
+        for topic_id in topic_ids:
+            states = states.without_topic(topic_id)
+        if states != group.states:
+            self._groups.write(group, [StatePartitionsChange(states)])
+            self._groups.group_emptied(group.group_id)

@@ -1,0 +1,56 @@
+"""Settings of share groups: the broker's, and what a group has of its own (GroupConfig, KIP-932)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import IntervalSetting
+
+READ_COMMITTED = "read_committed"
+NO_OWN: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupSettings:
+    """The settings; `own` gives those of a group by their names."""
+
+    session_timeout: IntervalSetting = IntervalSetting("share.session.timeout.ms", 45_000)
+    heartbeat_interval: IntervalSetting = IntervalSetting("share.heartbeat.interval.ms", 5000)
+    lock_duration: IntervalSetting = IntervalSetting("share.record.lock.duration.ms", 30_000)
+    delivery_limit: IntervalSetting = IntervalSetting("share.delivery.count.limit", 5)
+    max_locks: IntervalSetting = IntervalSetting("share.partition.max.record.locks", 2000)
+    max_size: int = 200
+    own: Callable[[str], Mapping[str, str]] = field(default=lambda group_id: NO_OWN)
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """How long a member may be silent."""
+        return self.session_timeout.of(self.own(group_id))
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """How often a member is to be heard of."""
+        return self.heartbeat_interval.of(self.own(group_id))
+
+    def lock_duration_ms(self, group_id: str) -> int:
+        """How long a record is acquired."""
+        return self.lock_duration.of(self.own(group_id))
+
+    def delivery_count_limit(self, group_id: str) -> int:
+        """How often a record is delivered at most."""
+        return self.delivery_limit.of(self.own(group_id))
+
+    def max_record_locks(self, group_id: str) -> int:
+        """Records in flight per partition."""
+        return self.max_locks.of(self.own(group_id))
+
+    def auto_offset_reset(self, group_id: str) -> str:
+        """Where the group begins: earliest, latest or by_duration:<ISO duration>."""
+        return self.own(group_id).get("share.auto.offset.reset", "latest")
+
+    def reads_committed(self, group_id: str) -> bool:
+        """Whether records of open and aborted transactions are kept back."""
+        return self.own(group_id).get("share.isolation.level", "").lower() == READ_COMMITTED
+
+    def may_renew(self, group_id: str) -> bool:
+        """Whether a lock may be renewed."""
+        return self.own(group_id).get("share.renew.acknowledge.enable", "true").lower() == "true"

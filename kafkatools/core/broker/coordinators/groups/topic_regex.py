@@ -1,0 +1,194 @@
+"""Topics by pattern in a consumer group (subscribed_topic_regex, KIP-848): checked when it comes, resolved a moment
+later, and again when topics are made or the last look is old.
+
+Kafka takes RE2's syntax. Python's `re` knows nearly all of it; what only backtracking can do (groups that look around,
+references) RE2 refuses, and so does this. `re` parses a pattern, `linear_pattern.py` matches it: no pattern takes long.
+Names are matched some milliseconds at a time. A pattern must match the whole name. Source: GroupMetadataManager and
+TopicRegexResolver.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+
+from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import (
+    Change,
+    GroupEpochChange,
+    RegexChange,
+    ResolvedRegex,
+)
+from kafkatools.core.broker.coordinators.groups.modern.consumer_course import (
+    METADATA_REFRESH_INTERVAL_MS,
+    ConsumerCourse,
+    Draft,
+)
+from kafkatools.core.broker.coordinators.groups.modern.consumer_group import ConsumerGroup
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import ConsumerMember
+from kafkatools.core.clock import thread_time_ns
+from kafkatools.core.errors import InvalidRegularExpression
+from kafkatools.core.java.linear_pattern import LinearPattern, TooComplex
+
+LEAST_REFRESH_INTERVAL_MS = 10_000
+SLICE_NS = 5_000_000
+MayDescribe = Callable[[str], bool]
+_NEVER = -(1 << 63)
+_ONLY_BACKTRACKING = re.compile(r"(?:^|[^\\])(?:\\\\)*(?:\(\?(?:[=!>(]|<[=!]|P[=>])|\\[1-9]|[*+?}]\+)")
+UNSUPPORTED = "invalid or unsupported Perl syntax"
+_RE2_WORDS = {
+    "missing ), unterminated subpattern": "missing closing )",
+    "unbalanced parenthesis": "unexpected )",
+    "unterminated character set": "missing closing ]",
+    "nothing to repeat": "missing argument to repetition operator",
+    "multiple repeat": "invalid nested repetition operator",
+    "min repeat greater than max repeat": "invalid repeat count",
+    "the repetition number is too large": "invalid repeat count",
+    "bad character range": "invalid character class range",
+    "bad escape (end of pattern)": "trailing backslash at end of expression",
+    "bad escape": "invalid escape sequence",
+}
+_POSIX_CLASSES = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "ascii": r"\x00-\x7F",
+    "blank": r"\t ",
+    "cntrl": r"\x00-\x1F\x7F",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r"\t\n\v\f\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+
+
+@lru_cache(maxsize=256)
+def compiled(pattern: str) -> LinearPattern:
+    """Compile a pattern over topic names; raises InvalidRegularExpression."""
+    try:
+        return LinearPattern(backtracking(pattern).pattern, re.ASCII)
+    except (TooComplex, RecursionError) as error:
+        raise InvalidRegularExpression(
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: expression too large."
+        ) from error
+
+
+@lru_cache(maxsize=256)
+def backtracking(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern for names of any characters with `re`; raises InvalidRegularExpression."""
+    refused = _ONLY_BACKTRACKING.search(pattern)
+    try:
+        if refused is not None:
+            raise re.error(UNSUPPORTED)
+        text = re.sub(r"\[:(\w+):\]", lambda found: _POSIX_CLASSES.get(found[1], found[0]), pattern)
+        text = re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", text).replace(r"\z", r"\Z")
+        return re.compile(text, re.ASCII)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InvalidRegularExpression(
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {_in_words_of_re2(str(error))}."
+        ) from error
+
+
+def _in_words_of_re2(message: str) -> str:
+    return next((words for start, words in _RE2_WORDS.items() if message.startswith(start)), UNSUPPORTED)
+
+
+def everything(_topic: str) -> bool:
+    """No topic is hidden."""
+    return True
+
+
+class TopicRegexes:
+    """Resolves the patterns of groups."""
+
+    def __init__(self, course: ConsumerCourse) -> None:
+        self._course = course
+
+    def update(
+        self, draft: Draft, known: ConsumerMember, updated: ConsumerMember, may_describe: MayDescribe = everything
+    ) -> tuple[bool, bool]:
+        """Note a changed pattern of a member, and have patterns resolved where that is due; whether the pattern
+        changed, and whether what it now matches is known."""
+        group = draft.group
+        old, new = known.subscribed_topic_regex, updated.subscribed_topic_regex
+        counts = group.regex_counts(group.members.values())
+        is_resolved = needs_refresh = False
+        if old != new:
+            if old and counts[old] == 1:
+                draft.changes.append(RegexChange(old, None))
+            if new and not counts[new]:
+                compiled(new)
+                needs_refresh = True
+            else:
+                is_resolved = not new or new in group.regexes
+        if needs_refresh or counts:
+            wanted = set(group.regex_counts(group.members_with(updated)))
+            self._maybe_refresh(draft, wanted, may_describe, is_needed=needs_refresh)
+        return old != new, is_resolved
+
+    def _maybe_refresh(self, draft: Draft, wanted: set[str], may_describe: MayDescribe, *, is_needed: bool) -> None:
+        group, now_ms = draft.group, self._course.clock.wall_ms()
+        if self._course.timer.is_scheduled(("regex", group.group_id)):
+            return
+        last = next(iter(group.regexes.values()), ResolvedRegex(frozenset(), 0, _NEVER))
+        if now_ms <= last.timestamp_ms + LEAST_REFRESH_INTERVAL_MS:
+            return
+        is_due = (
+            is_needed
+            or len(wanted) != len(group.regexes)
+            or last.version < self._course.topics.version_with_new_topics
+            or now_ms > last.timestamp_ms + self._course.settings.regex_refresh_interval_ms
+        )
+        if is_due and wanted:
+            draft.after.append(lambda: self._schedule(group.group_id, wanted, may_describe))
+
+    def _schedule(self, group_id: str, wanted: Iterable[str], may_describe: MayDescribe) -> None:
+        """As soon as the present request is answered: Kafka does it on another thread."""
+        self._course.timer.schedule(("regex", group_id), 0, lambda: self._resolve(group_id, wanted, may_describe))
+
+    def _resolve(self, group_id: str, wanted: Iterable[str], may_describe: MayDescribe) -> None:
+        group = self._course.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return
+        topics = self._course.topics
+        names, version = list(filter(may_describe, topics.names())), topics.version
+        found: dict[str, set[str]] = {regex: set() for regex in wanted}
+        self._match(group_id, ((regex, name) for regex in found for name in names), found, version)
+
+    def _match(
+        self, group_id: str, waiting: Iterator[tuple[str, str]], found: dict[str, set[str]], version: int
+    ) -> None:
+        """Match names for `SLICE_NS`, then schedule the rest behind the requests that arrived meanwhile."""
+        group = self._course.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return
+        end_ns = thread_time_ns() + SLICE_NS
+        for regex, name in waiting:
+            if compiled(regex).fullmatch(name):
+                found[regex].add(name)
+            if thread_time_ns() > end_ns:
+                key = ("regex", group_id)
+                self._course.timer.schedule(key, 0, lambda: self._match(group_id, waiting, found, version))
+                return
+        now_ms = self._course.clock.wall_ms()
+        resolved = {regex: ResolvedRegex(frozenset(topics), version, now_ms) for regex, topics in found.items()}
+        self._keep(group, resolved, now_ms)
+
+    def _keep(self, group: ConsumerGroup, found: dict[str, ResolvedRegex], now_ms: int) -> None:
+        """Write down what was found for patterns that are still used; other topics than before raise the epoch."""
+        used = group.regex_counts(group.members.values())
+        kept = {regex: resolved for regex, resolved in found.items() if used[regex]}
+        changes: list[Change] = [RegexChange(regex, resolved) for regex, resolved in kept.items()]
+        known = {regex: resolved.topics for regex, resolved in group.regexes.items()}
+        has_changed = any(known.get(regex, frozenset()) != resolved.topics for regex, resolved in kept.items())
+        topics = group.topics_of(group.members.values(), {**group.regexes, **kept})
+        metadata_hash = self._course.topics.group_hash(topics)
+        if has_changed or metadata_hash != group.metadata_hash:
+            epoch = group.group_epoch + 1
+            changes.append(GroupEpochChange(epoch, metadata_hash))
+            group.set_refresh_deadline(now_ms + METADATA_REFRESH_INTERVAL_MS, epoch)
+        self._course.write(Draft(group, changes))

@@ -1,0 +1,103 @@
+"""Offsets that groups commit in transactions (the transactional half of Kafka's OffsetMetadataManager).
+
+Rules:
+- Such an offset is pending until the marker of its transaction comes; then it becomes the group's offset, or is
+  forgotten. A partition with a pending offset is unstable: who wants stable offsets must wait (KIP-447).
+- Of two commits of a partition the later one in the log wins, whatever the order of the markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset, committed_offset
+from kafkatools.core.broker.coordinators.groups.offsets_topic import Producer, Store
+from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
+from kafkatools.core.errors import InvalidCommitOffsetSize, MessageTooLarge, RecordListTooLarge
+
+Place = tuple[str, int]
+
+
+class _Pending:
+    """One offset; `order` is its place in the log among commits, `committed` None once a later commit has won."""
+
+    __slots__ = ("committed", "order")
+
+    def __init__(self, order: int, committed: CommittedOffset) -> None:
+        self.order = order
+        self.committed: CommittedOffset | None = committed
+
+
+class PendingOffsets:
+    """By producer, then group, then topic and partition."""
+
+    def __init__(self) -> None:
+        self._producers: dict[int, dict[str, dict[Place, _Pending]]] = {}
+        self._order = 0
+
+    def put(self, producer_id: int, group_id: str, place: Place, committed: CommittedOffset) -> None:
+        """Remember an offset until its transaction ends."""
+        self._order += 1
+        places = self._producers.setdefault(producer_id, {}).setdefault(group_id, {})
+        places[place] = _Pending(self._order, committed)
+
+    def supersede(self, group_id: str, place: Place, order: int | None = None) -> None:
+        """The place was committed otherwise: earlier pending offsets are void, though still unstable."""
+        for groups in self._producers.values():
+            pending = groups.get(group_id, {}).get(place)
+            if pending is not None and (order is None or pending.order < order):
+                pending.committed = None
+
+    def is_pending(self, group_id: str, place: Place) -> bool:
+        """Whether a transaction is open that commits this place."""
+        return any(place in groups.get(group_id, ()) for groups in self._producers.values())
+
+    def has_group(self, group_id: str) -> bool:
+        """Whether a transaction is open that commits anything of a group."""
+        return any(group_id in groups for groups in self._producers.values())
+
+    def take(self, producer_id: int, is_taken: Callable[[str], bool]) -> Iterator[tuple[str, Place, _Pending]]:
+        """Take out what a producer has pending for the groups that `is_taken` names."""
+        groups = self._producers.get(producer_id)
+        if groups is None:
+            return
+        for group_id in [group_id for group_id in groups if is_taken(group_id)]:
+            for place, pending in groups.pop(group_id).items():
+                yield group_id, place, pending
+        if not groups:
+            del self._producers[producer_id]
+
+    def __bool__(self) -> bool:
+        return bool(self._producers)
+
+    def forget(self, group_id: str, place: Place | None = None) -> None:
+        """The group, or one of its places, was deleted."""
+        for producer_id, groups in list(self._producers.items()):
+            if place is not None:
+                groups.get(group_id, {}).pop(place, None)
+            if place is None or not groups.get(group_id):
+                groups.pop(group_id, None)
+            if not groups:
+                del self._producers[producer_id]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._producers.clear()
+
+
+def write_pending(
+    store: Store,
+    pending: PendingOffsets,
+    group_id: str,
+    producer: Producer,
+    offsets: Sequence[tuple[Place, CommittedOffset]],
+) -> ProduceStatus | None:
+    """Write offsets of a transaction, then remember them as pending; gives what to wait for. Raises a KafkaError."""
+    records = [committed_offset(group_id, *place, committed) for place, committed in offsets]
+    try:
+        status = store.append_transactional(group_id, records, producer)
+    except (MessageTooLarge, RecordListTooLarge) as error:
+        raise InvalidCommitOffsetSize() from error
+    for place, committed in offsets:
+        pending.put(producer.producer_id, group_id, place, committed)
+    return status

@@ -1,0 +1,126 @@
+"""What the topics of the coordinators have in common: made on first use, written a batch at a time, read in order.
+
+Rules: all that belongs together lies in one partition, found by the hash of its name; one change is one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.controller.topics import NewTopic
+from kafkatools.core.broker.metadata.image import NO_LEADER, TopicState
+from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.errors import CoordinatorNotAvailable, KafkaError, KafkaStorageError
+from kafkatools.core.log.producers.append import AppendOrigin
+
+if TYPE_CHECKING:
+    from kafkatools.core.records.batch import RecordBatch
+    from kafkatools.core.records.builder import BatchBuilder
+
+Record = tuple[bytes, bytes | None]
+READ_BYTES = 1 << 20
+
+
+def follows_elections(node: Any) -> bool:
+    """Whether partitions are led by nodes in turn; a node on its own leads all."""
+    return node.replicas.replication is not None
+
+
+@lru_cache(maxsize=4096)
+def java_hash(text: str) -> int:
+    """String.hashCode: over UTF-16 units, as a signed int of 32 bits."""
+    value = 0
+    data = text.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(data), 2):
+        value = (31 * value + (data[index] << 8 | data[index + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def partition_for(name: str, partition_count: int) -> int:
+    """The partition of a group, a transactional id or a share partition (Utils.abs: the least int counts as 0)."""
+    value = java_hash(name)
+    return (0 if value == -(1 << 31) else abs(value)) % partition_count
+
+
+class InternalTopic:
+    """A topic that a coordinator of this node keeps."""
+
+    name: str
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+
+    def _wanted(self) -> NewTopic:
+        """The topic as it is made."""
+        raise RuntimeError("an internal topic defines _wanted")
+
+    def _in_cluster(self, setting: str) -> int:
+        """How many replicas a setting wants; a node on its own has one."""
+        count: int = self._node.config[setting] if follows_elections(self._node) else 1
+        return count
+
+    def ensure_exists(self) -> TopicState:
+        """The topic, made now when it is not there; raises CoordinatorNotAvailable, also while it is being made."""
+        topic: TopicState | None = self._node.image.topics.get(self.name)
+        if topic is not None:
+            return topic
+        result: TopicState | KafkaError | None = self._node.create_topic(self._wanted())
+        if result is None:
+            raise CoordinatorNotAvailable()
+        if isinstance(result, KafkaError):
+            self._node.note_failure(result)
+            raise CoordinatorNotAvailable(str(result))
+        return result
+
+    def leader_of(self, key: str) -> int:
+        """Who coordinates a group, a transactional id or a share partition: the leader of its partition. Raises
+        CoordinatorNotAvailable: there is none, or it is this node and cannot write."""
+        partitions = self.ensure_exists().partitions
+        index = partition_for(key, len(partitions))
+        leader = partitions[index].leader
+        if leader == self._node.node_id:
+            partition = self._node.replicas.partitions.get(self.name, {}).get(index)
+            if partition is None or partition.log.failure is not None:
+                raise CoordinatorNotAvailable()
+        if leader == NO_LEADER:
+            raise CoordinatorNotAvailable()
+        return leader
+
+    def partitions(self) -> list[Partition]:
+        """The partitions in order; none before the topic was made."""
+        found: dict[int, Partition] = self._node.replicas.partitions.get(self.name, {})
+        return [found[index] for index in sorted(found)]
+
+    def _append_batch(
+        self, partition: Partition, builder: BatchBuilder, now_ms: int, origin: AppendOrigin
+    ) -> tuple[int, ProduceStatus | None]:
+        """Write a batch; gives the offset of its last record and what to wait for before anybody is told (None:
+        nothing). Raises a KafkaError."""
+        try:
+            info = partition.append(memoryview(bytearray(builder.close())), now_ms, origin=origin)
+        except KafkaStorageError as error:
+            self._node.note_failure(error)
+            raise
+        self._node.replicas.note_append(partition)
+        end = info.last_offset + 1
+        return info.last_offset, None if partition.is_replicated_to(end) else ProduceStatus(partition, end)
+
+
+def batches_of(partition: Partition) -> Iterator[RecordBatch]:
+    """The batches of a partition from its start to its end, each once."""
+    from kafkatools.core.records.batch import RecordBatch, read_batches
+
+    log = partition.log
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        before = offset
+        for batch in read_batches(log.read(offset, READ_BYTES).read()):
+            assert isinstance(batch, RecordBatch)
+            if batch.next_offset > offset:
+                offset = batch.next_offset
+                yield batch
+        if offset == before:
+            break

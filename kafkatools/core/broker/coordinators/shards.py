@@ -1,0 +1,345 @@
+"""Which partitions of the internal topics this node coordinates (Kafka's CoordinatorRuntime and the election callbacks
+of its coordinators).
+
+Rules:
+- Coordination goes with leadership. A partition that this node begins to lead is loaded, a slice at a time between the
+  node's other work, one partition after the other; meanwhile its keys answer COORDINATOR_LOAD_IN_PROGRESS. One that it
+  ceases to lead is unloaded at once, and who waits is told NOT_COORDINATOR when the change of the metadata is applied.
+- What is written counts at once for whoever asks next, but nobody is told of it before it is replicated: an answer
+  waits until all that was written of its partition by then lies below the high watermark (`when_committed`). A node
+  that loses the partition forgets what it had of it, so what was never replicated was never told.
+- A node on its own leads everything, loads at start and waits for nothing here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from kafkatools.core.broker.coordinators.groups.offsets_topic import TOPIC as OFFSETS_TOPIC
+from kafkatools.core.broker.coordinators.internal_topic import follows_elections, partition_for
+from kafkatools.core.broker.server.purgatory import DelayedOperation
+from kafkatools.core.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    NotCoordinator,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.coordinators.share_state.persister import StatePersister
+    from kafkatools.core.broker.coordinators.transactions.add_partitions import AddPartitions
+    from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.replicas.partition import Partition
+    from kafkatools.core.broker.server.channels import PeerChannel
+
+TRANSACTION_TOPIC = "__transaction_state"
+SHARE_TOPIC = "__share_group_state"
+SLICE_PAUSE_MS = 1
+NONE = 0
+CodeAnswer = Callable[[int], None]
+
+
+class Keeper(Protocol):
+    """A coordinator, as its shards know it."""
+
+    topic: str
+
+    def load(self, partition: Partition) -> Iterator[None]:
+        """Read a partition, a slice with each step; at the end what was read is taken over."""
+
+    def unload(self, is_mine: Callable[[str], bool]) -> None:
+        """Forget the keys that `is_mine` names; answers to who waits for them are kept for `tell`."""
+
+    def tell(self) -> None:
+        """Send the answers: the node is done with the change that took the partition."""
+
+
+class ShardState(Enum):
+    """A partition that this node leads."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+
+
+class Shard:
+    """One partition of a coordinator's topic."""
+
+    __slots__ = ("partition", "partition_count", "state", "steps", "waiting")
+
+    def __init__(self, partition: Partition, partition_count: int, steps: Iterator[None]) -> None:
+        self.partition = partition
+        self.partition_count = partition_count
+        self.steps = steps
+        self.state = ShardState.LOADING
+        self.waiting: dict[_Commit, None] = {}
+
+
+class _Commit(DelayedOperation):
+    """An answer that waits for what its shard has written."""
+
+    __slots__ = ("_code", "_done", "_end_offset", "_shard")
+
+    def __init__(self, delay_ms: int, shard: Shard, done: CodeAnswer) -> None:
+        super().__init__(delay_ms)
+        self._shard = shard
+        self._end_offset = shard.partition.log.log_end_offset
+        self._done = done
+        self._code = CoordinatorNotAvailable.code
+
+    def try_complete(self) -> bool:
+        partition = self._shard.partition
+        if partition.is_deleted or partition.log.failure is not None:
+            return self.end(NotCoordinator.code)
+        return partition.is_replicated_to(self._end_offset) and self.end(NONE)
+
+    def end(self, code: int) -> bool:
+        """Answer with this code."""
+        self._code = code
+        return self.force_complete()
+
+    def on_complete(self) -> None:
+        self._shard.waiting.pop(self, None)
+        self._done(self._code)
+
+
+class Shards:
+    """The partitions of one coordinator's topic."""
+
+    def __init__(self, node: Node, keeper: Keeper, commit_timeout_ms: int) -> None:
+        self._node = node
+        self._keeper = keeper
+        self._commit_timeout_ms = commit_timeout_ms
+        self._shards: dict[int, Shard] = {}
+        self._queue: deque[Shard] = deque()
+        self._when_loaded: list[Callable[[], None]] = []
+
+    @property
+    def is_clustered(self) -> bool:
+        """Whether partitions may be led by other nodes."""
+        return follows_elections(self._node)
+
+    # -- elections -------------------------------------------------------------------------------------------------
+    def on_elected(self, partition: Partition) -> None:
+        """This node leads the partition, or leads it on in a new epoch."""
+        known = self._shards.get(partition.index)
+        if known is not None and known.partition is partition and known.state is not ShardState.FAILED:
+            return
+        if known is not None:
+            self._end(known)
+        topic = self._node.image.topics[self._keeper.topic]
+        shard = Shard(partition, len(topic.partitions), self._keeper.load(partition))
+        self._shards[partition.index] = shard
+        if partition.log.log_start_offset == partition.log.log_end_offset:
+            while self._step(shard):
+                pass
+            return
+        self._queue.append(shard)
+        if len(self._queue) == 1:
+            self._schedule()
+
+    def on_resigned(self, partition: Partition) -> None:
+        """Another node leads the partition, or none, or it is deleted."""
+        shard = self._shards.get(partition.index)
+        if shard is not None and shard.partition.topic_id == partition.topic_id:
+            self._end(shard)
+
+    def _end(self, shard: Shard) -> None:
+        index, count = shard.partition.index, shard.partition_count
+        del self._shards[index]
+        if shard in self._queue:
+            self._queue.remove(shard)
+        if shard.state is ShardState.ACTIVE:
+            self._keeper.unload(lambda key: partition_for(key, count) == index)
+        node = self._node
+
+        def tell(_now_ms: int) -> None:
+            for waiting in list(shard.waiting):
+                waiting.end(NotCoordinator.code)
+            node.produce_purgatory.check_and_complete(shard.partition.key)
+            self._keeper.tell()
+
+        node.timer.schedule(SLICE_PAUSE_MS, tell, node.clock.now_ms())
+
+    def _schedule(self) -> None:
+        node = self._node
+        node.timer.schedule(SLICE_PAUSE_MS, self._load_on, node.clock.now_ms())
+
+    def _load_on(self, _now_ms: int) -> None:
+        """The next slice of what is being loaded."""
+        if self._queue and not self._step(self._queue[0]):
+            self._queue.popleft()
+        if self._queue:
+            self._schedule()
+            return
+        acts, self._when_loaded = self._when_loaded, []
+        for act in acts:
+            act()
+
+    def when_loaded(self, act: Callable[[], None]) -> None:
+        """Do this when what is being loaded is known, once, if anything is."""
+        if self._queue:
+            self._when_loaded.append(act)
+
+    def _step(self, shard: Shard) -> bool:
+        """Whether there is more to load."""
+        try:
+            next(shard.steps)
+        except StopIteration:
+            shard.state = ShardState.ACTIVE
+        except Exception as error:  # noqa: BLE001 - boundary: the partitions behind it are read all the same
+            shard.state = ShardState.FAILED
+            self._node.note_failure(error)
+        return shard.state is ShardState.LOADING
+
+    # -- questions -------------------------------------------------------------------------------------------------
+    @property
+    def is_loading(self) -> bool:
+        """Whether keys are coordinated here that are not known yet."""
+        return any(shard.state is ShardState.LOADING for shard in self._shards.values())
+
+    def ensure_active(self, key: str) -> None:
+        """This node coordinates the key; raises NotCoordinator, also when nobody does, as Apache Kafka's coordinators,
+        or CoordinatorLoadInProgress."""
+        if not self.is_clustered:
+            return
+        topic = self._node.image.topics.get(self._keeper.topic)
+        if topic is None:
+            raise NotCoordinator()
+        self.ensure_partition_active(partition_for(key, len(topic.partitions)))
+
+    def ensure_partition_active(self, index: int) -> None:
+        """The same of a whole partition."""
+        if not self.is_clustered:
+            return
+        shard = self._shards.get(index)
+        if shard is None or shard.state is ShardState.FAILED:
+            raise NotCoordinator()
+        if shard.state is ShardState.LOADING:
+            raise CoordinatorLoadInProgress()
+
+    # -- what was written ------------------------------------------------------------------------------------------
+    def when_committed(self, key: str, done: CodeAnswer) -> None:
+        """Call back with 0 when all that was written of the key's partition by now is replicated, at once where it is;
+        else with NotCoordinator when the partition goes, CoordinatorNotAvailable when the time is over."""
+        topic = self._node.image.topics.get(self._keeper.topic) if self.is_clustered else None
+        if topic is None:
+            done(NONE)
+            return
+        shard = self._shards.get(partition_for(key, len(topic.partitions)))
+        if shard is None or shard.state is not ShardState.ACTIVE:
+            done(NotCoordinator.code)
+            return
+        partition = shard.partition
+        if partition.is_replicated_to(partition.log.log_end_offset):
+            done(NONE)
+            return
+        waiting = _Commit(self._commit_timeout_ms, shard, done)
+        shard.waiting[waiting] = None
+        node = self._node
+        node.produce_purgatory.try_complete_else_watch(waiting, [partition.key], node.clock.now_ms())
+
+    def when_all_committed(self, keys: Iterable[str], done: Callable[[dict[str, int]], None]) -> None:
+        """The same of several keys: call back with the error codes of those that failed."""
+        wanted = list(dict.fromkeys(keys)) if self.is_clustered else []
+        if not wanted:
+            done({})
+            return
+        codes: dict[str, int] = {}
+
+        def note(key: str, code: int) -> None:
+            codes[key] = code
+            if len(codes) == len(wanted):
+                done({key: code for key, code in codes.items() if code})
+
+        for key in wanted:
+            self.when_committed(key, partial(note, key))
+
+
+class Coordination:
+    """All that a node coordinates: what `ReplicaManager` tells of elections goes to the coordinator they concern.
+    `channel`: to the other nodes of a cluster, for markers, verification and the states of share partitions.
+    `on_partition_gone` hears of every partition that is led elsewhere or in another epoch than before."""
+
+    def __init__(self, node: Node) -> None:
+        from kafkatools.core.broker.coordinators.groups.service import GroupKeeper
+
+        self._node = node
+        self.channel: PeerChannel | None = None
+        self.groups = Shards(node, GroupKeeper(node), node.config.offsets_commit_timeout_ms)
+        self._transactions: Shards | None = None
+        self._share: Shards | None = None
+        self._add_partitions: AddPartitions | None = None
+        self._persister: StatePersister | None = None
+        self.on_partition_gone: Callable[[Partition], None] | None = None
+
+    @property
+    def is_clustered(self) -> bool:
+        """Whether other nodes coordinate too."""
+        return follows_elections(self._node)
+
+    @property
+    def transactions(self) -> Shards:
+        """Transactional ids."""
+        if self._transactions is None:
+            from kafkatools.core.broker.coordinators.transactions.service import TransactionKeeper
+
+            node = self._node
+            self._transactions = Shards(node, TransactionKeeper(node), node.config.request_timeout_ms)
+        return self._transactions
+
+    @property
+    def share(self) -> Shards:
+        """The states of share partitions."""
+        if self._share is None:
+            from kafkatools.core.broker.coordinators.share_state.service import ShareKeeper
+
+            node = self._node
+            self._share = Shards(node, ShareKeeper(node), node.config.share_coordinator_write_timeout_ms)
+        return self._share
+
+    @property
+    def add_partitions(self) -> AddPartitions:
+        """What is asked of the coordinators of transactions."""
+        if self._add_partitions is None:
+            from kafkatools.core.broker.coordinators.transactions.add_partitions import AddPartitions
+
+            self._add_partitions = AddPartitions(self._node)
+        return self._add_partitions
+
+    @property
+    def persister(self) -> StatePersister:
+        """What is asked of share coordinators."""
+        if self._persister is None:
+            from kafkatools.core.broker.coordinators.share_state.persister import StatePersister
+
+            self._persister = StatePersister(self._node)
+        return self._persister
+
+    def _of(self, topic: str) -> Shards | None:
+        if topic == OFFSETS_TOPIC:
+            return self.groups
+        if topic == TRANSACTION_TOPIC:
+            return self.transactions
+        return self.share if topic == SHARE_TOPIC else None
+
+    def on_elected(self, partition: Partition) -> None:
+        """This node leads a partition, in a new epoch."""
+        self._tell_gone(partition)
+        shards = self._of(partition.topic) if self.is_clustered else None
+        if shards is not None:
+            shards.on_elected(partition)
+
+    def on_resigned(self, partition: Partition) -> None:
+        """It does not lead it any more."""
+        self._tell_gone(partition)
+        shards = self._of(partition.topic) if self.is_clustered else None
+        if shards is not None:
+            shards.on_resigned(partition)
+
+    def _tell_gone(self, partition: Partition) -> None:
+        if self.on_partition_gone is not None and self.is_clustered:
+            self.on_partition_gone(partition)

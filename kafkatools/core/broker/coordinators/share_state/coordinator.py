@@ -1,0 +1,244 @@
+"""The share coordinator: what is known of every share partition (Kafka's ShareCoordinatorShard, KIP-932).
+
+Rules: the first write and each after `updates_per_snapshot` updates is a snapshot of all; those between hold what
+changed. A change is written before it counts. Epochs only rise: an older leader or an older life of the state is
+fenced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from kafkatools.core.broker.coordinators.share_state.share_state import (
+    UNINITIALIZED_COUNT,
+    Record,
+    ShareKey,
+    ShareState,
+    ShareUpdate,
+    batches_of,
+    key_of,
+    name_of,
+    snapshot_record,
+    state_of,
+    tombstone,
+    update_record,
+)
+from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import (
+    FencedLeaderEpoch,
+    FencedStateEpoch,
+    InvalidRequest,
+    KafkaError,
+    UnknownTopicOrPartition,
+)
+
+UNKNOWN_EPOCH = -1
+
+
+class StateStore(Protocol):
+    """Where states are written."""
+
+    def append(self, key: ShareKey, record: Record) -> tuple[int, ProduceStatus | None]:
+        """Write one record; gives its offset and what to wait for."""
+
+    def index_of(self, key: ShareKey) -> int:
+        """The partition that holds a share partition."""
+
+    def prune(self, index: int, before_offset: int) -> None:
+        """Delete what lies before an offset."""
+
+
+class _Kept:
+    """A state, with how many updates follow its snapshot and where that lies."""
+
+    __slots__ = ("snapshot_offset", "state", "updates")
+
+    def __init__(self, state: ShareState, snapshot_offset: int) -> None:
+        self.state = state
+        self.snapshot_offset = snapshot_offset
+        self.updates = 0
+
+
+class ShareCoordinator:
+    """All states of this broker. `has_partition` says whether a topic's partition exists; `ensure_active` raises a
+    KafkaError when another node keeps a state."""
+
+    def __init__(
+        self,
+        store: StateStore,
+        clock: Clock,
+        has_partition: Callable[[ShareKey], bool],
+        *,
+        updates_per_snapshot: int,
+        cold_interval_ms: int,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._has_partition = has_partition
+        self._updates_per_snapshot = updates_per_snapshot
+        self._cold_interval_ms = cold_interval_ms
+        self._states: dict[ShareKey, _Kept] = {}
+        self.ensure_active: Callable[[str], None] = lambda name: None
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> ProduceStatus | None:
+        """InitializeShareGroupState: a state begins anew. Raises a KafkaError."""
+        self._check(key)
+        kept = self._states.get(key)
+        if kept is not None and state_epoch < kept.state.state_epoch:
+            raise FencedStateEpoch()
+        now_ms = self._clock.wall_ms()
+        state = ShareState(
+            0 if kept is None else kept.state.snapshot_epoch + 1,
+            state_epoch,
+            0 if kept is None else kept.state.leader_epoch,
+            start_offset,
+            UNINITIALIZED_COUNT if start_offset < 0 else 0,
+            now_ms,
+            now_ms,
+        )
+        return self._snapshot(key, state)
+
+    def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
+        """ReadShareGroupState; remembers a newer leader's epoch. Raises a KafkaError."""
+        self.ensure_active(name_of(key))
+        kept = self._states.get(key)
+        if kept is None:
+            raise InvalidRequest("Read operation on uninitialized share partition not allowed.")
+        self._check(key)
+        if leader_epoch != UNKNOWN_EPOCH and leader_epoch < kept.state.leader_epoch:
+            raise FencedLeaderEpoch()
+        if leader_epoch > kept.state.leader_epoch:
+            self._update(key, kept, ShareUpdate(kept.state.state_epoch, leader_epoch, -1, _count(kept), ()))
+        return self._states[key].state
+
+    def summary(self, key: ShareKey) -> ShareState | None:
+        """ReadShareGroupStateSummary; None: nothing is known. Raises a KafkaError."""
+        self._check(key)
+        kept = self._states.get(key)
+        return None if kept is None else kept.state
+
+    def write(self, key: ShareKey, update: ShareUpdate) -> ProduceStatus | None:
+        """WriteShareGroupState. Raises a KafkaError."""
+        self._check(key)
+        kept = self._states.get(key)
+        if kept is None:
+            raise InvalidRequest("Write operation on uninitialized share partition not allowed.")
+        if update.leader_epoch != UNKNOWN_EPOCH and update.leader_epoch < kept.state.leader_epoch:
+            raise FencedLeaderEpoch()
+        if update.state_epoch != UNKNOWN_EPOCH and update.state_epoch < kept.state.state_epoch:
+            raise FencedStateEpoch()
+        return self._update(key, kept, update)
+
+    def delete(self, key: ShareKey) -> ProduceStatus | None:
+        """DeleteShareGroupState. Raises a KafkaError."""
+        self._check(key)
+        return self._delete(key)
+
+    def _delete(self, key: ShareKey) -> ProduceStatus | None:
+        if key not in self._states:
+            return None
+        _, status = self._store.append(key, tombstone(key))
+        del self._states[key]
+        return status
+
+    def _check(self, key: ShareKey) -> None:
+        if key.partition < 0:
+            raise InvalidRequest("The partition id cannot be a negative number.")
+        self.ensure_active(name_of(key))
+        if not self._has_partition(key):
+            raise UnknownTopicOrPartition()
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+    def _update(self, key: ShareKey, kept: _Kept, update: ShareUpdate) -> ProduceStatus | None:
+        state = kept.state.with_update(
+            update.start_offset, update.delivery_complete_count, update.leader_epoch, update.batches
+        )
+        if kept.updates >= self._updates_per_snapshot:
+            now_ms = self._clock.wall_ms()
+            return self._snapshot(key, replace(state, snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms))
+        _, status = self._store.append(key, update_record(key, state.snapshot_epoch, update))
+        kept.state = state
+        kept.updates += 1
+        return status
+
+    def _snapshot(self, key: ShareKey, state: ShareState) -> ProduceStatus | None:
+        offset, status = self._store.append(key, snapshot_record(key, state))
+        self._states[key] = _Kept(state, offset)
+        return status
+
+    # -- upkeep ------------------------------------------------------------------------------------------------------
+    def prune(self) -> None:
+        """Write states that were idle for long again, then delete the log before the oldest snapshot. Raises the first
+        KafkaError, when all was tried: a state that could not be written again stays where it is."""
+        now_ms = self._clock.wall_ms()
+        oldest: dict[int, int] = {}
+        cold = [key for key, kept in self._states.items() if self._is_cold(kept, now_ms)]
+        failures = _tried(cold, lambda key: self._renew(key, now_ms))
+        for key, kept in self._states.items():
+            index = self._store.index_of(key)
+            oldest[index] = min(oldest.get(index, kept.snapshot_offset), kept.snapshot_offset)
+        for index, offset in oldest.items():
+            self._store.prune(index, offset)
+        if failures:
+            raise failures[0]
+
+    def _is_cold(self, kept: _Kept, now_ms: int) -> bool:
+        return now_ms - kept.state.write_timestamp >= self._cold_interval_ms
+
+    def _renew(self, key: ShareKey, now_ms: int) -> None:
+        state = self._states[key].state
+        self._snapshot(key, replace(state, snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms))
+
+    def forget_topic(self, topic_id: object) -> None:
+        """A topic was deleted, and its states with it. Raises the first KafkaError, when all were tried: each partition
+        of the log takes its records or not."""
+        failures = _tried([key for key in self._states if key.topic_id == topic_id], self._delete)
+        if failures:
+            raise failures[0]
+
+    def unload(self) -> None:
+        """`__share_group_state` itself is gone."""
+        self._states.clear()
+
+    # -- partitions that come and go ---------------------------------------------------------------------------------
+    def release(self, is_mine: Callable[[str], bool]) -> None:
+        """Another node keeps these states."""
+        for key in [key for key in self._states if is_mine(name_of(key))]:
+            del self._states[key]
+
+    def load(self, records: Iterable[tuple[int, Any, Any]]) -> None:
+        """Take over what was written, in order."""
+        for offset, key_entity, value in records:
+            key = key_of(key_entity)
+            if value is None:
+                self._states.pop(key, None)
+            elif type(key_entity).__schema__.name == "ShareSnapshotKey":
+                self._states[key] = _Kept(state_of(value), offset)
+            elif key in self._states:
+                kept = self._states[key]
+                kept.updates += 1
+                kept.state = kept.state.with_update(
+                    value.start_offset,
+                    value.delivery_complete_count,
+                    value.leader_epoch,
+                    batches_of(value.state_batches),
+                )
+
+
+def _count(kept: _Kept) -> int:
+    return kept.state.delivery_complete_count
+
+
+def _tried(keys: Iterable[ShareKey], work: Callable[[ShareKey], object]) -> list[KafkaError]:
+    """Do it for each; gives what failed."""
+    failures = []
+    for key in keys:
+        try:
+            work(key)
+        except KafkaError as error:
+            failures.append(error)
+    return failures

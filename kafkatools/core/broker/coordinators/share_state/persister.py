@@ -1,0 +1,269 @@
+"""States of share partitions, asked of their coordinator wherever it is (Kafka's DefaultStatePersister and
+PersisterStateManager, KIP-932).
+
+Rules: what is asked about one share partition goes in order, one after the other. One request at a time goes to each
+broker for each API, with all that came up meanwhile. A coordinator that is not there, or not ready, is asked again
+until the time is over; every question is answered once, at once where the coordinator is this very node and has nothing
+to wait for.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
+from kafkatools.core.broker.coordinators.share_state.share_state import (
+    ShareKey,
+    ShareState,
+    ShareUpdate,
+    batches_of,
+    name_of,
+)
+from kafkatools.core.broker.coordinators.share_state.share_state_topic import ShareStateTopic
+from kafkatools.core.broker.coordinators.transactions.durability import Durability
+from kafkatools.core.broker.metadata.image import NO_LEADER
+from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
+from kafkatools.core.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    FencedLeaderEpoch,
+    FencedStateEpoch,
+    GroupIdNotFound,
+    KafkaError,
+    NetworkException,
+    NotCoordinator,
+    NotLeaderOrFollower,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+    error_for_code,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+INITIALIZE, READ, WRITE, DELETE, SUMMARY = 83, 84, 85, 86, 87
+RETRY_MS = 100
+MOST_PARTITIONS = 1000
+RETRIED = (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator, NetworkException)
+PASSED_ON = (UnknownTopicOrPartition, GroupIdNotFound, CoordinatorNotAvailable)
+Fields = dict[str, Any]
+Done = Callable[[KafkaError | None, ShareState | None], None]
+
+
+@dataclass(slots=True)
+class _Question:
+    api_key: int
+    key: ShareKey
+    fields: Fields
+    here: Callable[[ShareCoordinator], tuple[ShareState | None, ProduceStatus | None]]
+    done: Done
+    until_ms: int
+
+
+class StatePersister:
+    """What one node asks of share coordinators."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._lanes: dict[ShareKey, deque[_Question]] = {}
+        self._queued: dict[tuple[int, int], list[_Question]] = {}
+        self._in_flight: set[tuple[int, int]] = set()
+
+    # -- questions -------------------------------------------------------------------------------------------------
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, done: Done) -> None:
+        """A state begins anew."""
+        fields = {"state_epoch": state_epoch, "start_offset": start_offset}
+        self._ask(
+            INITIALIZE, key, fields, lambda states: (None, states.initialize(key, state_epoch, start_offset)), done
+        )
+
+    def read(self, key: ShareKey, leader_epoch: int, done: Done) -> None:
+        """The state, for the leader of the partition."""
+        self._ask(
+            READ, key, {"leader_epoch": leader_epoch}, lambda states: (states.read(key, leader_epoch), None), done
+        )
+
+    def summary(self, key: ShareKey, done: Done) -> None:
+        """Where a group begins to read; None: nothing is known."""
+        self._ask(SUMMARY, key, {"leader_epoch": -1}, lambda states: (states.summary(key), None), done)
+
+    def write(self, key: ShareKey, update: ShareUpdate, done: Done) -> None:
+        """What changed."""
+        fields = {**update._asdict(), "state_batches": [batch._asdict() for batch in update.batches]}
+        del fields["batches"]
+        self._ask(WRITE, key, fields, lambda states: (None, states.write(key, update)), done)
+
+    def delete(self, key: ShareKey, done: Done) -> None:
+        """The state ends."""
+        self._ask(DELETE, key, {}, lambda states: (None, states.delete(key)), done)
+
+    def _ask(
+        self,
+        api_key: int,
+        key: ShareKey,
+        fields: Fields,
+        here: Callable[[ShareCoordinator], tuple[ShareState | None, ProduceStatus | None]],
+        done: Done,
+    ) -> None:
+        node = self._node
+        until_ms = node.clock.now_ms() + node.config.share_coordinator_write_timeout_ms
+        question = _Question(api_key, key, fields, here, done, until_ms)
+        lane = self._lanes.setdefault(key, deque())
+        lane.append(question)
+        if len(lane) == 1:
+            self._go(question)
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+    def _go(self, question: _Question) -> None:
+        leader = self._coordinator(question.key)
+        if leader == self._node.node_id:
+            self._ask_here(question)
+        elif leader == NO_LEADER:
+            self._note(question, CoordinatorNotAvailable(), None)
+        else:
+            lane = (leader, question.api_key)
+            self._queued.setdefault(lane, []).append(question)
+            self._send_queued(lane)
+
+    def _coordinator(self, key: ShareKey) -> int:
+        if not self._node.coordination.is_clustered:
+            return self._node.node_id
+        try:
+            return ShareStateTopic(self._node).leader_of(name_of(key))
+        except CoordinatorNotAvailable:
+            return NO_LEADER
+
+    def _note(self, question: _Question, error: KafkaError | None, state: ShareState | None) -> None:
+        """This is the answer, unless it is worth asking again."""
+        node = self._node
+        now_ms = node.clock.now_ms()
+        if isinstance(error, RETRIED) and node.coordination.is_clustered and now_ms < question.until_ms:
+            node.timer.schedule(RETRY_MS, lambda _now_ms: self._go(question), now_ms)
+            return
+        lane = self._lanes[question.key]
+        lane.popleft()
+        if not lane:
+            del self._lanes[question.key]
+        question.done(error, state)
+        if lane:
+            self._go(lane[0])
+
+    def _ask_here(self, question: _Question) -> None:
+        node = self._node
+        try:
+            state, status = question.here(node.share_partitions.states)
+        except KafkaError as error:
+            self._note(question, error, None)
+            return
+
+        def kept(code: int) -> None:
+            self._note(question, error_for_code(code)() if code else None, None if code else state)
+
+        if node.coordination.is_clustered:
+            node.coordination.share.when_committed(name_of(question.key), kept)
+        else:
+            Durability(node).when_durable([status], kept)
+
+    # -- elsewhere -------------------------------------------------------------------------------------------------
+    def _send_queued(self, lane: tuple[int, int]) -> None:
+        queued = self._queued.get(lane)
+        if not queued or lane in self._in_flight:
+            return
+        group_id = queued[0].key.group_id
+        asked = [question for question in queued if question.key.group_id == group_id][:MOST_PARTITIONS]
+        chosen = set(map(id, asked))
+        self._queued[lane] = [question for question in queued if id(question) not in chosen]
+        channel = self._node.coordination.channel
+        assert channel is not None
+        self._in_flight.add(lane)
+        broker, api_key = lane
+        channel.send(
+            broker,
+            api_key,
+            _fields(group_id, asked),
+            lambda answer: self._take(lane, asked, answer),
+            timeout_ms=self._node.config.share_coordinator_write_timeout_ms,
+        )
+
+    def _take(self, lane: tuple[int, int], asked: Sequence[_Question], answer: Any | None) -> None:
+        self._in_flight.discard(lane)
+        found = _results(answer)
+        for question in asked:
+            result = found.get((question.key.topic_id, question.key.partition))
+            if answer is None:
+                self._note(question, NetworkException(), None)
+            elif result is None:
+                self._note(question, UnknownServerError(), None)
+            elif result.error_code:
+                self._note(question, error_for_code(int(result.error_code))(result.error_message or ""), None)
+            else:
+                self._note(question, None, _state(question.api_key, result))
+        self._send_queued(lane)
+
+
+def _fields(group_id: str, asked: Sequence[_Question]) -> Fields:
+    topics: dict[uuid.UUID, list[Fields]] = {}
+    for question in asked:
+        topics.setdefault(question.key.topic_id, []).append({"partition": question.key.partition, **question.fields})
+    return {
+        "group_id": group_id,
+        "topics": [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()],
+    }
+
+
+def _results(answer: Any | None) -> Mapping[tuple[uuid.UUID, int], Any]:
+    if answer is None:
+        return {}
+    return {
+        (topic.topic_id, partition.partition): partition for topic in answer.results for partition in topic.partitions
+    }
+
+
+def _state(api_key: int, result: Any) -> ShareState | None:
+    if api_key == READ:
+        return ShareState(
+            state_epoch=result.state_epoch,
+            start_offset=result.start_offset,
+            batches=batches_of(result.state_batches),
+        )
+    if api_key == SUMMARY:
+        return ShareState(
+            state_epoch=result.state_epoch,
+            leader_epoch=result.leader_epoch,
+            start_offset=result.start_offset,
+            delivery_complete_count=result.delivery_complete_count,
+        )
+    return None
+
+
+def error_for_members(error: KafkaError) -> KafkaError:
+    """What a member of a group is told of it (SharePartition.fetchPersisterError)."""
+    if isinstance(error, RETRIED):
+        return CoordinatorNotAvailable(str(error))
+    if isinstance(error, FencedLeaderEpoch | FencedStateEpoch):
+        return NotLeaderOrFollower(str(error))
+    return error if isinstance(error, PASSED_ON) else UnknownServerError(str(error))
+
+
+def ask_each(
+    keys: Sequence[ShareKey], ask: Callable[[ShareKey, Done], None], done: Callable[[KafkaError | None], None]
+) -> None:
+    """Ask about each key; call back with the first error when all are answered."""
+    left = set(keys)
+    errors: list[KafkaError] = []
+    if not left:
+        done(None)
+
+    def note(key: ShareKey, error: KafkaError | None) -> None:
+        left.discard(key)
+        if error is not None:
+            errors.append(error)
+        if not left:
+            done(errors[0] if errors else None)
+
+    for key in list(left):
+        ask(key, lambda error, _state, key=key: note(key, error))  # type: ignore[misc]

@@ -1,0 +1,95 @@
+"""`__share_group_state` on this node: made on first use, appended to, read back at start, and pruned.
+
+Rules: all of a share partition lies in one partition, found by the hash of `group:topic id:partition`. Nothing is
+compacted: reading back takes every record in order, and what lies before the oldest snapshot that counts is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
+from kafkatools.core.broker.coordinators.internal_topic import (
+    InternalTopic,
+    batches_of,
+    follows_elections,
+    partition_for,
+)
+from kafkatools.core.broker.coordinators.share_state.share_state import Record, ShareKey, name_of
+from kafkatools.core.broker.metadata.controller.topics import NewTopic
+from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.errors import KafkaError, error_for_code
+from kafkatools.core.log.producers.append import AppendOrigin
+
+TOPIC = "__share_group_state"
+RECORD_OVERHEAD_BYTES = 128
+SLICE_BATCHES = 100
+StoredRecord = tuple[int, Any, Any]
+
+
+class ShareStateTopic(InternalTopic):
+    """The topic."""
+
+    name = TOPIC
+
+    def _wanted(self) -> NewTopic:
+        config = self._node.config
+        configs = {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+            "retention.ms": "-1",
+        }
+        if follows_elections(self._node):
+            configs["min.insync.replicas"] = str(config.share_coordinator_state_topic_min_isr)
+        factor = self._in_cluster("share.coordinator.state.topic.replication.factor")
+        return NewTopic(TOPIC, config.share_coordinator_state_topic_num_partitions, factor, configs=configs)
+
+    def index_of(self, key: ShareKey) -> int:
+        """The number of the partition that holds a share partition."""
+        return partition_for(name_of(key), len(self.ensure_exists().partitions))
+
+    def append(self, key: ShareKey, record: Record) -> tuple[int, ProduceStatus | None]:
+        """Write one record; gives its offset and what to wait for (None: nothing). Raises a KafkaError as who asks
+        is told: with too few replicas the coordinator is not available now, and is asked again."""
+        try:
+            return self._append(key, record)
+        except KafkaError as error:
+            raise error_for_code(coordinator_error_code(error))(str(error)) from error
+
+    def _append(self, key: ShareKey, record: Record) -> tuple[int, ProduceStatus | None]:
+        from kafkatools.core.records.builder import BatchBuilder
+
+        node = self._node
+        partition = node.replicas.get(TOPIC, self.index_of(key))
+        now_ms = node.clock.wall_ms()
+        builder = BatchBuilder(
+            len(record[0]) + len(record[1] or b"") + RECORD_OVERHEAD_BYTES,
+            node.config.share_coordinator_state_topic_compression_codec,
+        )
+        builder.append(now_ms, *record)
+        return self._append_batch(partition, builder, now_ms, AppendOrigin.COORDINATOR)
+
+    def read(self, partition: Partition) -> Iterator[StoredRecord | None]:
+        """Offset, key and value entities of every record in order, None after every slice; what cannot be read is
+        reported and passed over."""
+        from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
+        from kafkatools.core.protocol.schemas.share_group_state import decode_record
+
+        for count, batch in enumerate(batches_of(partition), 1):
+            try:
+                columns = batch.columns()
+                for i in range(columns.count):
+                    yield columns.offsets[i], *decode_record(columns.key(i) or b"", columns.value(i))
+            except (KafkaError, RecordFormatError, UnknownRecordType) as error:
+                self._node.note_failure(error)
+            if count % SLICE_BATCHES == 0:
+                yield None
+
+    def prune(self, index: int, before_offset: int) -> None:
+        """Delete what lies before an offset."""
+        partition = self._node.replicas.partitions.get(TOPIC, {}).get(index)
+        if partition is not None and partition.is_leader and before_offset > partition.log.log_start_offset:
+            partition.log.increment_log_start_offset(min(before_offset, partition.log.high_watermark))

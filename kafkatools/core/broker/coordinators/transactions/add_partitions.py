@@ -1,0 +1,174 @@
+"""What leaders of partitions ask the coordinator of a transaction, wherever it is (Kafka's AddPartitionsToTxnManager):
+whether partitions are part of it, or that they become so (KIP-890).
+
+Rules: one request at a time to each broker, with all transactions that came up meanwhile, each of them once. A
+transaction whose markers are still being written is asked for again for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.coordinators.internal_topic import partition_for
+from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
+from kafkatools.core.broker.coordinators.transactions.log_records import by_topic
+from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
+from kafkatools.core.broker.coordinators.transactions.transaction_log import TOPIC
+from kafkatools.core.broker.metadata.image import NO_LEADER
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    ConcurrentTransactions,
+    CoordinatorNotAvailable,
+    InvalidTxnState,
+    NetworkException,
+    UnknownServerError,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+ADD_PARTITIONS_TO_TXN = 24
+ADDING_VERSION = 2
+ANSWER_TIMEOUT_MS = 10_000
+Codes = Mapping[TopicPartition, int]
+
+
+@dataclass(slots=True)
+class _Question:
+    """`until_ms`: until when it is asked again while the last transaction ends."""
+
+    transactional_id: str
+    producer: ProducerIdentity
+    places: Sequence[TopicPartition]
+    adds: bool
+    until_ms: int
+    answer: Callable[[Codes], None]
+
+    def fields(self) -> dict[str, Any]:
+        return {
+            "transactional_id": self.transactional_id,
+            "producer_id": self.producer.producer_id,
+            "producer_epoch": self.producer.producer_epoch,
+            "verify_only": not self.adds,
+            "topics": [{"name": name, "partitions": indexes} for name, indexes in by_topic(self.places).items()],
+        }
+
+    def refuse(self, code: int) -> None:
+        self.answer(dict.fromkeys(self.places, code))
+
+
+class AddPartitions:
+    """The questions of one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._queued: dict[int, list[_Question]] = {}
+        self._in_flight: set[int] = set()
+
+    def ask(
+        self,
+        transactional_id: str,
+        producer: ProducerIdentity,
+        places: Sequence[TopicPartition],
+        answer: Callable[[Codes], None],
+        *,
+        adds: bool,
+    ) -> None:
+        """Add partitions to a transaction, or only verify that they are part of it; answers with an error code for
+        each, now or later."""
+        node = self._node
+        until_ms = node.clock.now_ms() + node.config.add_partitions_to_txn_retry_backoff_max_ms
+        question = _Question(transactional_id, producer, places, adds, until_ms, answer)
+        if node.coordination.is_clustered:
+            self._ask(question)
+        else:
+            self._ask_here(question)
+
+    def _ask(self, question: _Question) -> None:
+        leader = self._coordinator(question.transactional_id)
+        if leader == NO_LEADER:
+            question.refuse(CoordinatorNotAvailable.code)
+        elif leader == self._node.node_id:
+            self._ask_here(question)
+        else:
+            self._queued.setdefault(leader, []).append(question)
+            self._send_queued(leader)
+
+    def _coordinator(self, transactional_id: str) -> int:
+        topic = self._node.image.topics.get(TOPIC)
+        if topic is None:
+            return NO_LEADER
+        return topic.partitions[partition_for(transactional_id, len(topic.partitions))].leader
+
+    def _ask_here(self, question: _Question) -> None:
+        coordinator = self._node.transactions
+        if question.adds:
+            coordinator.add_partitions_when_settled(
+                question.transactional_id, question.producer, question.places, ADDING_VERSION, question.refuse
+            )
+        else:
+            question.answer(
+                coordinator.verify_partitions(question.transactional_id, question.producer, question.places)
+            )
+
+    # -- elsewhere -------------------------------------------------------------------------------------------------
+    def _send_queued(self, broker: int) -> None:
+        queued = self._queued.get(broker)
+        if not queued or broker in self._in_flight:
+            return
+        asked: dict[str, _Question] = {}
+        rest: list[_Question] = []
+        for question in queued:
+            if question.transactional_id in asked:
+                rest.append(question)
+            else:
+                asked[question.transactional_id] = question
+        self._queued[broker] = rest
+        channel = self._node.coordination.channel
+        assert channel is not None
+        self._in_flight.add(broker)
+        fields = {"transactions": [question.fields() for question in asked.values()]}
+        channel.send(
+            broker,
+            ADD_PARTITIONS_TO_TXN,
+            fields,
+            lambda answer: self._note(broker, asked, answer),
+            timeout_ms=ANSWER_TIMEOUT_MS,
+        )
+
+    def _note(self, broker: int, asked: Mapping[str, _Question], answer: Any | None) -> None:
+        self._in_flight.discard(broker)
+        code = NetworkException.code if answer is None else int(answer.error_code)
+        if code == ClusterAuthorizationFailed.code:
+            code = InvalidTxnState.code
+        found = _results(answer) if not code else {}
+        for question in asked.values():
+            if code:
+                question.refuse(code)
+                continue
+            codes = found.get(question.transactional_id, {})
+            self._answer(question, {place: codes.get(place, UnknownServerError.code) for place in question.places})
+        self._send_queued(broker)
+
+    def _answer(self, question: _Question, codes: Codes) -> None:
+        node = self._node
+        now_ms = node.clock.now_ms()
+        is_busy = question.adds and ConcurrentTransactions.code in codes.values()
+        if is_busy and now_ms < question.until_ms:
+            backoff_ms = node.config.add_partitions_to_txn_retry_backoff_ms
+            node.timer.schedule(backoff_ms, lambda _now_ms: self._ask(question), now_ms)
+        else:
+            question.answer(codes)
+
+
+def _results(answer: Any) -> dict[str, dict[TopicPartition, int]]:
+    return {
+        transaction.transactional_id: {
+            (topic.name, partition.partition_index): int(partition.partition_error_code)
+            for topic in transaction.topic_results
+            for partition in topic.results_by_partition
+        }
+        for transaction in answer.results_by_transaction
+    }

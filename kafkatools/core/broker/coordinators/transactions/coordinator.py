@@ -1,0 +1,455 @@
+"""The transaction coordinator: what the APIs ask, decided here (Kafka's TransactionCoordinator and
+TransactionStateManager).
+
+Rules:
+- Everything runs on the listener's thread. A change is written before it takes place, and told after it is durable; in
+  between it is pending, and whoever asks is told CONCURRENT_TRANSACTIONS.
+- The end of a transaction is decided by PrepareCommit or PrepareAbort. Then come the markers, and when all are durable
+  the completed state. Nobody waits for that one to be durable: whatever follows it lies behind it in the same
+  partition, and without it a start writes the markers again.
+- Answers are callables, called exactly once, at once or later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
+from kafkatools.core.broker.coordinators.transactions.ending import EndRequest, prepare_end
+from kafkatools.core.broker.coordinators.transactions.log_records import key_bytes, value_bytes, value_version
+from kafkatools.core.broker.coordinators.transactions.markers import Marker
+from kafkatools.core.broker.coordinators.transactions.states import TransactionState
+from kafkatools.core.broker.coordinators.transactions.transaction import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TopicPartition,
+    Transaction,
+    TransactionValue,
+    is_epoch_exhausted,
+)
+from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
+from kafkatools.core.broker.server.timer import Timer
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import (
+    ConcurrentTransactions,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidRequest,
+    InvalidTransactionTimeout,
+    KafkaError,
+    NotCoordinator,
+    ProducerFenced,
+    TransactionAbortable,
+    TransactionCoordinatorFenced,
+    error_for_code,
+)
+
+NONE = 0
+MARKER_RETRY_MS = 100
+FENCING = (InvalidProducerEpoch.code, TransactionCoordinatorFenced.code)
+
+
+class ProducerIdentity(NamedTuple):
+    """A producer id with its epoch."""
+
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+NOBODY = ProducerIdentity()
+IdentityAnswer = Callable[[int, ProducerIdentity], None]
+CodeAnswer = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """Times in ms."""
+
+    max_timeout_ms: int
+    expiration_ms: int
+    max_add_wait_ms: int = 0
+
+
+class Log(Protocol):
+    """Where transactions are written (`TransactionLog`)."""
+
+    def coordinator_epoch(self, transactional_id: str) -> int:
+        """The epoch of the id's partition; raises NotCoordinator."""
+
+    def append(self, transactional_id: str, records: Sequence[tuple[bytes, bytes | None]]) -> ProduceStatus | None:
+        """Write; gives what to wait for. Raises a KafkaError."""
+
+
+class Markers(Protocol):
+    """How transactions end in their partitions (`MarkerSender`)."""
+
+    def send(
+        self, places: Collection[TopicPartition], marker: Marker, note: Callable[[TopicPartition, int], None]
+    ) -> None:
+        """Have a marker written to each place; `note` hears of each once: 0 when that is done, else why not."""
+
+    def note_failure(self, error: KafkaError) -> None:
+        """Report what nobody waits for."""
+
+
+class Waiting(Protocol):
+    """How durable appends are waited for (`Durability`)."""
+
+    def when_durable(self, statuses: Sequence[ProduceStatus | None], done: CodeAnswer) -> None:
+        """Call back with an error code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the coordinator works with."""
+
+    log: Log
+    markers: Markers
+    waiting: Waiting
+    timer: Timer
+    clock: Clock
+    new_producer_id: Callable[[], int]
+    transaction_version: Callable[[], int]
+
+
+class TransactionCoordinator:
+    """All transactional ids of this broker."""
+
+    def __init__(self, settings: TransactionSettings, around: Surroundings) -> None:
+        self.transactions: dict[str, Transaction] = {}
+        self._settings = settings
+        self._around = around
+
+    def find(self, transactional_id: str) -> Transaction:
+        """What is known of an id. Raises NotCoordinator, InvalidProducerIdMapping."""
+        self._around.log.coordinator_epoch(transactional_id)
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            raise InvalidProducerIdMapping()
+        return transaction
+
+    def _now_ms(self) -> int:
+        return self._around.clock.wall_ms()
+
+    # -- InitProducerId --------------------------------------------------------------------------------------------
+    def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None, answer: IdentityAnswer
+    ) -> None:
+        """A producer begins, or goes on after an error with the identity it believes it has (KIP-360)."""
+        try:
+            if not transactional_id:
+                raise InvalidRequest()
+            if not 0 < timeout_ms <= self._settings.max_timeout_ms:
+                raise InvalidTransactionTimeout()
+            self._around.log.coordinator_epoch(transactional_id)
+            transaction = self.transactions.get(transactional_id)
+            if transaction is None:
+                producer_id = self._around.new_producer_id()
+                transaction = Transaction.new(transactional_id, producer_id, timeout_ms, self._now_ms())
+                self.transactions[transactional_id] = transaction
+            value = self._prepare_init(transaction, timeout_ms, expected)
+        except KafkaError as error:
+            answer(error.code, NOBODY)
+            return
+        if value.state is TransactionState.PREPARE_EPOCH_FENCE:
+            self._fence(transaction, value, lambda code, _: answer(code or ConcurrentTransactions.code, NOBODY))
+            return
+        identity = ProducerIdentity(value.producer_id, value.producer_epoch)
+        self._write(transaction, value, lambda code: answer(code, NOBODY if code else identity))
+
+    def _prepare_init(
+        self, transaction: Transaction, timeout_ms: int, expected: ProducerIdentity | None
+    ) -> TransactionValue:
+        """prepareInitProducerIdTransit."""
+        value = transaction.value
+        if transaction.pending is not None:
+            raise ConcurrentTransactions()
+        if expected is not None and not _may_go_on(value, expected):
+            raise ProducerFenced()
+        if value.state.is_prepared:
+            raise ConcurrentTransactions()
+        if value.state is TransactionState.ONGOING:
+            return transaction.prepare_fence()
+        if transaction.is_epoch_exhausted and (expected is None or expected.producer_epoch == value.producer_epoch):
+            return transaction.prepare_rotation(
+                self._around.new_producer_id(), timeout_ms, self._now_ms(), keeps_last_epoch=expected is not None
+            )
+        expected_epoch = None if expected is None else expected.producer_epoch
+        return transaction.prepare_next_epoch(timeout_ms, expected_epoch, self._now_ms())
+
+    def _fence(self, transaction: Transaction, fenced: TransactionValue, answer: IdentityAnswer) -> None:
+        """Abort an open transaction with an epoch that its producer does not have."""
+        version = self._around.transaction_version()
+        request = EndRequest(fenced.producer_id, fenced.producer_epoch, False, version, is_from_client=False)
+        self.end_transaction(transaction.transactional_id, request, answer)
+        if transaction.pending is TransactionState.PREPARE_EPOCH_FENCE:
+            transaction.pending = None  # refused, as without a producer id to go on with: whoever comes next tries anew
+
+    # -- partitions ------------------------------------------------------------------------------------------------
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdentity,
+        partitions: Iterable[TopicPartition],
+        client_version: int,
+        answer: CodeAnswer,
+    ) -> None:
+        """AddPartitionsToTxn: partitions become part of the transaction, which begins with the first."""
+        added = frozenset(partitions)
+        try:
+            if not transactional_id:
+                raise InvalidRequest()
+            transaction = self.find(transactional_id)
+            if transaction.pending is not None:
+                raise ConcurrentTransactions()
+            value = transaction.value
+            _ensure_same(value, producer)
+            if value.state.is_prepared:
+                raise ConcurrentTransactions()
+        except KafkaError as error:
+            answer(error.code)
+            return
+        if value.state is TransactionState.ONGOING and added <= value.partitions:
+            answer(NONE)
+            return
+        self._write(transaction, transaction.prepare_partitions(added, self._now_ms(), client_version), answer)
+
+    def add_partitions_when_settled(
+        self,
+        transactional_id: str,
+        producer: ProducerIdentity,
+        partitions: Iterable[TopicPartition],
+        client_version: int,
+        answer: CodeAnswer,
+    ) -> None:
+        """The same for a client that does not know of the markers of its last transaction: wait for them, at most
+        add.partitions.to.txn.retry.backoff.max.ms."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None or not transaction.state.is_prepared:
+            self.add_partitions(transactional_id, producer, partitions, client_version, answer)
+            return
+        waiting = [(transactional_id, producer, frozenset(partitions), client_version, answer)]
+
+        def go_on(_now_ms: int = 0) -> None:
+            if waiting:
+                self.add_partitions(*waiting.pop())
+
+        transaction.when_settled.append(go_on)
+        self._around.timer.schedule(self._settings.max_add_wait_ms, go_on, self._around.clock.now_ms())
+
+    def verify_partitions(
+        self, transactional_id: str, producer: ProducerIdentity, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """The error code of each partition: whether it is part of the transaction (KIP-890, for clients that add
+        partitions themselves)."""
+        wanted = list(partitions)
+        try:
+            if not transactional_id:
+                raise InvalidRequest()
+            value = self.find(transactional_id).value
+            _ensure_same(value, producer)
+            if value.state.is_prepared:
+                raise ConcurrentTransactions()
+        except KafkaError as error:
+            return dict.fromkeys(wanted, error.code)
+        return {place: NONE if place in value.partitions else TransactionAbortable.code for place in wanted}
+
+    def is_ongoing(self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
+        """Whether a partition is part of this producer's open transaction."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            return False
+        value = transaction.value
+        is_same = value.producer_id == producer_id and value.producer_epoch == epoch
+        return is_same and value.state is TransactionState.ONGOING and partition in value.partitions
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+    def end_transaction(self, transactional_id: str, request: EndRequest, answer: IdentityAnswer) -> None:
+        """EndTxn: commit or abort. Answers with the identity for the next transaction."""
+        around = self._around
+        is_fence = False
+        try:
+            if not transactional_id:
+                raise InvalidRequest()
+            transaction = self.find(transactional_id)
+            is_fence = transaction.pending is TransactionState.PREPARE_EPOCH_FENCE
+            prepared = prepare_end(transaction, request, around.new_producer_id, self._now_ms())
+        except KafkaError as error:
+            answer(error.code, NOBODY)
+            return
+        if prepared is None:
+            answer(NONE, ProducerIdentity(transaction.value.producer_id, transaction.value.producer_epoch))
+            return
+
+        def written(code: int) -> None:
+            if code:
+                transaction.has_failed_epoch_fence = is_fence and not prepared.bumps_epoch
+                answer(code, NOBODY)
+                return
+            completed = transaction.prepare_complete(self._now_ms())
+            transaction.unmarked = set(prepared.partitions)
+            self._write_markers(transaction, completed)
+            answer(NONE, ProducerIdentity(completed.producer_id, completed.producer_epoch))
+
+        self._write(transaction, prepared, written)
+
+    def _write_markers(self, transaction: Transaction, completed: TransactionValue) -> None:
+        """Markers to all partitions, then the completed state; what fails is tried again later. A coordinator whose
+        markers are fenced is none any more, and does not go on."""
+        around = self._around
+        value = transaction.value
+        try:
+            marker = Marker(
+                value.producer_id,
+                value.producer_epoch,
+                around.log.coordinator_epoch(transaction.transactional_id),
+                value.state is TransactionState.PREPARE_COMMIT,
+                value.client_version,
+            )
+        except KafkaError as error:
+            around.markers.note_failure(error)
+            self._retry_markers(transaction, completed)
+            return
+        awaited = set(transaction.unmarked)
+        fencing: list[int] = []
+
+        def note(place: TopicPartition, code: int) -> None:
+            awaited.discard(place)
+            if not code:
+                transaction.unmarked.discard(place)
+            elif code in FENCING:
+                fencing.append(code)
+            if awaited:
+                return
+            if fencing:
+                around.markers.note_failure(error_for_code(fencing[0])())
+            else:
+                self._note_markers(transaction, completed)
+
+        if awaited:
+            around.markers.send(frozenset(awaited), marker, note)
+        else:
+            self._note_markers(transaction, completed)
+
+    def _note_markers(self, transaction: Transaction, completed: TransactionValue) -> None:
+        if self.transactions.get(transaction.transactional_id) is not transaction:
+            return
+        if transaction.unmarked:
+            self._retry_markers(transaction, completed)
+            return
+        try:
+            self._append(transaction, completed)
+        except KafkaError as error:
+            self._around.markers.note_failure(error)
+            self._retry_markers(transaction, completed)
+            return
+        transaction.complete(completed)
+        waiting, transaction.when_settled = transaction.when_settled, []
+        for go_on in waiting:
+            go_on()
+
+    def _retry_markers(self, transaction: Transaction, completed: TransactionValue) -> None:
+        def again(_now_ms: int) -> None:
+            if self.transactions.get(transaction.transactional_id) is transaction:
+                self._write_markers(transaction, completed)
+
+        self._around.timer.schedule(MARKER_RETRY_MS, again, self._around.clock.now_ms())
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+    def _append(self, transaction: Transaction, value: TransactionValue) -> ProduceStatus | None:
+        transactional_id = transaction.transactional_id
+        version = value_version(self._around.transaction_version())
+        record = (key_bytes(transactional_id), value_bytes(value, version))
+        return self._around.log.append(transactional_id, [record])
+
+    def _write(self, transaction: Transaction, value: TransactionValue, answer: CodeAnswer) -> None:
+        """Write the pending change, let it take place when it is durable, then answer."""
+        try:
+            status = self._append(transaction, value)
+        except KafkaError as error:
+            transaction.pending = None
+            answer(coordinator_error_code(error))
+            return
+
+        def durable(code: int) -> None:
+            if self.transactions.get(transaction.transactional_id) is not transaction:
+                answer(NotCoordinator.code)
+            elif code:
+                transaction.pending = None
+                answer(coordinator_error_code(error_for_code(code)()))
+            else:
+                transaction.complete(value)
+                answer(NONE)
+
+        self._around.waiting.when_durable([status], durable)
+
+    # -- upkeep ----------------------------------------------------------------------------------------------------
+    def abort_timed_out(self) -> None:
+        """Abort what has been open for longer than its producer asked for."""
+        now_ms = self._now_ms()
+        for transaction in list(self.transactions.values()):
+            if transaction.is_timed_out(now_ms):
+                self._fence(transaction, transaction.prepare_fence(), lambda code, _: None)
+
+    def expire_ids(self) -> None:
+        """Forget ids that were not used for transactional.id.expiration.ms, with tombstones."""
+        before_ms = self._now_ms() - self._settings.expiration_ms
+        for transaction in list(self.transactions.values()):
+            value = transaction.value
+            if transaction.pending is not None or not value.state.is_at_rest or value.last_update_ms > before_ms:
+                continue
+            transaction.prepare_dead()
+            try:
+                self._around.log.append(transaction.transactional_id, [(key_bytes(transaction.transactional_id), None)])
+            except KafkaError as error:
+                transaction.pending = None
+                self._around.markers.note_failure(error)
+                continue
+            del self.transactions[transaction.transactional_id]
+
+    def unload(self) -> None:
+        """`__transaction_state` itself is gone, and everything with it."""
+        self.transactions.clear()
+
+    # -- partitions that come and go ---------------------------------------------------------------------------------
+    def load(self, transactions: Iterable[Transaction]) -> None:
+        """Take over what was written, then finish what was decided."""
+        found = list(transactions)
+        self.take_over(found)
+        self.complete_decided(found)
+
+    def take_over(self, transactions: Iterable[Transaction]) -> None:
+        """From now on these ids are coordinated here."""
+        for transaction in transactions:
+            self.transactions[transaction.transactional_id] = transaction
+
+    def release(self, is_mine: Callable[[str], bool]) -> None:
+        """Another node coordinates these ids. What is under way comes to nothing here: a change that becomes durable
+        still is answered with NOT_COORDINATOR, markers are not followed by the completed state."""
+        for transactional_id in [each for each in self.transactions if is_mine(each)]:
+            del self.transactions[transactional_id]
+
+    def complete_decided(self, transactions: Iterable[Transaction]) -> None:
+        """Write the markers of transactions whose end an earlier coordinator decided."""
+        for transaction in transactions:
+            is_here = self.transactions.get(transaction.transactional_id) is transaction
+            if is_here and transaction.state.is_prepared and transaction.pending is None:
+                completed = transaction.prepare_complete(self._now_ms())
+                transaction.unmarked = set(transaction.value.partitions)
+                self._write_markers(transaction, completed)
+
+
+def _ensure_same(value: TransactionValue, producer: ProducerIdentity) -> None:
+    if value.producer_id != producer.producer_id:
+        raise InvalidProducerIdMapping()
+    if value.producer_epoch != producer.producer_epoch:
+        raise ProducerFenced()
+
+
+def _may_go_on(value: TransactionValue, expected: ProducerIdentity) -> bool:
+    """Whether a producer that names its identity is the one known here, or was until its epochs were used up."""
+    if value.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == value.producer_id:
+        return True
+    return expected.producer_id == value.previous_producer_id and is_epoch_exhausted(expected.producer_epoch)

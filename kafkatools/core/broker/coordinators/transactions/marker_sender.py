@@ -1,0 +1,168 @@
+"""Markers to all partitions of a transaction, wherever they are led (Kafka's TransactionMarkerChannelManager).
+
+Rules: what this node leads is written directly; the rest goes to the leaders by WriteTxnMarkers, one request at a time
+to each broker, with all that came up meanwhile. A partition that is gone needs no marker. A failed place is tried again
+by the coordinator, which looks for the leader anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkatools.core.broker.coordinators.transactions import markers
+from kafkatools.core.broker.coordinators.transactions.log_records import by_topic
+from kafkatools.core.broker.coordinators.transactions.markers import Marker
+from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
+from kafkatools.core.broker.metadata.image import NO_LEADER
+from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
+from kafkatools.core.errors import (
+    KafkaError,
+    LeaderNotAvailable,
+    NetworkException,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+WRITE_TXN_MARKERS = 27
+MOST_PLACES = 1000
+ANSWER_TIMEOUT_MS = 10_000
+"""About as long as a broker that hangs is in the cluster: after that its partitions are led by others."""
+NONE = 0
+Note = Callable[[TopicPartition, int], None]
+
+
+class _Entry(NamedTuple):
+    place: TopicPartition
+    marker: Marker
+    note: Note
+
+
+class MarkerSender:
+    """All markers of a node's coordinator."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._queued: dict[int, list[_Entry]] = {}
+        self._in_flight: set[int] = set()
+
+    def send(self, places: Collection[TopicPartition], marker: Marker, note: Note) -> None:
+        """Have the marker written to each place. `note` hears of each once, now or later: 0 when it is durable or
+        nothing is to be written, else why not."""
+        here: list[TopicPartition] = []
+        brokers: set[int] = set()
+        for place in sorted(places):
+            leader = self._leader(place)
+            if leader is None:
+                note(place, NONE)
+            elif leader == self._node.node_id:
+                here.append(place)
+            elif leader == NO_LEADER:
+                note(place, LeaderNotAvailable.code)
+            else:
+                self._queued.setdefault(leader, []).append(_Entry(place, marker, note))
+                brokers.add(leader)
+        self._write_here(here, marker, note)
+        for broker in brokers:
+            self._send_queued(broker)
+
+    def note_failure(self, error: KafkaError) -> None:
+        """Report what nobody waits for."""
+        self._node.note_failure(error)
+
+    def _leader(self, place: TopicPartition) -> int | None:
+        """Who leads a partition; None when there is none such."""
+        topic = self._node.image.topics.get(place[0])
+        state = None if topic is None else topic.partitions.get(place[1])
+        return None if state is None else state.leader
+
+    # -- here ------------------------------------------------------------------------------------------------------
+    def _write_here(self, places: Sequence[TopicPartition], marker: Marker, note: Note) -> None:
+        waiting: list[tuple[TopicPartition, ProduceStatus]] = []
+        written: list[TopicPartition] = []
+        for place in places:
+            try:
+                status = markers.write_marker(self._node, place, marker)
+            except UnknownTopicOrPartition:
+                written.append(place)
+            except KafkaError as error:
+                self._node.note_failure(error)
+                note(place, error.code)
+            else:
+                if status is None:
+                    written.append(place)
+                else:
+                    waiting.append((place, status))
+        for place in written:
+            note(place, NONE)
+        if waiting:
+            self._wait(waiting, note)
+
+    def _wait(self, waiting: Sequence[tuple[TopicPartition, ProduceStatus]], note: Note) -> None:
+        def complete(_statuses: Sequence[ProduceStatus]) -> None:
+            for place, status in waiting:
+                note(place, status.error_code)
+
+        node = self._node
+        statuses = [status for _, status in waiting]
+        operation = DelayedProduce(node.config.request_timeout_ms, statuses, complete)
+        keys = [status.partition.key for status in statuses]
+        node.produce_purgatory.try_complete_else_watch(operation, keys, node.clock.now_ms())
+
+    # -- elsewhere -------------------------------------------------------------------------------------------------
+    def _send_queued(self, broker: int) -> None:
+        queued = self._queued.get(broker)
+        if not queued or broker in self._in_flight:
+            return
+        entries, rest = queued[:MOST_PLACES], queued[MOST_PLACES:]
+        self._queued[broker] = rest
+        channel = self._node.coordination.channel
+        assert channel is not None
+        self._in_flight.add(broker)
+        channel.send(
+            broker,
+            WRITE_TXN_MARKERS,
+            {"markers": _fields(entries)},
+            lambda answer: self._note(broker, entries, answer),
+            timeout_ms=ANSWER_TIMEOUT_MS,
+        )
+
+    def _note(self, broker: int, entries: Sequence[_Entry], answer: Any | None) -> None:
+        self._in_flight.discard(broker)
+        codes = _codes(answer)
+        for entry in entries:
+            missing = NetworkException.code if answer is None else UnknownServerError.code
+            entry.note(entry.place, codes.get((entry.marker.producer_id, entry.place), missing))
+        self._send_queued(broker)
+
+
+def _fields(entries: Sequence[_Entry]) -> list[dict[str, Any]]:
+    """The markers of a request: one for each transaction."""
+    places: dict[Marker, list[TopicPartition]] = {}
+    for entry in entries:
+        places.setdefault(entry.marker, []).append(entry.place)
+    return [
+        {
+            "producer_id": marker.producer_id,
+            "producer_epoch": marker.producer_epoch,
+            "transaction_result": marker.is_commit,
+            "topics": [{"name": name, "partition_indexes": found} for name, found in by_topic(wanted).items()],
+            "coordinator_epoch": marker.coordinator_epoch,
+            "transaction_version": marker.transaction_version,
+        }
+        for marker, wanted in places.items()
+    ]
+
+
+def _codes(answer: Any | None) -> dict[tuple[int, TopicPartition], int]:
+    if answer is None:
+        return {}
+    return {
+        (marker.producer_id, (topic.name, partition.partition_index)): int(partition.error_code)
+        for marker in answer.markers
+        for topic in marker.topics
+        for partition in topic.partitions
+    }

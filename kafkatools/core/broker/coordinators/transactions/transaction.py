@@ -1,0 +1,228 @@
+"""What the coordinator knows of one transactional id (Kafka's TransactionMetadata and TxnTransitMetadata).
+
+Rules:
+- A change goes in two steps: `prepare_*` says what it will be and marks it pending; `complete` makes it so once it is
+  written. While one is pending no other begins.
+- No time, no disk: times are passed in, in ms since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafkatools.core.broker.coordinators.transactions.states import TransactionState
+from kafkatools.core.errors import IllegalState, ProducerFenced
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+MAX_EPOCH = 0x7FFF
+LAST_USABLE_EPOCH = MAX_EPOCH - 1
+NO_TIMESTAMP = -1
+EPOCH_BUMP_VERSION = 2
+
+TopicPartition = tuple[str, int]
+NOTHING: frozenset[TopicPartition] = frozenset()
+
+
+def is_epoch_exhausted(epoch: int) -> bool:
+    """Whether a producer may not go beyond this epoch: the last one is kept for fencing it."""
+    return epoch >= LAST_USABLE_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionValue:
+    """All that is written of a transactional id."""
+
+    producer_id: int
+    previous_producer_id: int
+    next_producer_id: int
+    producer_epoch: int
+    last_producer_epoch: int
+    timeout_ms: int
+    state: TransactionState
+    partitions: frozenset[TopicPartition]
+    start_ms: int
+    last_update_ms: int
+    client_version: int
+
+    @property
+    def bumps_epoch(self) -> bool:
+        """Whether the client's transactions each have an epoch of their own (KIP-890)."""
+        return self.client_version >= EPOCH_BUMP_VERSION
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One transactional id: its value and the state it is about to have; the partitions that have no marker yet, and
+    who waits for the markers."""
+
+    transactional_id: str
+    value: TransactionValue
+    pending: TransactionState | None = None
+    has_failed_epoch_fence: bool = False
+    unmarked: set[TopicPartition] = field(default_factory=set)
+    when_settled: list[Callable[[], None]] = field(default_factory=list)
+
+    @classmethod
+    def new(cls, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
+        """An id that nobody used yet."""
+        value = TransactionValue(
+            producer_id,
+            NO_PRODUCER_ID,
+            NO_PRODUCER_ID,
+            NO_PRODUCER_EPOCH,
+            NO_PRODUCER_EPOCH,
+            timeout_ms,
+            TransactionState.EMPTY,
+            NOTHING,
+            NO_TIMESTAMP,
+            now_ms,
+            0,
+        )
+        return cls(transactional_id, value)
+
+    @property
+    def state(self) -> TransactionState:
+        """The state now."""
+        return self.value.state
+
+    @property
+    def is_epoch_exhausted(self) -> bool:
+        """Whether the next epoch needs a new producer id."""
+        return is_epoch_exhausted(self.value.producer_epoch)
+
+    @property
+    def has_timeout(self) -> bool:
+        """Transactions of an external coordinator (KIP-939) have none."""
+        return self.value.timeout_ms != 0x7FFFFFFF
+
+    def is_timed_out(self, now_ms: int) -> bool:
+        """Whether it has been open for too long."""
+        value = self.value
+        if self.pending is not None or value.state is not TransactionState.ONGOING or not self.has_timeout:
+            return False
+        return value.start_ms + value.timeout_ms < now_ms
+
+    # -- preparing -------------------------------------------------------------------------------------------------
+    def _prepare(self, state: TransactionState, **changes: Any) -> TransactionValue:
+        """Mark a change pending. The producer id of before becomes the previous one."""
+        value = replace(self.value, state=state, previous_producer_id=self.value.producer_id, **changes)
+        if self.pending is not None:
+            raise IllegalState(
+                f"Preparing transaction state transition to {state.label} while {self.transactional_id} already has a "
+                f"pending state {self.pending.label}"
+            )
+        if value.producer_id < 0 or (state is not TransactionState.DEAD and value.producer_epoch < 0):
+            raise IllegalState(f"Illegal new producer id {value.producer_id} or epoch {value.producer_epoch}")
+        if not state.may_follow(self.state):
+            raise IllegalState(f"{self.transactional_id} cannot go from {self.state.label} to {state.label}")
+        self.pending = state
+        return value
+
+    def prepare_fence(self) -> TransactionValue:
+        """The epoch that ends the producer of an open transaction. Nobody is told of it."""
+        epoch = self.value.producer_epoch
+        if not self.has_failed_epoch_fence and epoch != MAX_EPOCH:
+            epoch += 1
+        return self._prepare(TransactionState.PREPARE_EPOCH_FENCE, producer_epoch=epoch)
+
+    def prepare_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionValue:
+        """The epoch for a producer that begins, or goes on after an error (KIP-360). Raises ProducerFenced."""
+        if self.is_epoch_exhausted:
+            raise IllegalState(f"No more producer epochs for producer id {self.value.producer_id}")
+        epoch = self.value.producer_epoch
+        if expected_epoch is None:
+            epochs = (epoch + 1, NO_PRODUCER_EPOCH)
+        elif expected_epoch == epoch or epoch == NO_PRODUCER_EPOCH:
+            epochs = (epoch + 1, epoch)
+        elif expected_epoch == self.value.last_producer_epoch:  # asked again: the answer was lost
+            epochs = (epoch, self.value.last_producer_epoch)
+        else:
+            raise ProducerFenced()
+        return self._prepare_empty(self.value.producer_id, epochs, timeout_ms, now_ms)
+
+    def prepare_rotation(
+        self, producer_id: int, timeout_ms: int, now_ms: int, *, keeps_last_epoch: bool
+    ) -> TransactionValue:
+        """A new producer id with epoch 0, when the old one has no epochs left."""
+        last_epoch = self.value.producer_epoch if keeps_last_epoch else NO_PRODUCER_EPOCH
+        return self._prepare_empty(producer_id, (0, last_epoch), timeout_ms, now_ms)
+
+    def _prepare_empty(
+        self, producer_id: int, epochs: tuple[int, int], timeout_ms: int, now_ms: int
+    ) -> TransactionValue:
+        return self._prepare(
+            TransactionState.EMPTY,
+            producer_id=producer_id,
+            producer_epoch=epochs[0],
+            last_producer_epoch=epochs[1],
+            timeout_ms=timeout_ms,
+            partitions=NOTHING,
+            start_ms=NO_TIMESTAMP,
+            last_update_ms=now_ms,
+        )
+
+    def prepare_partitions(
+        self, added: frozenset[TopicPartition], now_ms: int, client_version: int
+    ) -> TransactionValue:
+        """More partitions; the first begin the transaction."""
+        value = self.value
+        return self._prepare(
+            TransactionState.ONGOING,
+            partitions=value.partitions | added,
+            start_ms=now_ms if value.state.is_at_rest else value.start_ms,
+            last_update_ms=now_ms,
+            client_version=client_version,
+        )
+
+    def prepare_end(
+        self, state: TransactionState, client_version: int, next_producer_id: int, now_ms: int, *, is_empty: bool
+    ) -> TransactionValue:
+        """PrepareCommit or PrepareAbort. With transaction version 2 the epoch goes up; `is_empty`: nothing was added,
+        so the transaction begins now."""
+        value = self.value
+        epoch, last_epoch = value.producer_epoch, value.last_producer_epoch
+        if client_version >= EPOCH_BUMP_VERSION:
+            last_epoch = epoch
+            if epoch != MAX_EPOCH or state is not TransactionState.PREPARE_ABORT:
+                epoch += 1
+        return self._prepare(
+            state,
+            producer_epoch=epoch,
+            last_producer_epoch=last_epoch,
+            start_ms=now_ms if is_empty else value.start_ms,
+            next_producer_id=next_producer_id,
+            last_update_ms=now_ms,
+            client_version=client_version,
+        )
+
+    def prepare_complete(self, now_ms: int) -> TransactionValue:
+        """After the markers. An epoch that ran over becomes epoch 0 of the next producer id."""
+        self.has_failed_epoch_fence = False
+        value = self.value
+        is_commit = value.state is TransactionState.PREPARE_COMMIT
+        is_over = value.bumps_epoch and value.next_producer_id != NO_PRODUCER_ID
+        return self._prepare(
+            TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT,
+            producer_id=value.next_producer_id if is_over else value.producer_id,
+            producer_epoch=0 if is_over else value.producer_epoch,
+            next_producer_id=NO_PRODUCER_ID,
+            partitions=NOTHING,
+            last_update_ms=now_ms,
+        )
+
+    def prepare_dead(self) -> TransactionValue:
+        """The id is to be forgotten."""
+        return self._prepare(TransactionState.DEAD, partitions=NOTHING)
+
+    # -- completing ------------------------------------------------------------------------------------------------
+    def complete(self, value: TransactionValue) -> None:
+        """The change is written: it is so."""
+        if self.pending is not value.state:
+            raise IllegalState(
+                f"{self.transactional_id} completes a transition to {value.state.label} it did not begin"
+            )
+        self.value = value
+        self.pending = None

@@ -1,0 +1,91 @@
+"""`__transaction_state` on this node: made on first use, appended to, and read back when a partition is led.
+
+Rules: all of a transactional id lies in one partition, found by the hash of the id; the partition's leader epoch is the
+coordinator's epoch. One record is one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kafkatools.core.broker.coordinators.groups.offsets_topic import OpenTransactions, read_last_values
+from kafkatools.core.broker.coordinators.internal_topic import InternalTopic, Record, partition_for
+from kafkatools.core.broker.coordinators.transactions.log_records import transaction_of
+from kafkatools.core.broker.coordinators.transactions.transaction import Transaction
+from kafkatools.core.broker.metadata.controller.topics import NewTopic
+from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.errors import NotCoordinator
+from kafkatools.core.log.producers.append import AppendOrigin
+
+TOPIC = "__transaction_state"
+RECORD_OVERHEAD_BYTES = 128
+SLICE_RECORDS = 200
+
+
+class TransactionLog(InternalTopic):
+    """The topic on this node."""
+
+    name = TOPIC
+
+    def _wanted(self) -> NewTopic:
+        config = self._node.config
+        configs = {
+            "unclean.leader.election.enable": "false",
+            "compression.type": "uncompressed",
+            "cleanup.policy": "compact",
+            "min.insync.replicas": str(self._in_cluster("transaction.state.log.min.isr")),
+            "segment.bytes": str(config.transaction_state_log_segment_bytes),
+        }
+        factor = self._in_cluster("transaction.state.log.replication.factor")
+        return NewTopic(TOPIC, config.transaction_state_log_num_partitions, factor, configs=configs)
+
+    def partition_of(self, transactional_id: str) -> Partition:
+        """Where an id lives; NotCoordinator when that was not made yet or is led elsewhere, CoordinatorNotAvailable,
+        CoordinatorLoadInProgress."""
+        self._node.coordination.transactions.ensure_active(transactional_id)
+        topic = self._node.image.topics.get(TOPIC)
+        if topic is None:
+            raise NotCoordinator()
+        index = partition_for(transactional_id, len(topic.partitions))
+        partition: Partition | None = self._node.replicas.partitions.get(TOPIC, {}).get(index)
+        if partition is None:
+            raise NotCoordinator()
+        return partition
+
+    def coordinator_epoch(self, transactional_id: str) -> int:
+        """The epoch that markers carry."""
+        return self.partition_of(transactional_id).leader_epoch
+
+    def append(self, transactional_id: str, records: Sequence[Record]) -> ProduceStatus | None:
+        """Write records of ids that share a partition as one batch. What it gives is to be waited for before anybody
+        is told; None: nothing. Raises a KafkaError."""
+        from kafkatools.core.records.builder import BatchBuilder
+
+        partition = self.partition_of(transactional_id)
+        now_ms = self._node.clock.wall_ms()
+        size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records)
+        builder = BatchBuilder(size)
+        for key, value in records:
+            builder.append(now_ms, key, value)
+        return self._append_batch(partition, builder, now_ms, AppendOrigin.CLIENT)[1]
+
+    def read(self, partition: Partition) -> Iterator[Transaction | None]:
+        """Every transactional id of a partition that is remembered; None after every slice. Records that cannot be
+        read are reported and passed over."""
+        from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
+        from kafkatools.core.protocol.schemas.transaction_log import decode_record
+
+        note_failure = self._node.note_failure
+        values: dict[bytes, bytes | None] = {}
+        yield from read_last_values(partition, note_failure, values, OpenTransactions())
+        for count, (key, value) in enumerate(values.items(), 1):
+            if value is None:
+                continue
+            try:
+                name, entity = decode_record(key, value)
+                yield transaction_of(name.transactional_id, entity)
+            except (RecordFormatError, UnknownRecordType, ValueError) as error:
+                note_failure(error)
+            if count % SLICE_RECORDS == 0:
+                yield None

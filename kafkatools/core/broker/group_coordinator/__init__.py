@@ -1,1 +1,0 @@
-"""The coordinator of consumer groups: membership by the classic protocol, committed offsets, `__consumer_offsets`."""

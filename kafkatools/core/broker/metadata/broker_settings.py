@@ -1,0 +1,235 @@
+"""The broker's settings in their layers, which of them can change while it runs, and what is checked then.
+
+Source: DynamicBrokerConfig and DynamicThreadPool of Apache Kafka 4.3. `listeners` and the map of protocols are dynamic
+in Kafka, not here. A node that has an id has it as broker.id too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kafkatools.core.broker.metadata.image import BROKER_RESOURCE, MetadataImage
+from kafkatools.core.config import Config, to_text
+from kafkatools.core.config.topic import TOPIC_SYNONYMS
+from kafkatools.core.errors import ConfigError, InvalidConfig, InvalidRequest
+
+(
+    TOPIC_CONFIG,
+    DYNAMIC_BROKER_CONFIG,
+    DYNAMIC_DEFAULT_BROKER_CONFIG,
+    STATIC_BROKER_CONFIG,
+    DEFAULT_CONFIG,
+    DYNAMIC_BROKER_LOGGER_CONFIG,
+    CLIENT_METRICS_CONFIG,
+    GROUP_CONFIG,
+) = range(1, 9)
+ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
+MIN_ISR = "min.insync.replicas"
+SECURITY = frozenset(
+    (
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    )
+)
+PER_BROKER = SECURITY | frozenset(
+    (
+        "config.providers",
+        "metric.reporters",
+        "principal.builder.class",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.principal.to.local.rules",
+        "sasl.kerberos.service.name",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.mechanism.inter.broker.protocol",
+        "ssl.cipher.suites",
+        "ssl.client.auth",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.engine.factory.class",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+    )
+)
+THREADS = frozenset(
+    (
+        "background.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers",
+    )
+)
+DYNAMIC = (
+    frozenset(synonyms[0].name for synonyms in TOPIC_SYNONYMS.values())
+    | PER_BROKER
+    | THREADS
+    | frozenset(
+        (
+            "cordoned.log.dirs",
+            "follower.fetch.last.tiered.offset.enable",
+            "follower.replication.throttled.rate",
+            "group.consumer.assignment.interval.ms",
+            "group.coordinator.cached.buffer.max.bytes",
+            "group.share.assignment.interval.ms",
+            "group.streams.assignment.interval.ms",
+            "leader.replication.throttled.rate",
+            "log.cleaner.backoff.ms",
+            "log.cleaner.dedupe.buffer.size",
+            "log.cleaner.io.buffer.load.factor",
+            "log.cleaner.io.buffer.size",
+            "log.cleaner.io.max.bytes.per.second",
+            "log.cleaner.threads",
+            "max.connection.creation.rate",
+            "max.connections",
+            "max.connections.per.ip",
+            "max.connections.per.ip.overrides",
+            "producer.id.expiration.ms",
+            "remote.fetch.max.wait.ms",
+            "remote.list.offsets.request.timeout.ms",
+            "remote.log.index.file.cache.total.size.bytes",
+            "remote.log.manager.copier.thread.pool.size",
+            "remote.log.manager.copy.max.bytes.per.second",
+            "remote.log.manager.expiration.thread.pool.size",
+            "remote.log.manager.fetch.max.bytes.per.second",
+            "remote.log.manager.follower.thread.pool.size",
+            "remote.log.reader.threads",
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            "share.coordinator.cached.buffer.max.bytes",
+            "transaction.partition.verification.enable",
+        )
+    )
+)
+SYNONYM_GROUPS = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+
+
+def broker_synonyms(name: str) -> Sequence[str]:
+    """The settings that can stand for one, itself among them, the strongest first (brokerConfigSynonyms)."""
+    return next((group for group in SYNONYM_GROUPS if name in group), (name,))
+
+
+class BrokerSettings:
+    """The broker's settings in their layers: of this broker, of all brokers, of its file, and the defaults."""
+
+    def __init__(self, static: Config, image: MetadataImage, node_id: int) -> None:
+        self.static = static if static.is_given("broker.id") else static.replace({"broker.id": node_id})
+        self.node_id = node_id
+        self._image = image
+        self._effective: Config | None = None
+        self._effective_of: dict[str, str] = {}
+
+    def dynamic(self) -> dict[str, str]:
+        """What was set through the API for this broker."""
+        return self._image.configs.get((BROKER_RESOURCE, str(self.node_id)), {})
+
+    def dynamic_default(self) -> dict[str, str]:
+        """What was set through the API for all brokers."""
+        return self._image.configs.get((BROKER_RESOURCE, ""), {})
+
+    def unknown(self) -> list[str]:
+        """Names that were set through the API and that no table has."""
+        return [name for name in {**self.dynamic_default(), **self.dynamic()} if name not in self.static.table]
+
+    def effective(self) -> Config:
+        """All layers together."""
+        values = {**self.dynamic_default(), **self.dynamic()}
+        if self._effective is None or values != self._effective_of:
+            known = {name: value for name, value in values.items() if name in self.static.table}
+            self._effective, self._effective_of = self.static.replace(known), values
+        return self._effective
+
+    def layers(self, name: str) -> list[tuple[str, str | None, int]]:
+        """(name, value, source) of every layer that says something about a setting, the strongest first
+        (configSynonyms): another name counts only behind the setting's own."""
+        names = broker_synonyms(name)
+        table = self.static.table
+        found: list[tuple[str, str | None, int]] = []
+        for values, source in (
+            (self.dynamic(), DYNAMIC_BROKER_CONFIG),
+            (self.dynamic_default(), DYNAMIC_DEFAULT_BROKER_CONFIG),
+        ):
+            found += [(each, values[each], source) for each in names if each in values]
+        known = [each for each in names if each in table]
+        found += [
+            (each, to_text(self.static[each]), STATIC_BROKER_CONFIG) for each in known if self.static.is_given(each)
+        ]
+        for each in known:
+            default = to_text(table[each].default)
+            if default is not None:
+                found.append((each, default, DEFAULT_CONFIG))
+        first = next((index for index, layer in enumerate(found) if layer[0] == name), len(found))
+        return found[first:]
+
+
+def check_broker_configs(
+    wanted: Mapping[str, str | None], remaining: Mapping[str, str], settings: BrokerSettings, *, is_default: bool
+) -> None:
+    """What may change while the broker runs, and to which values; raises a KafkaError."""
+    known = [name for name in wanted if name in settings.static.table]
+    secret = [name for name in known if name in SECURITY]
+    if secret:
+        raise InvalidRequest(
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            f"[{', '.join(secret)}]"
+        )
+    fixed = [name for name in known if name not in DYNAMIC]
+    if fixed:
+        raise InvalidRequest(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    single = [name for name in known if name in PER_BROKER]
+    if single and is_default:
+        raise InvalidRequest(
+            f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
+        )
+    try:
+        config = settings.static.replace({name: value for name, value in remaining.items() if name in known})
+    except ConfigError as error:
+        raise InvalidRequest(str(error)) from None
+    for name in known:
+        if name in THREADS:
+            _check_threads(name, config[name], settings.effective()[name])
+
+
+def _check_threads(name: str, value: int, current: int) -> None:
+    problem = ""
+    if value > current * 2:
+        problem = f"value should not be greater than double the current value {current}"
+    elif value < current / 2:
+        problem = f"value should be at least half the current value {current}"
+    if problem:
+        raise InvalidRequest(
+            "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation "
+            f"failed for {name}={value}, {problem} for configuration Invalid dynamic configuration"
+        )
+
+
+def check_min_isr(wanted: Mapping[str, str | None], resource: str, features: Mapping[str, int]) -> None:
+    """With eligible leader replicas there is one min.insync.replicas for all brokers, and always one (KIP-966)."""
+    if MIN_ISR not in wanted or features.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
+        return
+    if resource:
+        raise InvalidConfig("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+    if wanted[MIN_ISR] is None:
+        raise InvalidConfig("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")

@@ -1,0 +1,179 @@
+"""What a node of a cluster takes from its server.properties: roles, voters, listeners.
+
+Source of the rules and their words: KafkaConfig and QuorumConfig of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkatools.core.broker.server.node_settings import parse_listener, reachable_host, security_protocols
+from kafkatools.core.config import Config
+from kafkatools.core.errors import ConfigError
+
+VOTERS = "controller.quorum.voters"
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EndPoint:
+    """One listener: where it listens, and what the others are told."""
+
+    name: str
+    host: str
+    port: int
+    advertised_host: str
+    advertised_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """A node's place among the others."""
+
+    node_id: int
+    is_broker: bool
+    is_controller: bool
+    voters: dict[int, Address]
+    broker_listeners: tuple[EndPoint, ...]
+    controller_listeners: tuple[EndPoint, ...]
+    inter_broker_listener: str
+    rack: str | None
+
+    @property
+    def listeners(self) -> tuple[EndPoint, ...]:
+        """All of them, the brokers' first."""
+        return (*self.broker_listeners, *self.controller_listeners)
+
+
+def is_clustered(config: Config) -> bool:
+    """Whether a node has others to work with: voters besides itself, only one of the two roles, or brokers that are
+    told where its controller is (controller.quorum.bootstrap.servers)."""
+    voters = parse_voters(config.controller_quorum_voters)
+    roles = set(config.process_roles) if config.is_given("process.roles") else {"broker", "controller"}
+    is_alone = len(voters) == 1 and roles == {"broker", "controller"}
+    return bool(voters) and (not is_alone or bool(config.controller_quorum_bootstrap_servers))
+
+
+def parse_voters(entries: tuple[str, ...] | list[str]) -> dict[int, Address]:
+    """`id@host:port` entries."""
+    voters: dict[int, Address] = {}
+    form = f"for the configuration {VOTERS}. Each entry should be in the form `{{id}}@{{host}}:{{port}}`."
+    for entry in entries:
+        number, at, address = entry.partition("@")
+        if not at:
+            raise ConfigError(f"Invalid configuration value {form.removeprefix('for the configuration ')}")
+        if not (number.isascii() and number.isdigit()):
+            raise ConfigError(f"Failed to parse voter ID as an integer from {number}")
+        host, colon, port = address.rpartition(":")
+        if not colon or not host:
+            raise ConfigError(f"Failed to parse host name from entry {entry} {form}")
+        if not (port.isascii() and port.isdigit()):
+            raise ConfigError(f"Failed to parse host port from entry {entry} {form}")
+        voters[int(number)] = (host.strip("[]"), int(port))
+    return voters
+
+
+def cluster_settings(config: Config, node_id: int) -> ClusterSettings:
+    """Read and check them; ConfigError in Kafka's words."""
+    voters = parse_voters(config.controller_quorum_voters)
+    roles = set(config.process_roles)
+    _check_voters(voters, node_id, roles)
+    names = [name.upper() for name in config.controller_listener_names]
+    end_points = _end_points(config)
+    controllers = tuple(point for point in end_points if point.name in names)
+    brokers = tuple(point for point in end_points if point.name not in names)
+    _check_listeners(roles, names, brokers, controllers)
+    inter_broker = _inter_broker_listener(config, roles, names, brokers)
+    return ClusterSettings(
+        node_id,
+        "broker" in roles,
+        "controller" in roles,
+        voters,
+        brokers if "broker" in roles else (),
+        controllers if "controller" in roles else (),
+        inter_broker,
+        config.broker_rack,
+    )
+
+
+def _check_voters(voters: dict[int, Address], node_id: int, roles: set[str]) -> None:
+    shown = f"{VOTERS}=Set({', '.join(str(voter) for voter in voters)})"
+    if "controller" in roles and node_id not in voters:
+        raise ConfigError(
+            f"If process.roles contains the 'controller' role, the node id {node_id} must be included in the set of "
+            f"voters {shown}"
+        )
+    if "controller" not in roles and node_id in voters:
+        raise ConfigError(
+            f"If process.roles contains just the 'broker' role, the node id {node_id} must not be included in the set "
+            f"of voters {shown}"
+        )
+
+
+def _check_listeners(
+    roles: set[str], names: list[str], brokers: tuple[EndPoint, ...], controllers: tuple[EndPoint, ...]
+) -> None:
+    if not names:
+        kind = "KRaft with just the broker role" if roles == {"broker"} else "KRaft (either broker or controller role)"
+        raise ConfigError(f"controller.listener.names must contain at least one value when running {kind}")
+    if "controller" in roles and not controllers:
+        raise ConfigError(
+            "controller.listener.names must contain at least one value appearing in the 'listeners' configuration when "
+            "running the KRaft controller role"
+        )
+    if roles == {"broker"} and controllers:
+        raise ConfigError(
+            "controller.listener.names must not contain a value appearing in the 'listeners' configuration when "
+            "running KRaft with just the broker role"
+        )
+    if roles == {"controller"} and brokers:
+        raise ConfigError(
+            "The listeners config must only contain KRaft controller listeners from controller.listener.names when "
+            "process.roles=controller"
+        )
+    if "broker" in roles and not brokers:
+        raise ConfigError(
+            "There must be at least one broker advertised listener. Perhaps all listeners appear in "
+            "controller.listener.names?"
+        )
+
+
+def _inter_broker_listener(config: Config, roles: set[str], names: list[str], brokers: tuple[EndPoint, ...]) -> str:
+    given = config.inter_broker_listener_name
+    if given is None:
+        return "PLAINTEXT" if any(point.name == "PLAINTEXT" for point in brokers) or not brokers else brokers[0].name
+    name = str(given).upper()
+    if name in names:
+        raise ConfigError(
+            "controller.listener.names must not contain an explicitly set inter.broker.listener.name configuration "
+            f"value when process.roles={','.join(sorted(roles))}"
+        )
+    if "broker" in roles and all(point.name != name for point in brokers):
+        valid = ",".join(point.name for point in brokers)
+        raise ConfigError(
+            "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options "
+            f"based on currently configured listeners are {valid}"
+        )
+    return name
+
+
+def _end_points(config: Config) -> tuple[EndPoint, ...]:
+    protocols = security_protocols(config)
+    advertised = {name: (host, port) for name, host, port in map(parse_listener, config.advertised_listeners or ())}
+    found: dict[str, EndPoint] = {}
+    ports: set[int] = set()
+    for text in config.listeners:
+        name, host, port = parse_listener(text)
+        if protocols.get(name, "PLAINTEXT") != "PLAINTEXT":
+            raise ConfigError(f"kt serves PLAINTEXT listeners only: {text}")
+        if name in found:
+            raise ConfigError(f"Each listener must have a different name, listeners: {','.join(config.listeners)}")
+        if port and port in ports:
+            raise ConfigError(
+                f"Each listener must have a different port unless exactly one listener has an IPv4 address and the "
+                f"other IPv6 address, listeners: {','.join(config.listeners)}"
+            )
+        ports.add(port)
+        shown_host, shown_port = advertised.get(name, (reachable_host(host), port))
+        found[name] = EndPoint(name, host, port, shown_host, shown_port)
+    return tuple(found.values())

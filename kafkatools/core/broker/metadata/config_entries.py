@@ -1,0 +1,215 @@
+"""How settings are described: value, source, synonyms, whether they can change (ConfigHelper of Apache Kafka 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafkatools.core import config as tables
+from kafkatools.core.broker.metadata.broker_settings import (
+    CLIENT_METRICS_CONFIG,
+    DEFAULT_CONFIG,
+    DYNAMIC,
+    DYNAMIC_BROKER_LOGGER_CONFIG,
+    DYNAMIC_DEFAULT_BROKER_CONFIG,
+    GROUP_CONFIG,
+    TOPIC_CONFIG,
+    BrokerSettings,
+)
+from kafkatools.core.broker.metadata.controller.configs import is_integer
+from kafkatools.core.broker.metadata.image import (
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    MetadataImage,
+)
+from kafkatools.core.config import Config, Setting, to_text
+from kafkatools.core.config.setting import PASSWORD
+from kafkatools.core.config.topic import TOPIC_SYNONYMS, topic_config
+from kafkatools.core.errors import InvalidRequest, UnknownTopicOrPartition
+
+UNKNOWN_TYPE = 0
+CONFIG_TYPES = {
+    "BOOLEAN": 1,
+    "STRING": 2,
+    "INT": 3,
+    "SHORT": 4,
+    "LONG": 5,
+    "DOUBLE": 6,
+    "LIST": 7,
+    "CLASS": 8,
+    "PASSWORD": 9,
+}
+Entries = list[dict[str, Any]]
+Keys = Sequence[str] | None
+
+
+def describe_topic(image: MetadataImage, settings: BrokerSettings, name: str, keys: Keys) -> Entries:
+    """The entries of a topic; raises a KafkaError."""
+    if name not in image.topics:
+        raise UnknownTopicOrPartition()
+    return describe_values(image.topic_configs(name), settings, keys)
+
+
+def describe_values(overrides: Mapping[str, str], settings: BrokerSettings, keys: Keys) -> Entries:
+    """The entries of a topic with these settings of its own."""
+    effective = topic_config(settings.effective(), overrides)
+    return [
+        _topic_entry(setting, overrides, effective, settings)
+        for setting in tables.TOPIC
+        if (not setting.internal or setting.name in overrides) and (keys is None or setting.name in keys)
+    ]
+
+
+def _topic_entry(
+    setting: Setting, overrides: Mapping[str, str], effective: Config, settings: BrokerSettings
+) -> dict[str, Any]:
+    synonyms = []
+    if setting.name in overrides:
+        synonyms.append(_synonym(setting.name, to_text(setting.parse(overrides[setting.name])), TOPIC_CONFIG))
+    for synonym in TOPIC_SYNONYMS.get(setting.name, ())[:1]:
+        synonyms += [_synonym(*layer) for layer in settings.layers(synonym.name)]
+    return _entry(setting, to_text(effective[setting.name]), synonyms)
+
+
+def describe_broker(settings: BrokerSettings, name: str, keys: Keys) -> Entries:
+    """The entries of a broker; with an empty name only what was set for all brokers. Raises InvalidRequest."""
+    if name:
+        check_broker_id(settings, name, " or empty string, but")
+    is_default = not name
+    values = settings.dynamic_default()
+    entries = []
+    for setting in settings.static.table:
+        if (
+            setting.internal
+            or not (keys is None or setting.name in keys)
+            or (is_default and setting.name not in values)
+        ):
+            continue
+        layers = [
+            layer
+            for layer in settings.layers(setting.name)
+            if not is_default or layer[2] == DYNAMIC_DEFAULT_BROKER_CONFIG
+        ]
+        value = next((value for each, value, _ in layers if each == setting.name), None)
+        entries.append(
+            _entry(setting, value, [_synonym(*layer) for layer in layers], read_only=setting.name not in DYNAMIC)
+        )
+    names = values if is_default else settings.unknown()
+    for unknown in names:
+        if unknown not in settings.static.table and (keys is None or unknown in keys):
+            entries.append(_unknown_entry(settings, unknown))
+    return entries
+
+
+_THROTTLES = frozenset(
+    (
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    )
+)
+_LONG_TYPE = 5
+
+
+def check_broker_id(settings: BrokerSettings, name: str, words: str) -> None:
+    """A name that must be this broker's id."""
+    if not is_integer(name):
+        raise InvalidRequest(f"Broker id must be an integer, but it is: {name}")
+    if int(name) != settings.node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {settings.node_id}{words} received {name}")
+
+
+def _unknown_entry(settings: BrokerSettings, name: str) -> dict[str, Any]:
+    """A setting that no table has: its value may be a secret, except a throttle's (QuotaConfig.brokerQuotaConfigs)."""
+    layers = settings.layers(name)
+    is_throttle = name in _THROTTLES
+    return {
+        "name": name,
+        "value": layers[0][1] if is_throttle else None,
+        "read_only": not is_throttle,
+        "config_source": layers[0][2],
+        "is_sensitive": not is_throttle,
+        "synonyms": [_synonym(each, value if is_throttle else None, source) for each, value, source in layers],
+        "config_type": _LONG_TYPE if is_throttle else UNKNOWN_TYPE,
+        "documentation": None,
+    }
+
+
+def describe_group(image: MetadataImage, settings: BrokerSettings, name: str, keys: Keys) -> Entries:
+    """The entries of a group, whether there is one or not; raises InvalidRequest."""
+    from kafkatools.core.config.resources import GROUP, GROUP_SYNONYMS, group_config
+
+    if not name:
+        raise InvalidRequest("Group name must not be empty")
+    overrides = image.configs.get((GROUP_RESOURCE, name), {})
+    effective = group_config(settings.effective(), overrides)
+    entries = []
+    for setting in GROUP:
+        if keys is not None and setting.name not in keys:
+            continue
+        synonyms = []
+        if setting.name in overrides:
+            synonyms.append(_synonym(setting.name, overrides[setting.name], GROUP_CONFIG))
+        if setting.name in GROUP_SYNONYMS:
+            synonyms += [_synonym(*layer) for layer in settings.layers(GROUP_SYNONYMS[setting.name])]
+        else:
+            synonyms.append(_synonym(setting.name, to_text(setting.default), DEFAULT_CONFIG))
+        entries.append(_entry(setting, to_text(effective[setting.name]), synonyms))
+    return entries
+
+
+def describe_client_metrics(image: MetadataImage, name: str, keys: Keys) -> Entries:
+    """The entries of a client metrics subscription, whether there is one or not; raises InvalidRequest."""
+    from kafkatools.core.config.resources import CLIENT_METRICS
+
+    if not name:
+        raise InvalidRequest("Client metrics subscription name must not be empty")
+    overrides = image.configs.get((CLIENT_METRICS_RESOURCE, name), {})
+    effective = Config(CLIENT_METRICS, overrides)
+    entries = []
+    for setting in CLIENT_METRICS:
+        if keys is None or setting.name in keys:
+            value = to_text(effective[setting.name])
+            given = [_synonym(setting.name, value, CLIENT_METRICS_CONFIG)] if setting.name in overrides else []
+            entries.append(_entry(setting, value, given))
+    return entries
+
+
+def describe_loggers(levels: Mapping[str, str], keys: Keys) -> Entries:
+    """The entries of the broker's loggers."""
+    return [
+        {
+            "name": name,
+            "value": level,
+            "read_only": False,
+            "config_source": DYNAMIC_BROKER_LOGGER_CONFIG,
+            "is_sensitive": False,
+            "synonyms": [],
+            "config_type": UNKNOWN_TYPE,
+            "documentation": "",
+        }
+        for name, level in levels.items()
+        if keys is None or name in keys
+    ]
+
+
+def _synonym(name: str, value: str | None, source: int) -> dict[str, Any]:
+    return {"name": name, "value": value, "source": source}
+
+
+def _entry(
+    setting: Setting, value: str | None, synonyms: list[dict[str, Any]], *, read_only: bool = False
+) -> dict[str, Any]:
+    is_sensitive = setting.type == PASSWORD
+    if is_sensitive:
+        value, synonyms = None, [{**synonym, "value": None} for synonym in synonyms]
+    return {
+        "name": setting.name,
+        "value": value,
+        "read_only": read_only,
+        "config_source": synonyms[0]["source"] if synonyms else DEFAULT_CONFIG,
+        "is_sensitive": is_sensitive,
+        "synonyms": synonyms,
+        "config_type": CONFIG_TYPES[setting.type],
+        "documentation": setting.doc,
+    }

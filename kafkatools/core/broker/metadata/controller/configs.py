@@ -1,0 +1,273 @@
+"""Changes of settings: of topics, brokers, groups and client metrics subscriptions; what is checked, and which records
+result.
+
+Source: ConfigurationControlManager, ControllerConfigurationValidator and ConfigAdminManager of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkatools.core import config as tables
+from kafkatools.core.broker.metadata.broker_settings import (
+    ELIGIBLE_LEADER_REPLICAS,
+    MIN_ISR,
+    BrokerSettings,
+    check_broker_configs,
+    check_min_isr,
+)
+from kafkatools.core.broker.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataImage,
+)
+from kafkatools.core.config import Config, Table, to_text
+from kafkatools.core.config.setting import LIST
+from kafkatools.core.config.topic import topic_config
+from kafkatools.core.errors import (
+    BrokerIdNotRegistered,
+    ConfigError,
+    InvalidConfig,
+    InvalidRequest,
+    KafkaError,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+NEEDS_NAME = {
+    TOPIC_RESOURCE: "Default topic resources are not allowed.",
+    GROUP_RESOURCE: "Default group resources are not allowed.",
+    CLIENT_METRICS_RESOURCE: "Subscription name can't be empty",
+}
+Resource = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One line of IncrementalAlterConfigs."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def validate_topic_configs(values: Mapping[str, str | None], broker: Config) -> Config:
+    """The topic's settings; raises InvalidConfig with Kafka's message."""
+    nulls = [name for name, value in values.items() if value is None]
+    if nulls:
+        raise InvalidConfig(f"Null value not supported for topic configs: {','.join(nulls)}")
+    try:
+        for name in values:
+            if name not in tables.TOPIC:
+                raise InvalidConfig(f"Unknown topic config name: {name}")
+        config = topic_config(broker, values)
+    except ConfigError as error:
+        raise InvalidConfig(str(error)) from None
+    _check_together(config)
+    return config
+
+
+def _check_together(config: Config) -> None:
+    """LogConfig.validateTopicLogConfigValues: values that contradict each other or this broker."""
+    lowest, highest = config.min_compaction_lag_ms, config.max_compaction_lag_ms
+    if lowest > highest:
+        raise InvalidConfig(
+            f"conflict topic config setting min.compaction.lag.ms ({lowest}) > max.compaction.lag.ms ({highest})"
+        )
+    if config.remote_storage_enable:
+        raise InvalidConfig(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+
+
+def alter_configs(
+    image: MetadataImage, settings: BrokerSettings, resource: Resource, changes: Sequence[ConfigChange]
+) -> list[Any]:
+    """The records of an incremental change; raises a KafkaError and changes nothing."""
+    _check_resource(image, settings, resource)
+    _check_names([change.name for change in changes])
+    nulls = [change.name for change in changes if change.operation != DELETE and change.value is None]
+    if nulls:
+        raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
+    current = image.configs.get(resource, {})
+    wanted: dict[str, str | None] = {
+        change.name: _changed(resource[0], current.get(change.name), change, settings) for change in changes
+    }
+    return _records(image, settings, resource, wanted)
+
+
+def replace_configs(
+    image: MetadataImage, settings: BrokerSettings, resource: Resource, configs: Sequence[tuple[str, str | None]]
+) -> list[Any]:
+    """The records of AlterConfigs, which replaces everything; raises a KafkaError and changes nothing."""
+    _check_resource(image, settings, resource)
+    _check_names([name for name, _ in configs])
+    values = dict(configs)
+    nulls = [name for name, value in values.items() if value is None]
+    if nulls:
+        raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
+    gone: dict[str, str | None] = {name: None for name in image.configs.get(resource, {}) if name not in values}
+    return _records(image, settings, resource, {**values, **gone})
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        raise InvalidRequest("Error due to duplicate config keys")
+
+
+def _check_resource(image: MetadataImage, settings: BrokerSettings, resource: Resource) -> None:
+    kind, name = resource
+    if kind not in (TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE, CLIENT_METRICS_RESOURCE):
+        raise InvalidRequest(f"Unknown resource type {kind}")
+    if not name and kind in NEEDS_NAME:
+        raise InvalidRequest(NEEDS_NAME[kind])
+    if kind == TOPIC_RESOURCE and name not in image.topics:
+        raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+    if kind == BROKER_RESOURCE and name:
+        if not is_integer(name):
+            raise InvalidRequest(f"Node id must be an integer, but it is: {name}")
+        _check_broker_id(image, settings.node_id, int(name))
+
+
+def _check_broker_id(image: MetadataImage, node_id: int, broker_id: int) -> None:
+    """A broker alone is asked about itself (ConfigAdminManager); among several it has to be registered."""
+    if len(image.brokers) <= 1 and broker_id != node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {broker_id}")
+    if len(image.brokers) > 1 and broker_id not in image.brokers:
+        raise BrokerIdNotRegistered(f"No broker with id {broker_id} found.")
+
+
+def is_integer(text: str) -> bool:
+    """Whether Java reads a text as a number."""
+    digits = text[1:] if text[:1] in "+-" else text
+    return digits.isascii() and digits.isdigit()
+
+
+def _table_of(kind: int) -> Table:
+    from kafkatools.core.config.resources import GROUP
+
+    return {TOPIC_RESOURCE: tables.TOPIC, BROKER_RESOURCE: tables.BROKER, GROUP_RESOURCE: GROUP}[kind]
+
+
+def _changed(kind: int, current: str | None, change: ConfigChange, settings: BrokerSettings) -> str | None:
+    if change.operation == DELETE:
+        return None
+    if change.operation == SET:
+        return change.value
+    if change.operation not in (APPEND, SUBTRACT):
+        raise UnknownServerError()
+    word = "APPEND" if change.operation == APPEND else "SUBTRACT"
+    table = None if kind == CLIENT_METRICS_RESOURCE else _table_of(kind)
+    if table is None or change.name not in table or table[change.name].type != LIST:
+        raise InvalidConfig(f"Can't {word} to key {change.name} because its type is not LIST.")
+    if current is None and kind != GROUP_RESOURCE:
+        effective = settings.effective()
+        current = to_text((topic_config(effective) if kind == TOPIC_RESOURCE else effective)[change.name])
+    items = _items(current)
+    given = _items(change.value)
+    if change.operation == APPEND:
+        return ",".join(items + [item for item in given if item not in items])
+    return ",".join(item for item in items if item not in given)
+
+
+def _items(text: str | None) -> list[str]:
+    return [item.strip() for item in (text or "").split(",") if item.strip()]
+
+
+def _records(
+    image: MetadataImage, settings: BrokerSettings, resource: Resource, wanted: Mapping[str, str | None]
+) -> list[Any]:
+    from kafkatools.core.protocol.schemas.metadata import ConfigRecord
+
+    kind, name = resource
+    current = image.configs.get(resource, {})
+    after = {**current, **wanted}
+    remaining = {key: value for key, value in after.items() if value is not None}
+    if kind == TOPIC_RESOURCE:
+        validate_topic_configs(remaining, settings.effective())
+    elif kind == GROUP_RESOURCE:
+        _validate_group_configs(remaining, settings)
+    elif kind == CLIENT_METRICS_RESOURCE:
+        _validate_client_metrics(remaining)
+    else:
+        check_broker_configs(wanted, remaining, settings, is_default=not name)
+        check_min_isr(wanted, name, image.features)
+    records = [
+        ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+        for key, value in wanted.items()
+        if current.get(key) != value
+    ]
+    return records + _clear_elr(image, resource, [record.name for record in records])
+
+
+def _clear_elr(image: MetadataImage, resource: Resource, changed: Sequence[str]) -> list[Any]:
+    """Who is an eligible leader replica depends on min.insync.replicas (createClearElrRecordsAsNeeded)."""
+    from kafkatools.core.protocol.schemas.metadata import ClearElrRecord
+
+    if MIN_ISR not in changed or image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
+        return []
+    return [ClearElrRecord(topic_name=resource[1] if resource[0] == TOPIC_RESOURCE else "")]
+
+
+def elr_safety_records(image: MetadataImage, static: Config) -> list[Any]:
+    """What eligible leader replicas need before they are enabled: one min.insync.replicas, that of the cluster
+    (maybeGenerateElrSafetyRecords)."""
+    from kafkatools.core.protocol.schemas.metadata import ConfigRecord
+
+    records = []
+    if MIN_ISR not in image.configs.get((BROKER_RESOURCE, ""), {}):
+        value = str(static.min_insync_replicas)
+        records.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=MIN_ISR, value=value))
+    for (kind, name), values in image.configs.items():
+        if kind == BROKER_RESOURCE and name and MIN_ISR in values:
+            records.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=name, name=MIN_ISR, value=None))
+    return records
+
+
+def _validate_group_configs(remaining: Mapping[str, str], settings: BrokerSettings) -> None:
+    from kafkatools.core.config.resources import check_group_config, group_config
+
+    broker = settings.effective()
+    try:
+        check_group_config(broker, group_config(broker, dict(remaining)))
+    except ConfigError as error:
+        raise InvalidConfig(str(error)) from None
+
+
+def _validate_client_metrics(remaining: Mapping[str, str]) -> None:
+    """ClientMetricsConfigs.validateProperties."""
+    from kafkatools.core.config.resources import (
+        CLIENT_METRICS,
+        MAX_PUSH_INTERVAL_MS,
+        MIN_PUSH_INTERVAL_MS,
+        matches_clients,
+    )
+
+    for name in remaining:
+        if name not in CLIENT_METRICS:
+            raise InvalidRequest(f"Unknown client metrics configuration: {name}")
+    try:
+        config = Config(CLIENT_METRICS, remaining)
+    except ConfigError as error:
+        raise InvalidConfig(str(error)) from None
+    interval = config["interval.ms"]
+    if not MIN_PUSH_INTERVAL_MS <= interval <= MAX_PUSH_INTERVAL_MS:
+        raise InvalidRequest(
+            f"Invalid value {interval} for interval.ms, interval must be between {MIN_PUSH_INTERVAL_MS} and "
+            f"{MAX_PUSH_INTERVAL_MS} (1 hour)"
+        )
+    for pattern in config["match"]:
+        if not matches_clients(pattern):
+            raise InvalidConfig(f"Illegal client matching pattern: {pattern}")
+
+
+def error_fields(error: KafkaError) -> dict[str, Any]:
+    """`error_code` and `error_message` of a result; what Kafka has no code for it does not explain either."""
+    is_unknown = isinstance(error, UnknownServerError)
+    return {"error_code": error.code, "error_message": None if is_unknown else str(error)}

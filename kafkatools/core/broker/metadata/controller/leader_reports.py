@@ -1,0 +1,175 @@
+"""What brokers report about their partitions: AlterPartition of leaders, the directories of replicas.
+
+Source: ReplicationControlManager (alterPartition, validateAlterPartitionData, handleAssignReplicasToDirs) of Apache
+Kafka 4.3. Functions give records and the fields of the answer; they change nothing. A change that completes a
+reassignment may take the leadership from the broker that asks: it is answered NEW_LEADER_ELECTED, and made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kafkatools.core.broker.metadata.controller.partition_change import RECOVERED, RECOVERING, PartitionChangeBuilder
+from kafkatools.core.broker.metadata.controller.replica_control import ReplicaControl
+from kafkatools.core.broker.metadata.image import NO_LEADER_CHANGE, PartitionState, TopicState
+from kafkatools.core.errors import (
+    FencedLeaderEpoch,
+    IneligibleReplica,
+    InvalidRequest,
+    InvalidUpdateVersion,
+    NewLeaderElected,
+    NotController,
+    NotLeaderOrFollower,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+
+NONE = 0
+ANY_EPOCH = -1
+Isr = list[tuple[int, int]]
+"""Broker id and epoch; an epoch of -1 fits any."""
+
+
+def alter_partitions(control: ReplicaControl, entity: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Records and answer of an AlterPartition request, whose broker epoch is right."""
+    records: list[Any] = []
+    topics = []
+    for wanted in entity.topics:
+        topic = control.image.topics_by_id.get(wanted.topic_id)
+        answers = []
+        for each in wanted.partitions:
+            if topic is None:
+                answers.append({"partition_index": each.partition_index, "error_code": UnknownTopicId.code})
+            else:
+                made, answer = _alter_partition(control, entity.broker_id, topic, each)
+                records += made
+                answers.append(answer)
+        topics.append({"topic_id": wanted.topic_id, "partitions": answers})
+    return records, {"error_code": NONE, "topics": topics}
+
+
+def _alter_partition(
+    control: ReplicaControl, broker_id: int, topic: TopicState, wanted: Any
+) -> tuple[list[Any], dict[str, Any]]:
+    index = wanted.partition_index
+    partition = topic.partitions.get(index)
+    isr = _isr_of(wanted)
+    code = _refusal(control, broker_id, partition, wanted, isr)
+    if code != NONE:
+        return [], {"partition_index": index, "error_code": code}
+    assert partition is not None
+    builder = control.builder(topic, partition)
+    builder.target_isr = tuple(replica for replica, _ in isr)
+    builder.target_recovery_state = int(wanted.leader_recovery_state)
+    records = control.build(topic, builder)
+    if records:
+        leader = records[0].leader
+        partition = merged(partition, records[0])
+        if leader not in (broker_id, NO_LEADER_CHANGE):
+            return records, {"partition_index": index, "error_code": NewLeaderElected.code}
+    return records, {
+        "partition_index": index,
+        "error_code": NONE,
+        "leader_id": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "isr": partition.isr,
+        "leader_recovery_state": partition.leader_recovery_state,
+        "partition_epoch": partition.partition_epoch,
+    }
+
+
+def _isr_of(wanted: Any) -> Isr:
+    with_epochs = getattr(wanted, "new_isr_with_epochs", None)
+    if with_epochs is None:
+        return [(replica, ANY_EPOCH) for replica in wanted.new_isr]
+    return [(each.broker_id, each.broker_epoch) for each in with_epochs]
+
+
+def _refusal(control: ReplicaControl, broker_id: int, partition: PartitionState | None, wanted: Any, isr: Isr) -> int:
+    """Why a leader's change is not made; NONE when it is (validateAlterPartitionData). Epochs ahead of ours mean that
+    another controller is active."""
+    if partition is None:
+        return UnknownTopicOrPartition.code
+    if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
+        return NotController.code
+    if wanted.leader_epoch < partition.leader_epoch:
+        return FencedLeaderEpoch.code
+    if broker_id != partition.leader:
+        return InvalidRequest.code
+    if wanted.partition_epoch < partition.partition_epoch:
+        return InvalidUpdateVersion.code
+    if not _is_valid_isr(partition, [replica for replica, _ in isr], int(wanted.leader_recovery_state)):
+        return InvalidRequest.code
+    if any(not _is_eligible(control, replica, epoch) for replica, epoch in isr):
+        return IneligibleReplica.code
+    return NONE
+
+
+def _is_valid_isr(partition: PartitionState, isr: Sequence[int], recovery_state: int) -> bool:
+    if not isr or len(set(isr)) != len(isr) or not set(isr).issubset(partition.replicas):
+        return False
+    if partition.leader not in isr:
+        return False
+    if recovery_state == RECOVERING:
+        return len(isr) == 1 and partition.leader_recovery_state != RECOVERED
+    return True
+
+
+def _is_eligible(control: ReplicaControl, broker_id: int, epoch: int) -> bool:
+    """Registered, unfenced, not stopping, and the incarnation that the leader means (KIP-903)."""
+    broker = control.image.brokers.get(broker_id)
+    return broker is not None and broker.is_active and epoch in (ANY_EPOCH, broker.epoch)
+
+
+def merged(partition: PartitionState, record: Any) -> PartitionState:
+    """The partition after a change of it (PartitionRegistration.merge), as far as answers need it."""
+    changes: dict[str, Any] = {"partition_epoch": partition.partition_epoch + 1}
+    if record.isr is not None:
+        changes["isr"] = tuple(record.isr)
+    if record.leader != NO_LEADER_CHANGE:
+        changes |= {"leader": record.leader, "leader_epoch": partition.leader_epoch + 1}
+    if record.leader_recovery_state >= RECOVERED:
+        changes["leader_recovery_state"] = record.leader_recovery_state
+    return replace(partition, **changes)
+
+
+def assign_directories(control: ReplicaControl, entity: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Records and answer of an AssignReplicasToDirs request, whose broker epoch is right. A replica that is put into a
+    directory that is offline leaves the ISR."""
+    records: list[Any] = []
+    directories = []
+    offline: dict[tuple[Any, int], tuple[TopicState, PartitionState]] = {}
+    online = control.image.brokers[entity.broker_id].log_dirs
+    for directory in entity.directories:
+        topics = []
+        for wanted in directory.topics:
+            topic = control.image.topics_by_id.get(wanted.topic_id)
+            answers = []
+            for each in wanted.partitions:
+                index = each.partition_index
+                code = _assignment_refusal(topic, index, entity.broker_id)
+                answers.append({"partition_index": index, "error_code": code})
+                if code != NONE:
+                    continue
+                assert topic is not None
+                partition = topic.partitions[index]
+                builder = PartitionChangeBuilder(topic.topic_id, partition, control.rules(topic, partition))
+                builder.directories[entity.broker_id] = directory.id_
+                records += control.build(topic, builder)
+                if online and directory.id_ not in online:
+                    offline[topic.topic_id, index] = (topic, partition)
+            topics.append({"topic_id": wanted.topic_id, "partitions": answers})
+        directories.append({"id_": directory.id_, "topics": topics})
+    records += control.leader_and_isr_changes(offline.values(), remove=entity.broker_id)
+    return records, {"error_code": NONE, "directories": directories}
+
+
+def _assignment_refusal(topic: TopicState | None, index: int, broker_id: int) -> int:
+    if topic is None:
+        return UnknownTopicId.code
+    partition = topic.partitions.get(index)
+    if partition is None:
+        return UnknownTopicOrPartition.code
+    return NONE if broker_id in partition.replicas else NotLeaderOrFollower.code

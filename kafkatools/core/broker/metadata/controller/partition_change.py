@@ -1,0 +1,247 @@
+"""A change of one partition: what replicas, ISR, eligible leader replicas and leader become together.
+
+Source: PartitionChangeBuilder and PartitionReassignmentReplicas of Apache Kafka 4.3; eligible leader replicas are those
+of KIP-966. Rules: a reassignment whose new replicas are all in the ISR is completed by whatever change brings that
+about; a leader stays as long as it may lead; a new one is the first of the replicas that is in the ISR, or, when that
+is empty, an eligible one; unclean elections happen only when the election type says so, or for the last known leader of
+a partition that has nobody else. Pure: `build` gives the record, or None when nothing changes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS
+from kafkatools.core.broker.metadata.image import NO_LEADER, NO_LEADER_CHANGE, PartitionState
+
+RECOVERED, RECOVERING = 0, 1
+DIRECTORIES_SINCE = METADATA_LEVELS["3.7-IV2"]
+ELR_RECORDS_SINCE = METADATA_LEVELS["4.0-IV1"]
+NO_EPOCH_BUMP_ON_SHRINK_SINCE = METADATA_LEVELS["3.6-IV0"]
+
+
+class Election(Enum):
+    """Who may be elected: the preferred replica first; whoever keeps the partition online; anyone who is alive."""
+
+    PREFERRED = "preferred"
+    ONLINE = "online"
+    UNCLEAN = "unclean"
+
+
+def record_version(metadata_level: int) -> int:
+    """Version of PartitionRecord and PartitionChangeRecord under a metadata version."""
+    if metadata_level >= ELR_RECORDS_SINCE:
+        return 2
+    return 1 if metadata_level >= DIRECTORIES_SINCE else 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRules:
+    """What holds for a partition's changes: metadata version, min.insync.replicas (not more than replicas), whether
+    there are eligible leader replicas, who may lead, and where a broker's new replicas are."""
+
+    metadata_level: int
+    min_isr: int
+    elr_enabled: bool
+    is_acceptable_leader: Callable[[int], bool]
+    default_directory: Callable[[int], uuid.UUID | None]
+
+    @property
+    def record_version(self) -> int:
+        return record_version(self.metadata_level)
+
+
+def hash_order(replicas: Iterable[int]) -> list[int]:
+    """Broker ids without duplicates in the order of a java.util.HashSet that they were added to one by one."""
+    unique = list(dict.fromkeys(replicas))
+    buckets = 16
+    while len(unique) > buckets * 3 // 4:
+        buckets *= 2
+    return sorted(unique, key=lambda replica: (replica ^ replica >> 16) & (buckets - 1))
+
+
+def completed(
+    replicas: Sequence[int], isr: Sequence[int], removing: Collection[int], adding: Collection[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Replicas and ISR when a reassignment is done, None while it is not (maybeCompleteReassignment): all that were to
+    be added are in the ISR, and somebody who stays; when the replication factor falls, all who stay."""
+    if not removing and not adding:
+        return None
+    new_replicas = tuple(each for each in replicas if each not in removing)
+    new_isr = tuple(each for each in isr if each not in removing)
+    if not new_replicas or (removing and not new_isr):
+        return None
+    needed = new_replicas if len(adding) < len(removing) else adding
+    if not set(new_isr).issuperset((*adding, *needed)):
+        return None
+    return new_replicas, new_isr
+
+
+@dataclass(slots=True)
+class PartitionChangeBuilder:
+    """What is to become of a partition; targets that are not set stay as they are."""
+
+    topic_id: uuid.UUID
+    partition: PartitionState
+    rules: ClusterRules
+    election: Election = Election.ONLINE
+    unclean_shutdown_replicas: Collection[int] = ()
+    directories: dict[int, uuid.UUID | None] = field(default_factory=dict)
+    target_isr: tuple[int, ...] = field(init=False)
+    target_replicas: tuple[int, ...] = field(init=False)
+    target_removing: tuple[int, ...] = field(init=False)
+    target_adding: tuple[int, ...] = field(init=False)
+    target_recovery_state: int = field(init=False)
+    is_unclean: bool = field(init=False, default=False)
+    _elr: tuple[int, ...] = field(init=False)
+    _changes: dict[str, Any] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        partition = self.partition
+        self.target_isr, self.target_replicas = partition.isr, partition.replicas
+        self.target_removing, self.target_adding = partition.removing_replicas, partition.adding_replicas
+        self.target_recovery_state = partition.leader_recovery_state
+        self._elr = partition.elr
+
+    def build(self) -> Any | None:
+        """The PartitionChangeRecord; None when nothing changes. `is_unclean` says whether records may be lost by it."""
+        from kafkatools.core.protocol.schemas.metadata import PartitionChangeRecord
+
+        self._changes = {}
+        done = completed(self.target_replicas, self.target_isr, self.target_removing, self.target_adding)
+        if done is not None:
+            self.target_replicas, self.target_isr = done
+            self.target_removing = self.target_adding = ()
+        self._find_eligible_replicas()
+        self._elect()
+        self._bump_leader_epoch_when_replicas_go()
+        self._note_isr_and_elr()
+        self._note_assignment()
+        if self.target_recovery_state != self.partition.leader_recovery_state:
+            self._changes["leader_recovery_state"] = self.target_recovery_state
+        if not self._changes:
+            return None
+        return PartitionChangeRecord(
+            version=self.rules.record_version,
+            partition_id=self.partition.partition_id,
+            topic_id=self.topic_id,
+            **self._changes,
+        )
+
+    # -- eligible leader replicas ----------------------------------------------------------------------------------
+    def _find_eligible_replicas(self) -> None:
+        """While the ISR is smaller than min.insync.replicas, those who left it have all that was acknowledged, unless
+        they stopped uncleanly: the high watermark stands still then (maybePopulateTargetElr). Who is no replica any
+        more is not eligible; Apache Kafka keeps it, and would elect it when it becomes a replica again, empty."""
+        if not self.rules.elr_enabled:
+            return
+        if len(self.target_isr) >= self.rules.min_isr:
+            self._elr = ()
+            return
+        candidates = hash_order((*self._elr, *self.partition.isr))
+        gone = {*self.target_isr, *self.unclean_shutdown_replicas}
+        self._elr = tuple(each for each in candidates if each in self.target_replicas and each not in gone)
+
+    def _note_isr_and_elr(self) -> None:
+        partition, changes = self.partition, self._changes
+        if "isr" in changes or not self.rules.elr_enabled:  # an unclean election, or the feature is off
+            self._elr = ()
+        if self._elr != partition.elr:
+            changes["eligible_leader_replicas"] = self._elr
+        may_be_empty = self.rules.elr_enabled
+        if "isr" not in changes and (self.target_isr or may_be_empty) and self.target_isr != partition.isr:
+            changes["isr"] = self.target_isr
+        is_shrinking = "isr" in changes and not set(changes["isr"]).issuperset(partition.isr)
+        if is_shrinking and "leader" not in changes and self.rules.metadata_level < NO_EPOCH_BUMP_ON_SHRINK_SINCE:
+            changes["leader"] = partition.leader
+        self._note_last_known_leader()
+
+    def _note_last_known_leader(self) -> None:
+        """Who led last is kept while nobody leads (maybeUpdateLastKnownLeader)."""
+        if not self.rules.elr_enabled:
+            return
+        known = self.partition.last_known_elr or ()
+        leader = self._changes.get("leader", NO_LEADER_CHANGE)
+        if leader == NO_LEADER and not known:
+            self._changes["last_known_elr"] = (self.partition.leader,)
+        elif leader >= 0 and known:
+            self._changes["last_known_elr"] = ()
+
+    # -- election --------------------------------------------------------------------------------------------------
+    def _may_lead(self, replica: int) -> bool:
+        """In the ISR, or eligible when that is empty, and alive."""
+        is_candidate = replica in (self.target_isr or self._elr)
+        return is_candidate and self.rules.is_acceptable_leader(replica)
+
+    def elected_leader(self) -> tuple[int, bool]:
+        """Who leads, and whether that is unclean (electLeader)."""
+        replicas = self.target_replicas
+        if self.election is Election.PREFERRED and self._may_lead(replicas[0]):
+            return replicas[0], False
+        if self._may_lead(self.partition.leader):
+            return self.partition.leader, False
+        for replica in replicas:
+            if self._may_lead(replica):
+                return replica, False
+        if self._may_elect_last_known_leader():
+            assert self.partition.last_known_elr is not None
+            return self.partition.last_known_elr[0], True
+        if self.election is Election.UNCLEAN:
+            for replica in replicas:
+                if self.rules.is_acceptable_leader(replica):
+                    return replica, True
+        return NO_LEADER, False
+
+    def _may_elect_last_known_leader(self) -> bool:
+        """A partition with neither ISR nor eligible replicas waits for the one that led it last (balanced recovery)."""
+        known = self.partition.last_known_elr or ()
+        if not self.rules.elr_enabled or self._elr or self.target_isr or len(known) != 1:
+            return False
+        return self.rules.is_acceptable_leader(known[0])
+
+    def _elect(self) -> None:
+        leader, self.is_unclean = self.elected_leader()
+        if leader == self.partition.leader:
+            self.is_unclean = False
+            return
+        if leader in self._elr:
+            self.target_isr = (leader,)
+            self._elr = tuple(each for each in self._elr if each != leader)
+        self._changes["leader"] = leader
+        if self.is_unclean:
+            self._changes["isr"] = (leader,)
+            if self.partition.leader_recovery_state != RECOVERING:
+                self._changes["leader_recovery_state"] = RECOVERING
+
+    def _bump_leader_epoch_when_replicas_go(self) -> None:
+        if "leader" not in self._changes and not set(self.target_replicas).issuperset(self.partition.replicas):
+            self._changes["leader"] = self.partition.leader
+
+    # -- replicas --------------------------------------------------------------------------------------------------
+    def _note_assignment(self) -> None:
+        partition, changes = self.partition, self._changes
+        if self.target_replicas:
+            self._note_directories()
+            if self.target_replicas != partition.replicas:
+                changes["replicas"] = self.target_replicas
+        if self.target_removing != partition.removing_replicas:
+            changes["removing_replicas"] = self.target_removing
+        if self.target_adding != partition.adding_replicas:
+            changes["adding_replicas"] = self.target_adding
+
+    def _note_directories(self) -> None:
+        if self.rules.metadata_level < DIRECTORIES_SINCE:
+            return
+        partition = self.partition
+        before = partition.directories or (None,) * len(partition.replicas)
+        known = {**dict(zip(partition.replicas, before, strict=False)), **self.directories}
+        directories = tuple(
+            known[replica] if replica in known else self.rules.default_directory(replica)
+            for replica in self.target_replicas
+        )
+        if directories != before:
+            self._changes["directories"] = directories

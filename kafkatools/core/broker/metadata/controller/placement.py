@@ -1,0 +1,45 @@
+"""Where new partitions go: the cluster's brokers and its defaults, for the placer of `core/replica_placement`.
+
+Source: ClusterControlManager.usableBrokers and StripedReplicaPlacer of Apache Kafka 4.3. A broker that is stopping, or
+whose directories are all cordoned (KIP-1066), gets no new replicas; a fenced one only where there is no other.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafkatools.core.broker.metadata.image import BrokerState, MetadataImage
+from kafkatools.core.errors import InvalidReplicationFactor
+from kafkatools.core.replica_placement import JavaRandom, UsableBroker, place
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where new partitions may go, and the defaults of the cluster."""
+
+    image: MetadataImage
+    random: JavaRandom
+    num_partitions: int = 1
+    replication_factor: int = 1
+    make_topic_id: Callable[[], uuid.UUID] = uuid.uuid4
+
+    def usable_brokers(self) -> list[UsableBroker]:
+        """Brokers that may get replicas."""
+        brokers = sorted(self.image.brokers.values(), key=lambda broker: broker.broker_id)
+        return [UsableBroker(each.broker_id, each.rack, each.is_fenced) for each in brokers if _is_usable(each)]
+
+    def place(self, count: int, factor: int) -> list[tuple[int, ...]]:
+        """The replicas of so many new partitions, the preferred leader first; each has somebody who can lead it. Raises
+        InvalidReplicationFactor."""
+        placed = [tuple(replicas) for replicas in place(self.usable_brokers(), count, factor, self.random)]
+        if any(not self.image.brokers[replicas[0]].is_active for replicas in placed):
+            raise InvalidReplicationFactor("All brokers are currently fenced or in controlled shutdown.")
+        return placed
+
+
+def _is_usable(broker: BrokerState) -> bool:
+    is_stopping = broker.in_controlled_shutdown and not broker.is_fenced
+    has_room = not broker.log_dirs or not set(broker.log_dirs) <= set(broker.cordoned_log_dirs)
+    return has_room and not is_stopping

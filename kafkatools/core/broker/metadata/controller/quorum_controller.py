@@ -1,0 +1,337 @@
+"""The active controller of a quorum: brokers register and send heartbeats, leaders report, administrators ask; records
+come of it, which are written at once and committed later.
+
+Source: QuorumController, ClusterControlManager, ActivationRecordsGenerator and PeriodicTaskControlManager of Apache
+Kafka 4.3. Rules:
+
+- Decisions are made against an image of its own, ahead of the committed one by what is not committed yet. It is made
+  when this node becomes active, and dropped when it ceases to be; every method raises NotController meanwhile.
+- Whoever answers a request waits until what was written for it is committed.
+- Time is passed in. `tick` fences brokers that are not heard of, balances leaders, elects unclean leaders where that is
+  allowed, and writes a NoOp record when nothing else was written for a while.
+- A transaction that the controller before it left open is aborted first (KIP-868).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS, MIN_ISR
+from kafkatools.core.broker.metadata.controller import leader_balance, leader_reports, registrations
+from kafkatools.core.broker.metadata.controller.broker_heartbeats import (
+    BrokerControlState,
+    BrokerHeartbeats,
+    HeartbeatRequest,
+)
+from kafkatools.core.broker.metadata.controller.controller import Controller
+from kafkatools.core.broker.metadata.controller.partition_change import DIRECTORIES_SINCE
+from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS, METADATA_VERSION
+from kafkatools.core.broker.metadata.image import BROKER_RESOURCE, MetadataImage
+from kafkatools.core.broker.server.channels import RecordWriter
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.errors import BrokerIdNotRegistered, KafkaError, NotController, UnsupportedVersion
+
+TRANSACTIONS_SINCE = METADATA_LEVELS["3.6-IV1"]
+MAX_RECORDS_PER_BATCH = 10_000
+MS_PER_SECOND = 1000
+RETRY_MS = 1000
+
+
+class QuorumController(Controller):
+    """The controller of several brokers; active on the node that leads the quorum."""
+
+    def __init__(
+        self,
+        config: Config,
+        node_id: int,
+        clock: Clock,
+        cluster_id: str = "",
+        bootstrap: Callable[[], Sequence[Any]] | None = None,
+    ) -> None:
+        """`bootstrap` gives the first records of a new cluster: those of `bootstrap.checkpoint`."""
+        super().__init__(None, config, node_id, None, clock)
+        self.cluster_id = cluster_id
+        self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms)
+        self._bootstrap = bootstrap or (lambda: ())
+        self._next_balance_ms = self._next_unclean_ms = self._last_write_ms = self._retry_ms = 0
+
+    # -- life ------------------------------------------------------------------------------------------------------
+    @property
+    def is_active(self) -> bool:
+        return self._writer is not None
+
+    @property
+    def image(self) -> MetadataImage:
+        """What changes are decided against. Raises NotController."""
+        self.ensure_active()
+        return self._image
+
+    def ensure_active(self) -> RecordWriter:
+        """Where records go; raises NotController when another node is the active controller."""
+        if self._writer is None:
+            raise NotController("No controller appears to be active.")
+        return self._writer
+
+    @property
+    def quorum_position(self) -> tuple[int, int]:
+        """Epoch of the active controller and end offset of what it has written."""
+        writer = self.ensure_active()
+        return writer.epoch, writer.end_offset
+
+    def activate(
+        self,
+        image: MetadataImage,
+        writer: RecordWriter,
+        now_ms: int,
+        *,
+        is_amid_transaction: bool = False,
+        last_heard: tuple[int, int] | None = None,
+    ) -> None:
+        """This node leads the quorum and `image` holds everything that is committed: decide from now on. The image
+        is copied. Writes the bootstrap records of a new cluster, and aborts what another controller left half done:
+        a transaction that is open in the image, or in the log behind it. `last_heard` is the node that led before and
+        when it was heard of: as a broker it is gone since then, if it is gone."""
+        self._decide_over(image.copy())
+        self._writer = writer
+        self.heartbeats = BrokerHeartbeats(self._config.broker_session_timeout_ms)
+        for broker in self._image.brokers.values():
+            self.heartbeats.register(broker.broker_id, broker.epoch, is_fenced=broker.is_fenced)
+        self.heartbeats.begin_sessions(
+            {broker.broker_id: broker.epoch for broker in self._image.brokers.values() if not broker.is_fenced},
+            now_ms,
+            last_heard,
+        )
+        self._next_balance_ms = now_ms + self._balance_interval_ms
+        self._next_unclean_ms = now_ms + self._config["unclean.leader.election.interval.ms"]
+        self._last_write_ms = now_ms
+        self._write(self._activation_records(is_amid_transaction=is_amid_transaction))
+
+    def deactivate(self) -> None:
+        """Another node leads the quorum, or nobody does: what is not committed may never be."""
+        self._writer = None
+        self._decide_over(MetadataImage())
+        self.heartbeats = BrokerHeartbeats(self._config.broker_session_timeout_ms)
+
+    def _activation_records(self, *, is_amid_transaction: bool) -> list[Any]:
+        from kafkatools.core.protocol.schemas.metadata import (
+            AbortTransactionRecord,
+            BeginTransactionRecord,
+            EndTransactionRecord,
+        )
+
+        records: list[Any] = []
+        if self._image.is_in_transaction or is_amid_transaction:
+            records.append(AbortTransactionRecord(reason="Controller failover"))
+        if self._image.features:
+            return records
+        first = list(self._bootstrap())
+        levels = {each.name: each.feature_level for each in first if hasattr(each, "feature_level")}
+        if levels.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
+            first.append(self._min_isr_record())
+        if levels.get(METADATA_VERSION, 0) >= TRANSACTIONS_SINCE:
+            first = [BeginTransactionRecord(name="Bootstrap records"), *first, EndTransactionRecord()]
+        return records + first
+
+    def _min_isr_record(self) -> Any:
+        """With eligible leader replicas min.insync.replicas is one for all brokers."""
+        from kafkatools.core.protocol.schemas.metadata import ConfigRecord
+
+        value = str(self._config.min_insync_replicas)
+        return ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=MIN_ISR, value=value)
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+    def _write(self, records: Sequence[Any]) -> None:
+        writer = self.ensure_active()
+        for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
+            part = list(records[start : start + MAX_RECORDS_PER_BATCH])
+            try:
+                writer.append(part, self._clock.wall_ms())
+            except NotController:
+                self.deactivate()
+                raise
+            self._last_write_ms = self._clock.now_ms()
+            for record in part:
+                self._image.replay(record)
+
+    def publish(self) -> None:
+        """Brokers apply what is committed, from the log: nothing to do here."""
+        self._image.take_delta()
+
+    def maybe_snapshot(self) -> bool:
+        """The quorum writes its snapshots."""
+        return False
+
+    def close(self) -> None:
+        """The quorum closes its log."""
+
+    # -- time ------------------------------------------------------------------------------------------------------
+    @property
+    def _balance_interval_ms(self) -> int:
+        return int(self._config["leader.imbalance.check.interval.seconds"]) * MS_PER_SECOND
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` is due; None when this node is not active."""
+        if not self.is_active:
+            return None
+        deadlines = [self.heartbeats.next_deadline_ms, self._next_unclean_ms]
+        if self._config.auto_leader_rebalance_enable:
+            deadlines.append(self._next_balance_ms)
+        if self._config.metadata_max_idle_interval_ms > 0:
+            deadlines.append(self._last_write_ms + self._config.metadata_max_idle_interval_ms)
+        return max(min(deadlines), self._retry_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """What is due by now; nothing when this node is not active. A log that cannot be written is tried again."""
+        if not self.is_active or now_ms < self._retry_ms:
+            return
+        try:
+            self._do_what_is_due(now_ms)
+        except NotController:
+            return  # another node is, and does it
+        except (KafkaError, OSError) as error:
+            self._retry_ms = now_ms + RETRY_MS
+            self.report(f"The controller cannot write to the metadata log: {error}")
+
+    def _do_what_is_due(self, now_ms: int) -> None:
+        self._fence_stale_brokers(now_ms)
+        if self._config.auto_leader_rebalance_enable and now_ms >= self._next_balance_ms:
+            records = leader_balance.balance(self.replica_control)
+            self._commit(records)
+            is_done = len(records) < leader_balance.MAX_ELECTIONS
+            self._next_balance_ms = now_ms + (self._balance_interval_ms if is_done else 1)
+        if now_ms >= self._next_unclean_ms:
+            records = leader_balance.elect_unclean_leaders(self.replica_control)
+            self._commit(records)
+            is_done = len(records) < leader_balance.MAX_ELECTIONS
+            self._next_unclean_ms = now_ms + (self._config["unclean.leader.election.interval.ms"] if is_done else 1)
+        idle_ms = self._config.metadata_max_idle_interval_ms
+        if idle_ms > 0 and now_ms >= self._last_write_ms + idle_ms:
+            self._commit([self._no_op()])
+            self._last_write_ms = now_ms
+
+    def _no_op(self) -> Any:
+        from kafkatools.core.protocol.schemas.metadata import NoOpRecord
+
+        return NoOpRecord()
+
+    def _fence_stale_brokers(self, now_ms: int) -> None:
+        """One after the other, so that the next one's elections know of it."""
+        while (session := self.heartbeats.expired(now_ms)) is not None:
+            broker_id, epoch = session
+            broker = self._image.brokers.get(broker_id)
+            if broker is None:
+                self.heartbeats.remove(broker_id)
+            elif broker.epoch == epoch and not broker.is_fenced:
+                self._commit(self.replica_control.fence(broker_id))
+                self.heartbeats.fence(broker_id)
+                self.report(f"Fencing broker {broker_id} at epoch {epoch} because its session has timed out.")
+            self.heartbeats.end_session(broker_id, epoch)
+
+    def _commit(self, records: Sequence[Any]) -> None:
+        if records:
+            self._write(records)
+            self.publish()
+
+    # -- brokers ---------------------------------------------------------------------------------------------------
+    def register_broker(self, entity: Any, now_ms: int) -> int:
+        """A broker starts; gives its epoch. Another incarnation than the one that is registered under its id takes
+        over from it when that one's session is over, or when it knows that one's epoch: it was left at a clean stop.
+        Brokers whose sessions have expired are fenced first: else a partition could get a leader that is gone as well.
+        Raises a KafkaError."""
+        writer = self.ensure_active()
+        known = self._image.brokers.get(entity.broker_id)
+        if known is not None and known.incarnation_id != entity.incarnation_id:
+            self.heartbeats.note_restart(known.broker_id, known.epoch)
+            self._fence_stale_brokers(now_ms)
+        is_clean = known is not None and getattr(entity, "previous_broker_epoch", -1) == known.epoch
+        has_session = known is not None and self.heartbeats.has_valid_session(known.broker_id, known.epoch, now_ms)
+        registrations.check_registration(self._image, self.cluster_id, entity, has_session=has_session and not is_clean)
+        record = registrations.registration_record(self._image, entity, writer.end_offset)
+        is_new = known is None or known.incarnation_id != entity.incarnation_id
+        records: list[Any] = []
+        if known is not None and is_new:
+            records = self.replica_control.shut_down(known.broker_id, is_clean=is_clean)
+        self._commit([*records, record])
+        if is_new:
+            self.heartbeats.remove(entity.broker_id)
+        self.heartbeats.register(entity.broker_id, writer.end_offset - 1, is_fenced=record.fenced)
+        return int(record.broker_epoch)
+
+    def heartbeat(self, entity: Any, now_ms: int) -> dict[str, Any]:
+        """A broker lives, and says how far it is and what it wants; gives the fields of the answer. Raises
+        StaleBrokerEpoch."""
+        writer = self.ensure_active()
+        broker_id = entity.broker_id
+        registrations.check_broker_epoch(self._image, broker_id, entity.broker_epoch)
+        self.heartbeats.note_contact(broker_id, entity.broker_epoch, now_ms)
+        request = HeartbeatRequest(entity.current_metadata_offset, entity.want_fence, entity.want_shut_down)
+        has_leaderships = request.want_shut_down and self.replica_control.has_leaderships(broker_id)
+        current, following = self.heartbeats.next_state(broker_id, request, has_leaderships=has_leaderships)
+        records = [] if current is following else self._state_change(broker_id, following)
+        level = self._image.features.get(METADATA_VERSION, 0)
+        if level >= DIRECTORIES_SINCE:
+            offline = getattr(entity, "offline_log_dirs", ())
+            records += self.replica_control.take_directories_offline(broker_id, offline) if offline else []
+        if level >= registrations.CORDONED_SINCE:
+            cordoned = getattr(entity, "cordoned_log_dirs", None)
+            records += self.replica_control.cordon_directories(broker_id, cordoned)
+        self._commit(records)
+        self.heartbeats.touch(broker_id, request.metadata_offset, is_fenced=following.is_fenced)
+        if following is BrokerControlState.CONTROLLED_SHUTDOWN:
+            self.heartbeats.note_controlled_shutdown(broker_id, writer.end_offset - 1)
+        return {
+            "error_code": 0,
+            "is_caught_up": request.metadata_offset >= self.heartbeats.registration_offset(broker_id),
+            "is_fenced": following.is_fenced,
+            "should_shut_down": following is BrokerControlState.SHUTDOWN_NOW,
+        }
+
+    def _state_change(self, broker_id: int, following: BrokerControlState) -> list[Any]:
+        if following is BrokerControlState.UNFENCED:
+            return self.replica_control.unfence(broker_id)
+        if following is BrokerControlState.CONTROLLED_SHUTDOWN:
+            return self.replica_control.begin_controlled_shutdown(broker_id)
+        if self._image.brokers[broker_id].is_fenced:
+            return []
+        return self.replica_control.fence(broker_id)
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Forget a broker that will not come back. Raises BrokerIdNotRegistered."""
+        if broker_id not in self.image.brokers:
+            raise BrokerIdNotRegistered(f"Broker ID {broker_id} is not currently registered")
+        self._commit(self.replica_control.unregister(broker_id))
+        self.heartbeats.remove(broker_id)
+
+    def register_controller(self, entity: Any) -> None:
+        """A controller says where it listens and what it supports. Raises UnsupportedVersion."""
+        self._commit([registrations.controller_record(self.image, entity)])
+
+    # -- partitions ------------------------------------------------------------------------------------------------
+    def alter_partitions(self, entity: Any) -> dict[str, Any]:
+        """Leaders change their ISRs; gives the fields of the answer. Raises StaleBrokerEpoch."""
+        registrations.check_broker_epoch(self.image, entity.broker_id, entity.broker_epoch)
+        records, fields = leader_reports.alter_partitions(self.replica_control, entity)
+        self._commit(records)
+        return fields
+
+    def assign_directories(self, entity: Any) -> dict[str, Any]:
+        """A broker says in which directories its replicas are; gives the fields of the answer. Raises
+        StaleBrokerEpoch, UnsupportedVersion."""
+        if self.image.features.get(METADATA_VERSION, 0) < DIRECTORIES_SINCE:
+            raise UnsupportedVersion("Directory assignment is not supported yet.")
+        registrations.check_broker_epoch(self.image, entity.broker_id, entity.broker_epoch)
+        records, fields = leader_reports.assign_directories(self.replica_control, entity)
+        self._commit(records)
+        return fields
+
+    # -- producer ids ----------------------------------------------------------------------------------------------
+    def take_producer_ids(self, broker_id: int | None = None, broker_epoch: int | None = None) -> range:
+        """A block of producer ids for a broker. Raises StaleBrokerEpoch."""
+        assert broker_id is not None and broker_epoch is not None, "the broker that asks"
+        registrations.check_broker_epoch(self.image, broker_id, broker_epoch)
+        taken = super().take_producer_ids(broker_id, broker_epoch)
+        self.publish()
+        return taken

@@ -1,0 +1,155 @@
+"""Brokers and controllers register: what is checked, with which error and message, and which records result.
+
+Source: ClusterControlManager of Apache Kafka 4.3. Functions here are pure. A broker's epoch is the offset at which its
+registration was decided; every request of a broker names it, so that an earlier incarnation cannot speak for it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kafkatools.core.broker.metadata.controller.partition_change import DIRECTORIES_SINCE
+from kafkatools.core.broker.metadata.directory_ids import is_reserved
+from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS, METADATA_VERSION
+from kafkatools.core.broker.metadata.image import BrokerState, MetadataImage
+from kafkatools.core.errors import (
+    BrokerIdNotRegistered,
+    DuplicateBrokerRegistration,
+    InconsistentClusterId,
+    InvalidRegistration,
+    StaleBrokerEpoch,
+    UnsupportedVersion,
+)
+
+CONTROLLERS_SINCE = METADATA_LEVELS["3.7-IV0"]
+CORDONED_SINCE = METADATA_LEVELS["4.3-IV0"]
+
+
+def check_broker_epoch(image: MetadataImage, broker_id: int, epoch: int) -> BrokerState:
+    """The broker of a request; raises StaleBrokerEpoch when it is not registered, or another incarnation of it is."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise StaleBrokerEpoch(f"No broker registration found for broker id {broker_id}")
+    if broker.epoch != epoch:
+        raise StaleBrokerEpoch(f"Expected broker epoch {broker.epoch}, but got broker epoch {epoch}")
+    return broker
+
+
+def check_registration(image: MetadataImage, cluster_id: str, entity: Any, *, has_session: bool) -> None:
+    """Whether a broker may register; `has_session`: the incarnation that is registered under its id was heard of
+    lately. Raises a KafkaError."""
+    if entity.cluster_id != cluster_id:
+        raise InconsistentClusterId(f"Expected cluster ID {cluster_id}, but got cluster ID {entity.cluster_id}")
+    known = image.brokers.get(entity.broker_id)
+    if known is not None and has_session and known.incarnation_id != entity.incarnation_id:
+        raise DuplicateBrokerRegistration(
+            "Another broker is registered with that broker id. If the broker was recently restarted this should "
+            "self-resolve once the heartbeat manager expires the broker's session."
+        )
+    if getattr(entity, "is_migrating_zk_broker", False):
+        raise BrokerIdNotRegistered("Controller does not support registering ZK brokers.")
+    if image.features.get(METADATA_VERSION, 0) >= DIRECTORIES_SINCE:
+        _check_directories(image, entity.broker_id, getattr(entity, "log_dirs", ()))
+    _check_features(image.features, entity.features)
+
+
+def _check_directories(image: MetadataImage, broker_id: int, directories: Sequence[uuid.UUID | None]) -> None:
+    if not directories:
+        raise InvalidRegistration("No directories specified in request")
+    if any(is_reserved(directory) for directory in directories):
+        raise InvalidRegistration("Reserved directory ID in request")
+    if len(set(directories)) != len(directories):
+        raise InvalidRegistration("Duplicate directory ID in request")
+    from kafkatools.core.protocol.uuids import uuid_text
+
+    for directory in directories:
+        for other in image.brokers.values():
+            if other.broker_id != broker_id and directory in other.log_dirs:
+                assert directory is not None
+                raise InvalidRegistration(
+                    f"Broker {other.broker_id} is already registered with directory {uuid_text(directory)}"
+                )
+
+
+def _check_features(levels: Mapping[str, int], supported: Iterable[Any]) -> None:
+    ranges = {each.name: (each.min_supported_version, each.max_supported_version) for each in supported}
+    for name, (lowest, highest) in ranges.items():
+        _check_feature(name, levels.get(name, 0), lowest, highest)
+    if METADATA_VERSION not in ranges:
+        raise InvalidRegistration(f"Request features do not contain '{METADATA_VERSION}'")
+    for name, level in levels.items():
+        if name not in ranges:
+            _check_feature(name, level, 0, 0)
+
+
+def _check_feature(name: str, level: int, lowest: int, highest: int) -> None:
+    if not lowest <= level <= highest:
+        raise UnsupportedVersion(
+            f"Unable to register because the broker does not support finalized version {level} of {name}. The broker "
+            f"wants a version between {lowest} and {highest}, inclusive."
+        )
+
+
+def registration_record(image: MetadataImage, entity: Any, epoch: int) -> Any:
+    """The record of a broker's registration: fenced when it is another incarnation, else as it is."""
+    from kafkatools.core.protocol.schemas.metadata import RegisterBrokerRecord
+
+    known = image.brokers.get(entity.broker_id)
+    is_same = known is not None and known.incarnation_id == entity.incarnation_id
+    version = _register_version(image.features.get(METADATA_VERSION, 0))
+    fields: dict[str, Any] = {
+        "broker_id": entity.broker_id,
+        "incarnation_id": entity.incarnation_id,
+        "broker_epoch": known.epoch if is_same and known is not None else epoch,
+        "end_points": [_endpoint(each) for each in entity.listeners],
+        "features": [_feature(each) for each in entity.features],
+        "rack": entity.rack,
+        "fenced": known.is_fenced if is_same and known is not None else True,
+    }
+    if is_same and known is not None:
+        fields["in_controlled_shutdown"] = known.in_controlled_shutdown
+    if version >= 3:
+        fields["log_dirs"] = tuple(entity.log_dirs)
+    return RegisterBrokerRecord(version=version, **fields)
+
+
+def _register_version(level: int) -> int:
+    """MetadataVersion.registerBrokerRecordVersion."""
+    if level >= CORDONED_SINCE:
+        return 4
+    if level >= DIRECTORIES_SINCE:
+        return 3
+    return 2 if level >= METADATA_LEVELS["3.4-IV0"] else 1
+
+
+def _endpoint(listener: Any) -> dict[str, Any]:
+    return {
+        "name": listener.name,
+        "host": listener.host,
+        "port": listener.port,
+        "security_protocol": listener.security_protocol,
+    }
+
+
+def _feature(feature: Any) -> dict[str, Any]:
+    return {
+        "name": feature.name,
+        "min_supported_version": feature.min_supported_version,
+        "max_supported_version": feature.max_supported_version,
+    }
+
+
+def controller_record(image: MetadataImage, entity: Any) -> Any:
+    """The record of a controller's registration (KIP-919). Raises UnsupportedVersion."""
+    from kafkatools.core.protocol.schemas.metadata import RegisterControllerRecord
+
+    if image.features.get(METADATA_VERSION, 0) < CONTROLLERS_SINCE:
+        raise UnsupportedVersion("The current MetadataVersion is too old to support controller registrations.")
+    return RegisterControllerRecord(
+        controller_id=entity.controller_id,
+        incarnation_id=entity.incarnation_id,
+        end_points=[_endpoint(each) for each in entity.listeners],
+        features=[_feature(each) for each in entity.features],
+    )

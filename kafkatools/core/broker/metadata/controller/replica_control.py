@@ -1,0 +1,210 @@
+"""Who is in the ISR and who leads, when brokers come, go and stop: records from the image as it is.
+
+Source: ReplicationControlManager and ConfigurationControlManager of Apache Kafka 4.3. Rules: everything here is pure
+but for `report`, which is told of unclean elections: records may be lost by them. A broker may lead when it is
+registered, unfenced, not stopping, and the directory of its replica is online.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS, MIN_ISR, BrokerSettings
+from kafkatools.core.broker.metadata.controller.partition_change import ClusterRules, Election, PartitionChangeBuilder
+from kafkatools.core.broker.metadata.directory_ids import default_directory, is_online
+from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION
+from kafkatools.core.broker.metadata.image import NO_LEADER, MetadataImage, PartitionState, TopicState
+
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+TopicPartitions = Iterable[tuple[TopicState, PartitionState]]
+NOBODY = NO_LEADER
+FENCED, UNFENCED = 1, -1
+
+
+class ReplicaControl:
+    """Decisions about replicas over one image."""
+
+    def __init__(
+        self, image: MetadataImage, settings: BrokerSettings, report: Callable[[str], None] | None = None
+    ) -> None:
+        self.image = image
+        self.settings = settings
+        self._report = report or (lambda line: None)
+
+    # -- what holds ------------------------------------------------------------------------------------------------
+    @property
+    def elr_enabled(self) -> bool:
+        return self.image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether a broker may be in an ISR and lead."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.is_active
+
+    def min_isr(self, topic: TopicState) -> int:
+        """min.insync.replicas, not more than there are replicas (getTopicEffectiveMinIsr)."""
+        override = self.image.topic_configs(topic.name).get(MIN_ISR)
+        wanted = int(override) if override is not None else self.settings.effective().min_insync_replicas
+        return min(int(wanted), len(topic.partitions[0].replicas)) if 0 in topic.partitions else int(wanted)
+
+    def allows_unclean_election(self, topic: str) -> bool:
+        """unclean.leader.election.enable of the topic, else of the cluster."""
+        override = self.image.topic_configs(topic).get(UNCLEAN_ELECTION)
+        if override is not None:
+            return override.strip().lower() == "true"
+        return bool(self.settings.effective().unclean_leader_election_enable)
+
+    def rules(
+        self, topic: TopicState, partition: PartitionState, is_acceptable: Callable[[int], bool] | None = None
+    ) -> ClusterRules:
+        """The rules for one partition; `is_acceptable` instead of whether a broker is active."""
+        may_lead = is_acceptable or self.is_active
+
+        def is_acceptable_leader(broker_id: int) -> bool:
+            if not may_lead(broker_id) or broker_id not in partition.replicas:
+                return False
+            broker = self.image.brokers.get(broker_id)
+            return broker is not None and is_online(partition.directory(broker_id), broker.log_dirs)
+
+        return ClusterRules(
+            self.image.features.get(METADATA_VERSION, 0),
+            self.min_isr(topic),
+            self.elr_enabled,
+            is_acceptable_leader,
+            lambda broker_id: default_directory(self.image, broker_id),
+        )
+
+    def builder(
+        self, topic: TopicState, partition: PartitionState, is_acceptable: Callable[[int], bool] | None = None
+    ) -> PartitionChangeBuilder:
+        """A change of one partition; unclean elections where the settings allow them."""
+        builder = PartitionChangeBuilder(topic.topic_id, partition, self.rules(topic, partition, is_acceptable))
+        if self.allows_unclean_election(topic.name):
+            builder.election = Election.UNCLEAN
+        return builder
+
+    def build(self, topic: TopicState, builder: PartitionChangeBuilder) -> list[Any]:
+        """The record of a change, if there is one; an unclean election is reported."""
+        record = builder.build()
+        if record is None:
+            return []
+        if builder.is_unclean:
+            index = builder.partition.partition_id
+            self._report(
+                f"Setting new leader for topicId {topic.topic_id}, partition {index} to {record.leader} using an "
+                f"unclean election: records of {topic.name}-{index} may be lost."
+            )
+        return [record]
+
+    # -- which partitions ------------------------------------------------------------------------------------------
+    def partitions(self) -> Iterator[tuple[TopicState, PartitionState]]:
+        """All of them."""
+        for topic in self.image.topics.values():
+            for partition in topic.partitions.values():
+                yield topic, partition
+
+    def in_isr(self, broker_id: int) -> list[tuple[TopicState, PartitionState]]:
+        """Partitions that have a broker in their ISR."""
+        return [each for each in self.partitions() if broker_id in each[1].isr]
+
+    def in_elr(self, broker_id: int) -> list[tuple[TopicState, PartitionState]]:
+        """Partitions for which a broker is an eligible leader replica."""
+        return [each for each in self.partitions() if broker_id in each[1].elr]
+
+    def leaderless(self) -> list[tuple[TopicState, PartitionState]]:
+        """Partitions that nobody leads."""
+        return [each for each in self.partitions() if each[1].leader == NO_LEADER]
+
+    def has_leaderships(self, broker_id: int) -> bool:
+        """Whether a broker leads anything."""
+        return any(partition.leader == broker_id for _, partition in self.partitions())
+
+    def in_directory(self, broker_id: int, directory: uuid.UUID) -> list[tuple[TopicState, PartitionState]]:
+        """Partitions that a broker has in one of its directories."""
+        return [
+            each
+            for each in self.partitions()
+            if broker_id in each[1].replicas and each[1].directory(broker_id) == directory
+        ]
+
+    # -- brokers come and go ---------------------------------------------------------------------------------------
+    def leader_and_isr_changes(
+        self, partitions: TopicPartitions, *, remove: int = NOBODY, add: int = NOBODY, unclean_shutdown: int = NOBODY
+    ) -> list[Any]:
+        """ISR and leaders when one broker leaves, one becomes able to lead, or one stopped uncleanly
+        (generateLeaderAndIsrUpdates): the image does not know of it yet."""
+
+        def is_acceptable(broker_id: int) -> bool:
+            if broker_id in (remove, unclean_shutdown):
+                return False
+            return broker_id == add or self.is_active(broker_id)
+
+        records: list[Any] = []
+        for topic, partition in partitions:
+            builder = self.builder(topic, partition, is_acceptable)
+            if unclean_shutdown != NOBODY:
+                builder.unclean_shutdown_replicas = (unclean_shutdown,)
+            builder.target_isr = tuple(each for each in partition.isr if each not in (remove, unclean_shutdown))
+            records += self.build(topic, builder)
+        return records
+
+    def fence(self, broker_id: int) -> list[Any]:
+        """A broker is not heard of, or wants to be fenced: out of every ISR, others lead."""
+        records = self.leader_and_isr_changes(self.in_isr(broker_id), remove=broker_id)
+        return [*records, self.registration_change(broker_id, 0, fenced=FENCED)]
+
+    def unfence(self, broker_id: int) -> list[Any]:
+        """A broker is ready: it may lead what nobody leads."""
+        change = self.registration_change(broker_id, 0, fenced=UNFENCED)
+        return [change, *self.leader_and_isr_changes(self.leaderless(), add=broker_id)]
+
+    def begin_controlled_shutdown(self, broker_id: int) -> list[Any]:
+        """A broker wants to stop: others lead first."""
+        records = []
+        if not self.image.brokers[broker_id].in_controlled_shutdown:
+            records.append(self.registration_change(broker_id, 1, in_controlled_shutdown=1))
+        return records + self.leader_and_isr_changes(self.in_isr(broker_id), remove=broker_id)
+
+    def shut_down(self, broker_id: int, *, is_clean: bool) -> list[Any]:
+        """A broker has been away. After an unclean stop it may lack records that it had acknowledged, so that it is no
+        eligible leader either (handleBrokerShutdown)."""
+        if self.elr_enabled and not is_clean:
+            records = self.leader_and_isr_changes(self.in_isr(broker_id), unclean_shutdown=broker_id)
+            return records + self.leader_and_isr_changes(self.in_elr(broker_id), unclean_shutdown=broker_id)
+        return self.leader_and_isr_changes(self.in_isr(broker_id), remove=broker_id)
+
+    def unregister(self, broker_id: int) -> list[Any]:
+        """A broker is gone for good."""
+        from kafkatools.core.protocol.schemas.metadata import UnregisterBrokerRecord
+
+        records = self.leader_and_isr_changes(self.in_isr(broker_id), remove=broker_id)
+        records += self.leader_and_isr_changes(self.in_elr(broker_id), remove=broker_id)
+        epoch = self.image.brokers[broker_id].epoch
+        return [*records, UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=epoch)]
+
+    def take_directories_offline(self, broker_id: int, offline: Sequence[uuid.UUID]) -> list[Any]:
+        """Directories of a broker failed: what is in them is out of the ISR (handleDirectoriesOffline)."""
+        known = self.image.brokers[broker_id].log_dirs
+        failed = [each for each in known if each in offline]
+        if not failed:
+            return []
+        records: list[Any] = []
+        for directory in failed:
+            records += self.leader_and_isr_changes(self.in_directory(broker_id, directory), remove=broker_id)
+        remaining = tuple(each for each in known if each not in offline)
+        return [*records, self.registration_change(broker_id, 2, log_dirs=remaining)]
+
+    def cordon_directories(self, broker_id: int, cordoned: Sequence[uuid.UUID] | None) -> list[Any]:
+        """Directories that get no new replicas (KIP-1066)."""
+        if cordoned is None or set(cordoned) == set(self.image.brokers[broker_id].cordoned_log_dirs):
+            return []
+        return [self.registration_change(broker_id, 3, cordoned_log_dirs=tuple(cordoned))]
+
+    def registration_change(self, broker_id: int, version: int, **fields: Any) -> Any:
+        """A BrokerRegistrationChangeRecord."""
+        from kafkatools.core.protocol.schemas.metadata import BrokerRegistrationChangeRecord
+
+        epoch = self.image.brokers[broker_id].epoch
+        return BrokerRegistrationChangeRecord(version=version, broker_id=broker_id, broker_epoch=epoch, **fields)

@@ -1,0 +1,68 @@
+"""A controller tells the active one where it listens and what it supports (Kafka's ControllerRegistrationManager,
+KIP-919): until its registration is in the metadata, again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS, METADATA_VERSION
+from kafkatools.core.broker.metadata.image import MetadataImage
+from kafkatools.core.broker.server.channels import ControllerChannel
+from kafkatools.core.protocol.uuids import random_uuid
+
+REGISTRATION_KEY = 70
+REGISTERED_SINCE = METADATA_LEVELS["3.7-IV0"]
+RETRY_MS = 1000
+
+
+class ControllerRegistration:
+    """A worker of the node: it looks whenever it is ticked, and asks when the metadata does not know this life of the
+    controller."""
+
+    def __init__(
+        self,
+        node_id: int,
+        image: MetadataImage,
+        link: ControllerChannel,
+        listeners: Sequence[dict[str, Any]],
+        features: Callable[[], Sequence[dict[str, Any]]],
+    ) -> None:
+        self.incarnation_id = random_uuid()
+        self._node_id = node_id
+        self._image = image
+        self._link = link
+        self._listeners = listeners
+        self._features = features
+        self._is_asking = False
+        self._next_ms = 0
+
+    @property
+    def _is_wanted(self) -> bool:
+        if self._is_asking or self._image.features.get(METADATA_VERSION, 0) < REGISTERED_SINCE:
+            return False
+        known = self._image.controllers.get(self._node_id)
+        return known is None or known.incarnation_id != self.incarnation_id
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When to ask; None while there is no need."""
+        return self._next_ms if self._is_wanted else None
+
+    def tick(self, now_ms: int) -> None:
+        """Ask when it is time."""
+        if now_ms < self._next_ms or not self._is_wanted:
+            return
+        self._is_asking = True
+        self._next_ms = now_ms + RETRY_MS
+        fields = {
+            "controller_id": self._node_id,
+            "incarnation_id": self.incarnation_id,
+            "zk_migration_ready": False,
+            "listeners": list(self._listeners),
+            "features": list(self._features()),
+        }
+        self._link.send(REGISTRATION_KEY, fields, self._answered)
+
+    def _answered(self, answer: Any | None) -> None:
+        self._is_asking = False

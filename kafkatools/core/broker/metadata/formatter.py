@@ -1,0 +1,197 @@
+"""Formats log directories, as Apache Kafka's storage tool does: meta.properties, bootstrap.checkpoint, voters.
+
+Decide, then do: `plan` looks at the directories and refuses, `write_directory` writes one of them. A directory counts
+as formatted when it has a meta.properties. Source: org.apache.kafka.metadata.storage.Formatter, BootstrapDirectory,
+org.apache.kafka.metadata.properties.MetaPropertiesEnsemble (messages included).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION
+from kafkatools.core.broker.metadata.scram_credentials import ScramCredential
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.log.files import FileSystem, write_atomically
+from kafkatools.core.log.format.checkpoints import read_meta_properties, write_meta_properties
+from kafkatools.core.protocol import uuids
+from kafkatools.core.protocol.uuids import uuid_from_text, uuid_text
+
+META_PROPERTIES = "meta.properties"
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+_METADATA_PARTITION = "__cluster_metadata-0"
+_FIRST_SNAPSHOT = "00000000000000000000-0000000000.checkpoint"
+_MOVED = (
+    "If you moved your data, make sure your configured node id matches. If you intend to create a new node, you should "
+    "remove all data in your data directories."
+)
+
+
+class FormatterError(KafkaError):
+    """A directory cannot be formatted as asked."""
+
+
+class Voter(NamedTuple):
+    """One controller of a dynamic quorum; `directory_id` is Kafka's text form."""
+
+    node_id: int
+    host: str
+    port: int
+    directory_id: str
+
+
+class FormatRequest(NamedTuple):
+    """What to format. `levels` holds the metadata version and every feature; `voters` is empty for a static quorum."""
+
+    cluster_id: str
+    node_id: int
+    directories: Sequence[str]
+    metadata_directory: str
+    levels: Mapping[str, int]
+    credentials: Sequence[ScramCredential] = ()
+    voters: Sequence[Voter] = ()
+    controller_listener: str = "CONTROLLER"
+    ignore_formatted: bool = False
+
+
+class PlannedDirectory(NamedTuple):
+    """A directory that is to be written, and what it is in Kafka's words (`metadata directory`)."""
+
+    path: str
+    kind: str
+    directory_id: str
+
+
+def random_uuid() -> str:
+    """A random id as Kafka makes and writes them."""
+    return uuid_text(uuids.random_uuid())
+
+
+def plan(files: FileSystem, request: FormatRequest) -> list[PlannedDirectory]:
+    """The directories still to be formatted, the metadata directory first; FormatterError when it must not be."""
+    empty = []
+    for path in sorted({*request.directories, request.metadata_directory}):
+        properties = posixpath.join(path, META_PROPERTIES)
+        if not files.exists(properties):
+            empty.append(path)
+            continue
+        _verify(read_meta_properties(files, properties), path, request)
+        if not request.ignore_formatted:
+            raise FormatterError(
+                f"Log directory {path} is already formatted. Use --ignore-formatted to ignore this directory and "
+                "format the others."
+            )
+    empty.sort(key=lambda path: path != request.metadata_directory)
+    return [_planned(path, request) for path in empty]
+
+
+def _verify(found: Mapping[str, str], path: str, request: FormatRequest) -> None:
+    """A directory of another cluster or node is refused, also when formatted ones are to be left alone."""
+    where = posixpath.join(path, META_PROPERTIES)
+    if found.get("cluster.id") != request.cluster_id:
+        raise FormatterError(
+            f"Invalid cluster.id in: {where}. Expected {request.cluster_id}, but read {found.get('cluster.id')}"
+        )
+    if found.get("node.id") != str(request.node_id):
+        stored = found.get("node.id")
+        raise FormatterError(
+            f"Stored node id {stored} doesn't match previous node id {request.node_id} in {where}. {_MOVED}"
+        )
+
+
+def _planned(path: str, request: FormatRequest) -> PlannedDirectory:
+    if path != request.metadata_directory:
+        return PlannedDirectory(path, "data directory", random_uuid())
+    if not request.voters:
+        return PlannedDirectory(path, "metadata directory", random_uuid())
+    for voter in request.voters:
+        if voter.node_id == request.node_id:
+            return PlannedDirectory(path, "dynamic metadata voter directory", voter.directory_id)
+    return PlannedDirectory(path, "dynamic metadata directory", random_uuid())
+
+
+def bootstrap_records(request: FormatRequest) -> list[Any]:
+    """The metadata records that a new cluster starts with: feature levels above 0, then SCRAM credentials."""
+    from kafkatools.core.protocol.schemas.metadata import FeatureLevelRecord, UserScramCredentialRecord
+
+    others = sorted(name for name in request.levels if name not in (METADATA_VERSION, "kraft.version"))
+    records = [
+        FeatureLevelRecord(name=name, feature_level=request.levels[name])
+        for name in (METADATA_VERSION, *others)
+        if request.levels[name] > 0
+    ]
+    records += [UserScramCredentialRecord(**credential._asdict()) for credential in request.credentials]
+    return records
+
+
+def write_directory(files: FileSystem, request: FormatRequest, directory: PlannedDirectory, now_ms: int) -> None:
+    """Writes one planned directory; meta.properties comes last, since it is what says `formatted`."""
+    from kafkatools.core.protocol.schemas import metadata
+
+    files.make_directory(directory.path)
+    records = [(None, metadata.encode_record(record)) for record in bootstrap_records(request)]
+    data = _snapshot(_controls(0), records, now_ms)
+    write_atomically(files, posixpath.join(directory.path, BOOTSTRAP_CHECKPOINT), data)
+    if "dynamic" in directory.kind:
+        folder = posixpath.join(directory.path, _METADATA_PARTITION)
+        files.make_directory(folder)
+        snapshot = _snapshot(_voter_controls(request, now_ms), [], now_ms)
+        write_atomically(files, posixpath.join(folder, _FIRST_SNAPSHOT), snapshot)
+    properties = {
+        "version": "1",
+        "cluster.id": request.cluster_id,
+        "node.id": str(request.node_id),
+        "directory.id": directory.directory_id,
+    }
+    write_meta_properties(files, posixpath.join(directory.path, META_PROPERTIES), properties, now_ms)
+
+
+_Pair = tuple[bytes | None, bytes]
+
+
+def _controls(last_contained_ms: int) -> list[_Pair]:
+    from kafkatools.core.protocol.schemas.snapshot import SnapshotHeaderRecord, encode_record
+
+    return [encode_record(SnapshotHeaderRecord(last_contained_log_timestamp=last_contained_ms))]
+
+
+def _voter_controls(request: FormatRequest, now_ms: int) -> list[_Pair]:
+    """Header, KRaft version and voters: the first snapshot of a dynamic quorum (KIP-853)."""
+    from kafkatools.core.protocol.schemas.snapshot import KRaftVersionRecord, VotersRecord, encode_record
+
+    voters = [
+        {
+            "voter_id": voter.node_id,
+            "voter_directory_id": uuid_from_text(voter.directory_id),
+            "endpoints": [{"name": request.controller_listener, "host": voter.host, "port": voter.port}],
+            "k_raft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
+        }
+        for voter in request.voters
+    ]
+    version = KRaftVersionRecord(k_raft_version=1)
+    return [*_controls(now_ms), encode_record(version), encode_record(VotersRecord(voters=voters))]
+
+
+def _snapshot(head: Iterable[_Pair], records: Sequence[_Pair], now_ms: int) -> bytes:
+    """A snapshot file: a batch of control records, the records if there are any, and the footer."""
+    from kafkatools.core.protocol.schemas.snapshot import SnapshotFooterRecord, encode_record
+
+    data = b""
+    next_offset = 0
+    for pairs, is_control in ((list(head), True), (records, False), ([encode_record(SnapshotFooterRecord())], True)):
+        if pairs:
+            data += _batch(pairs, next_offset, is_control, now_ms)
+            next_offset += len(pairs)
+    return data
+
+
+def _batch(pairs: Sequence[_Pair], base_offset: int, is_control: bool, now_ms: int) -> bytes:
+    from kafkatools.core.records.builder import BatchBuilder
+
+    size = 1024 + sum(len(key or b"") + len(value) + 32 for key, value in pairs)
+    builder = BatchBuilder(size, base_offset=base_offset, is_control=is_control, partition_leader_epoch=0)
+    for key, value in pairs:
+        builder.append(now_ms, key, value)
+    return bytes(builder.close())

@@ -1,0 +1,337 @@
+"""The cluster's state as replayed from `__cluster_metadata` (Kafka's MetadataImage and its deltas).
+
+Rules: the image changes only by `replay` of a record, in log order; what else wants to know gets a `MetadataDelta`
+with the topics, settings and brokers that changed. Records between BeginTransaction and EndTransaction take effect
+together at the end (KIP-868). Delegation tokens are kept as their records, so that a snapshot does not lose them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkatools.core.broker.metadata.controller.acls import Acls
+from kafkatools.core.broker.metadata.controller.client_quotas import ClientQuotas
+from kafkatools.core.broker.metadata.controller.scram import ScramCredentials
+
+NO_LEADER = -1
+NO_LEADER_CHANGE = -2
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+BROKER_LOGGER_RESOURCE = 8
+CLIENT_METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
+REPLICA_LISTS = (
+    "isr",
+    "replicas",
+    "removing_replicas",
+    "adding_replicas",
+    "directories",
+    "eligible_leader_replicas",
+    "last_known_elr",
+)
+TRANSACTION_RECORDS = frozenset(("BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"))
+INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """One partition (Kafka's PartitionRegistration)."""
+
+    partition_id: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    directories: tuple[uuid.UUID | None, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    leader_recovery_state: int = 0
+    eligible_leader_replicas: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+
+    @property
+    def elr(self) -> tuple[int, ...]:
+        """Eligible leader replicas (KIP-966)."""
+        return self.eligible_leader_replicas or ()
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    def directory(self, broker_id: int) -> uuid.UUID | None:
+        """Where a broker has its replica; None when nobody knows (DirectoryId.MIGRATING)."""
+        index = self.replicas.index(broker_id)
+        return self.directories[index] if index < len(self.directories) else None
+
+
+@dataclass(slots=True)
+class TopicState:
+    """One topic with its partitions by number."""
+
+    name: str
+    topic_id: uuid.UUID
+    partitions: dict[int, PartitionState] = field(default_factory=dict)
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+@dataclass(slots=True)
+class BrokerState:
+    """One registered broker."""
+
+    broker_id: int
+    epoch: int
+    incarnation_id: uuid.UUID | None
+    endpoints: tuple[tuple[str, str, int], ...]
+    rack: str | None
+    is_fenced: bool
+    in_controlled_shutdown: bool = False
+    log_dirs: tuple[uuid.UUID, ...] = ()
+    cordoned_log_dirs: tuple[uuid.UUID, ...] = ()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may lead and be in an ISR."""
+        return not (self.is_fenced or self.in_controlled_shutdown)
+
+
+@dataclass(slots=True)
+class MetadataDelta:
+    """What a stretch of records changed, for whoever applies it (become leader, drop a replica, new settings)."""
+
+    changed_topics: dict[uuid.UUID, TopicState] = field(default_factory=dict)
+    removed_topics: dict[uuid.UUID, TopicState] = field(default_factory=dict)
+    changed_configs: set[tuple[int, str]] = field(default_factory=set)
+    changed_brokers: set[int] = field(default_factory=set)
+
+
+class MetadataImage:
+    """Brokers, topics, settings, features and the next producer id."""
+
+    def __init__(self) -> None:
+        self.features: dict[str, int] = {}
+        self.registrations: dict[int, Any] = {}
+        self.controllers: dict[int, Any] = {}
+        self.delegation_tokens: dict[str, Any] = {}
+        self.brokers: dict[int, BrokerState] = {}
+        self.topics: dict[str, TopicState] = {}
+        self.topics_by_id: dict[uuid.UUID, TopicState] = {}
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.next_producer_id = 0
+        self.acls = Acls()
+        self.client_quotas = ClientQuotas()
+        self.scram = ScramCredentials()
+        self.version = 0
+        self.skipped: dict[str, int] = {}
+        self.delta = MetadataDelta()
+        self._transaction: list[Any] | None = None
+        self._replay: dict[str, Callable[[Any], None]] = {
+            "RegisterBrokerRecord": self._register_broker,
+            "RegisterControllerRecord": lambda r: self.controllers.__setitem__(r.controller_id, r),
+            "UnregisterBrokerRecord": lambda r: self._forget_broker(r.broker_id),
+            "BrokerRegistrationChangeRecord": self._change_registration,
+            "FenceBrokerRecord": lambda r: self._fence(r.id, True),
+            "UnfenceBrokerRecord": lambda r: self._fence(r.id, False),
+            "TopicRecord": self._add_topic,
+            "RemoveTopicRecord": self._remove_topic,
+            "PartitionRecord": self._add_partition,
+            "PartitionChangeRecord": self._change_partition,
+            "ConfigRecord": self._set_config,
+            "FeatureLevelRecord": self._set_feature,
+            "ProducerIdsRecord": self._set_producer_ids,
+            "DelegationTokenRecord": lambda r: self.delegation_tokens.__setitem__(r.token_id, r),
+            "RemoveDelegationTokenRecord": lambda r: self.delegation_tokens.pop(r.token_id, None),
+            "ClientQuotaRecord": self.client_quotas.replay,
+            "UserScramCredentialRecord": self.scram.put,
+            "RemoveUserScramCredentialRecord": self.scram.remove,
+            "AccessControlEntryRecord": self.acls.add,
+            "RemoveAccessControlEntryRecord": self.acls.remove,
+            "ClearElrRecord": self._clear_elr,
+            "NoOpRecord": lambda r: None,
+        }
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether records wait for the end of their transaction."""
+        return self._transaction is not None
+
+    def copy(self) -> MetadataImage:
+        """An image of its own with the same state; a transaction that is open is open there too."""
+        made = MetadataImage()
+        for record in self.records():
+            made.replay(record)
+        made._transaction = None if self._transaction is None else list(self._transaction)
+        made.take_delta()
+        return made
+
+    def replay(self, record: Any) -> None:
+        """Apply one record."""
+        self.version += 1
+        name = type(record).__schema__.name
+        if self._transaction is not None or name in TRANSACTION_RECORDS:
+            self._replay_in_transaction(name, record)
+        else:
+            self._apply(name, record)
+
+    def _replay_in_transaction(self, name: str, record: Any) -> None:
+        if name not in TRANSACTION_RECORDS:
+            assert self._transaction is not None
+            self._transaction.append(record)
+            return
+        held, self._transaction = self._transaction, [] if name == "BeginTransactionRecord" else None
+        if name == "EndTransactionRecord":
+            for each in held or ():
+                self._apply(type(each).__schema__.name, each)
+
+    def _apply(self, name: str, record: Any) -> None:
+        apply = self._replay.get(name)
+        if apply is None:
+            self.skipped[name] = self.skipped.get(name, 0) + 1
+        else:
+            apply(record)
+
+    def records(self) -> Iterator[Any]:
+        """All of it as records: what a snapshot holds."""
+        from kafkatools.core.broker.metadata.image_records import image_records
+
+        return image_records(self)
+
+    def take_delta(self) -> MetadataDelta:
+        """The changes since the last call."""
+        delta, self.delta = self.delta, MetadataDelta()
+        return delta
+
+    def topic_configs(self, topic: str) -> dict[str, str]:
+        """The overrides of a topic."""
+        return self.configs.get((TOPIC_RESOURCE, topic), {})
+
+    def _register_broker(self, record: Any) -> None:
+        self.registrations[record.broker_id] = record
+        endpoints = tuple((point.name, point.host, point.port) for point in record.end_points)
+        self.brokers[record.broker_id] = BrokerState(
+            record.broker_id,
+            record.broker_epoch,
+            record.incarnation_id,
+            endpoints,
+            record.rack,
+            record.fenced,
+            getattr(record, "in_controlled_shutdown", False),
+            tuple(getattr(record, "log_dirs", ())),
+            tuple(getattr(record, "cordoned_log_dirs", None) or ()),
+        )
+        self.delta.changed_brokers.add(record.broker_id)
+
+    def _forget_broker(self, broker_id: int) -> None:
+        self.brokers.pop(broker_id, None)
+        self.registrations.pop(broker_id, None)
+        self.delta.changed_brokers.add(broker_id)
+
+    def _change_registration(self, record: Any) -> None:
+        broker = self.brokers.get(record.broker_id)
+        if broker is None:
+            return
+        if record.fenced:
+            broker.is_fenced = record.fenced > 0
+        if getattr(record, "in_controlled_shutdown", 0) > 0:
+            broker.in_controlled_shutdown = True
+        if getattr(record, "log_dirs", ()):
+            broker.log_dirs = tuple(record.log_dirs)
+        cordoned = getattr(record, "cordoned_log_dirs", None)
+        if cordoned is not None:
+            broker.cordoned_log_dirs = tuple(cordoned)
+        self.delta.changed_brokers.add(record.broker_id)
+
+    def _fence(self, broker_id: int, is_fenced: bool) -> None:
+        if broker_id in self.brokers:
+            self.brokers[broker_id].is_fenced = is_fenced
+            self.delta.changed_brokers.add(broker_id)
+
+    def _add_topic(self, record: Any) -> None:
+        topic = TopicState(record.name, record.topic_id)
+        self.topics[topic.name] = self.topics_by_id[topic.topic_id] = topic
+        self.delta.changed_topics[topic.topic_id] = topic
+
+    def _remove_topic(self, record: Any) -> None:
+        topic = self.topics_by_id.pop(record.topic_id, None)
+        if topic is None:
+            return
+        self.topics.pop(topic.name, None)
+        self.configs.pop((TOPIC_RESOURCE, topic.name), None)
+        self.delta.changed_topics.pop(topic.topic_id, None)
+        self.delta.removed_topics[topic.topic_id] = topic
+
+    def _add_partition(self, record: Any) -> None:
+        topic = self.topics_by_id.get(record.topic_id)
+        if topic is None:
+            return
+        topic.partitions[record.partition_id] = PartitionState(
+            record.partition_id,
+            tuple(record.replicas),
+            tuple(record.isr),
+            record.leader,
+            record.leader_epoch,
+            record.partition_epoch,
+            tuple(getattr(record, "directories", ())),
+            tuple(record.removing_replicas),
+            tuple(record.adding_replicas),
+            record.leader_recovery_state,
+            _replicas(getattr(record, "eligible_leader_replicas", None)),
+            _replicas(getattr(record, "last_known_elr", None)),
+        )
+        self.delta.changed_topics[topic.topic_id] = topic
+
+    def _change_partition(self, record: Any) -> None:
+        """PartitionRegistration.merge: the leader epoch rises with a new leader, the partition epoch with every
+        change."""
+        topic = self.topics_by_id.get(record.topic_id)
+        if topic is None or record.partition_id not in topic.partitions:
+            return
+        partition = topic.partitions[record.partition_id]
+        for name in REPLICA_LISTS:
+            given = getattr(record, name, None)
+            if given is not None:
+                setattr(partition, name, tuple(given))
+        if record.leader_recovery_state >= 0:
+            partition.leader_recovery_state = record.leader_recovery_state
+        if record.leader != NO_LEADER_CHANGE:
+            partition.leader = record.leader
+            partition.leader_epoch += 1
+        partition.partition_epoch += 1
+        self.delta.changed_topics[topic.topic_id] = topic
+
+    def _clear_elr(self, record: Any) -> None:
+        """min.insync.replicas changed: what was eligible under the old value no longer counts; of one topic, or of all
+        where the record names none."""
+        topics = [self.topics[record.topic_name]] if record.topic_name in self.topics else []
+        for topic in topics if record.topic_name else self.topics.values():
+            for partition in topic.partitions.values():
+                if partition.eligible_leader_replicas or partition.last_known_elr:
+                    partition.eligible_leader_replicas = partition.last_known_elr = ()
+                    self.delta.changed_topics[topic.topic_id] = topic
+
+    def _set_config(self, record: Any) -> None:
+        key = (record.resource_type, record.resource_name)
+        values = self.configs.setdefault(key, {})
+        if record.value is None:
+            values.pop(record.name, None)
+            if not values:
+                del self.configs[key]
+        else:
+            values[record.name] = record.value
+        self.delta.changed_configs.add(key)
+
+    def _set_feature(self, record: Any) -> None:
+        self.features[record.name] = record.feature_level
+
+    def _set_producer_ids(self, record: Any) -> None:
+        self.next_producer_id = record.next_producer_id
+
+
+def _replicas(given: Any) -> tuple[int, ...] | None:
+    return None if given is None else tuple(given)

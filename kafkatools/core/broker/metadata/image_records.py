@@ -1,0 +1,84 @@
+"""The whole image as records: what a snapshot of `__cluster_metadata` holds, in the order of MetadataImage.write
+(features first, so that a reader knows the metadata version)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.controller import features
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
+
+
+def image_records(image: MetadataImage) -> Iterator[Any]:
+    """Every record; replaying them into an empty image gives the same image."""
+    yield from features.records(image.features)
+    yield from _cluster_records(image)
+    for topic in image.topics.values():
+        yield from _topic_records(topic)
+    yield from _config_records(image)
+    yield from image.client_quotas.records()
+    yield from _producer_id_records(image)
+    yield from image.acls.records()
+    yield from image.scram.records()
+    yield from image.delegation_tokens.values()
+
+
+def _cluster_records(image: MetadataImage) -> Iterator[Any]:
+    """Brokers as they are registered now, then controllers."""
+    for broker_id, registration in image.registrations.items():
+        broker = image.brokers[broker_id]
+        now = {
+            "fenced": broker.is_fenced,
+            "in_controlled_shutdown": broker.in_controlled_shutdown,
+            "log_dirs": broker.log_dirs,
+            "cordoned_log_dirs": broker.cordoned_log_dirs or None,
+        }
+        yield replace(registration, **{name: value for name, value in now.items() if hasattr(registration, name)})
+    yield from image.controllers.values()
+
+
+def _topic_records(topic: TopicState) -> Iterator[Any]:
+    from kafkatools.core.protocol.schemas.metadata import TopicRecord
+
+    yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
+    for partition in topic.partitions.values():
+        yield _partition_record(topic, partition)
+
+
+def _partition_record(topic: TopicState, partition: PartitionState) -> Any:
+    from kafkatools.core.protocol.schemas.metadata import PartitionRecord
+
+    return PartitionRecord(
+        partition_id=partition.partition_id,
+        topic_id=topic.topic_id,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        removing_replicas=partition.removing_replicas,
+        adding_replicas=partition.adding_replicas,
+        leader=partition.leader,
+        leader_recovery_state=partition.leader_recovery_state,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=partition.directories,
+        eligible_leader_replicas=partition.eligible_leader_replicas,
+        last_known_elr=partition.last_known_elr,
+    )
+
+
+def _config_records(image: MetadataImage) -> Iterator[Any]:
+    from kafkatools.core.protocol.schemas.metadata import ConfigRecord
+
+    for (kind, resource), values in image.configs.items():
+        for name, value in values.items():
+            yield ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
+
+
+def _producer_id_records(image: MetadataImage) -> Iterator[Any]:
+    from kafkatools.core.protocol.schemas.metadata import ProducerIdsRecord
+
+    if image.next_producer_id > 0:
+        yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)

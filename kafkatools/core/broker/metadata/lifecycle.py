@@ -1,0 +1,281 @@
+"""How a broker gets into the cluster, stays in it and leaves (Kafka's BrokerLifecycleManager).
+
+STARTING: registered, and reading the metadata up to its own registration. RECOVERY: it takes up its partitions, listens
+and asks to be unfenced. RUNNING: unfenced. PENDING_CONTROLLED_SHUTDOWN: the controller moves its leaderships away.
+Rules: one request at a time. A registration that the controller does not know any more is made again with the same
+incarnation. What no time heals (another cluster, a directory of two nodes) ends the start at once, what a time-out of
+another's session heals when initial.broker.registration.timeout.ms is over; both say why.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from kafkatools.core.broker.server.channels import ControllerChannel
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import (
+    BrokerIdNotRegistered,
+    ConfigError,
+    DuplicateBrokerRegistration,
+    InconsistentClusterId,
+    InvalidRegistration,
+    KafkaError,
+    StaleBrokerEpoch,
+    UnsupportedVersion,
+    error_from_code,
+)
+from kafkatools.core.protocol.uuids import random_uuid
+
+REGISTRATION_KEY, HEARTBEAT_KEY = 62, 63
+STARTING_INTERVAL_MS = 20
+RETRY_MS = 100
+SHUTDOWN_INTERVAL_MS = 20
+SILENCE_MS = 3000
+HOPELESS_MS = 300
+FINAL_ERRORS = (InconsistentClusterId.code, InvalidRegistration.code, UnsupportedVersion.code)
+
+
+class State(Enum):
+    """Kafka's BrokerState."""
+
+    STARTING = "STARTING"
+    RECOVERY = "RECOVERY"
+    RUNNING = "RUNNING"
+    PENDING_CONTROLLED_SHUTDOWN = "PENDING_CONTROLLED_SHUTDOWN"
+    SHUTTING_DOWN = "SHUTTING_DOWN"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who registers."""
+
+    node_id: int
+    cluster_id: str
+    listeners: Sequence[dict[str, Any]]
+    features: Sequence[dict[str, Any]]
+    log_dirs: Sequence[uuid.UUID]
+    rack: str | None = None
+    previous_epoch: int = -1
+
+
+class BrokerLifecycle:
+    """See the module. `on_caught_up` is called once, when the metadata reaches this broker's registration; then the
+    broker has its partitions and listens. `on_failure` gets what ends the node."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        link: ControllerChannel,
+        clock: Clock,
+        metadata_offset: Callable[[], int],
+        *,
+        heartbeat_interval_ms: int,
+        registration_timeout_ms: int,
+    ) -> None:
+        self.state = State.STARTING
+        self.epoch = -1
+        self.incarnation_id = random_uuid()
+        self.offline_log_dirs: list[uuid.UUID] = []
+        self.cordoned_log_dirs: list[uuid.UUID] = []
+        self.is_fenced = True
+        self.on_caught_up: Callable[[], None] = lambda: None
+        self.on_running: Callable[[], None] = lambda: None
+        self.on_failure: Callable[[KafkaError], None] = lambda error: None
+        self.report: Callable[[str], None] = lambda line: None
+        self.is_hopeless: Callable[[], bool] = lambda: False
+        self._identity = identity
+        self._link = link
+        self._clock = clock
+        self._metadata_offset = metadata_offset
+        self._interval_ms = heartbeat_interval_ms
+        self._is_registered = False
+        self._is_asking = False
+        self._is_urgent = False
+        self._was_told = False
+        self._wants_clients = False
+        self._last_error: KafkaError | None = None
+        self._next_ms = clock.now_ms()
+        self._last_answer_ms = self._next_ms
+        self._registration_ends_ms: int | None = self._next_ms + registration_timeout_ms
+        self._shutdown_ends_ms = 0
+
+    # -- times -----------------------------------------------------------------------------------------------------
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        if self.state is State.SHUTTING_DOWN:
+            return None
+        deadlines = [] if self._is_asking else [self._next_ms]
+        if self._registration_ends_ms is not None:
+            deadlines.append(self._registration_ends_ms)
+        if self.state is State.PENDING_CONTROLLED_SHUTDOWN:
+            deadlines += [self._shutdown_ends_ms, self._clock.now_ms() + HOPELESS_MS]
+        return min(deadlines, default=None)
+
+    def tick(self, now_ms: int) -> None:
+        """Register, or say that this broker lives, when it is time."""
+        if self.state is State.SHUTTING_DOWN:
+            return
+        if self._registration_ends_ms is not None and now_ms >= self._registration_ends_ms:
+            self._registration_ends_ms = None
+            self.on_failure(self._never_registered())
+            return
+        if self.state is State.PENDING_CONTROLLED_SHUTDOWN:
+            why = self._why_no_hand_over(now_ms)
+            if why:
+                self.report(f"WARN the controlled shutdown was not completed: {why}")
+                self.state = State.SHUTTING_DOWN
+                return
+        if not self._is_asking and now_ms >= self._next_ms:
+            self._is_asking = True
+            if self._is_registered:
+                self._send_heartbeat()
+            else:
+                self._send_registration()
+
+    def _why_no_hand_over(self, now_ms: int) -> str:
+        """Why a controlled shutdown will come to nothing; empty while it may."""
+        silence_ms = now_ms - self._last_answer_ms
+        if silence_ms >= HOPELESS_MS and self.is_hopeless():
+            return "most of the controllers are gone"
+        if silence_ms >= SILENCE_MS:
+            return "no controller answers"
+        return "its time is over" if now_ms >= self._shutdown_ends_ms else ""
+
+    def may_be_unfenced(self) -> None:
+        """The broker has its partitions and listens: clients may come."""
+        self._wants_clients = True
+        self.ask_now()
+
+    def ask_now(self) -> None:
+        """Something changed that the controller should know at once: a directory failed, this broker is ready. A
+        heartbeat that is on its way says nothing of it: the next one follows its answer."""
+        self._is_urgent = self._is_asking
+        self._next_ms = self._clock.now_ms()
+
+    # -- registration ----------------------------------------------------------------------------------------------
+    def _send_registration(self) -> None:
+        identity = self._identity
+        fields = {
+            "broker_id": identity.node_id,
+            "cluster_id": identity.cluster_id,
+            "incarnation_id": self.incarnation_id,
+            "listeners": list(identity.listeners),
+            "features": list(identity.features),
+            "rack": identity.rack,
+            "is_migrating_zk_broker": False,
+            "log_dirs": sorted(identity.log_dirs, key=lambda each: each.bytes),
+            "previous_broker_epoch": self.epoch if self.epoch >= 0 else identity.previous_epoch,
+        }
+        self._link.send(REGISTRATION_KEY, fields, self._registered)
+
+    def _registered(self, answer: Any | None) -> None:
+        self._is_asking = False
+        now_ms = self._clock.now_ms()
+        if answer is None:
+            self._next_ms = now_ms + RETRY_MS
+            return
+        code = int(answer.error_code)
+        if code == 0:
+            self.epoch = answer.broker_epoch
+            self._is_registered = True
+            self._registration_ends_ms = None
+            self._last_answer_ms = self._next_ms = now_ms
+            return
+        self._last_error = error_from_code(code)
+        if code in FINAL_ERRORS:
+            self._registration_ends_ms = None
+            self.on_failure(self._never_registered())
+            return
+        if code == DuplicateBrokerRegistration.code and not self._was_told:
+            self._was_told = True
+            self.report(
+                f"WARN another broker is registered with the id {self._identity.node_id}: waiting until its session "
+                "is over"
+            )
+        self._next_ms = now_ms + RETRY_MS
+
+    def _never_registered(self) -> ConfigError:
+        identity, error = self._identity, self._last_error
+        start = f"Broker {identity.node_id} cannot register"
+        if isinstance(error, DuplicateBrokerRegistration):
+            return ConfigError(f"{start}: another broker with this id is running")
+        if isinstance(error, InconsistentClusterId):
+            return ConfigError(
+                f"{start}: its directory is of the cluster {identity.cluster_id}, the controller's is not"
+            )
+        if isinstance(error, InvalidRegistration):
+            return ConfigError(f"{start}: the controller refuses it; two brokers with one directory? ({error})")
+        reason = str(error) if error is not None else "no active controller answered"
+        return ConfigError(f"{start}: {reason}")
+
+    # -- heartbeats ------------------------------------------------------------------------------------------------
+    def _send_heartbeat(self) -> None:
+        self._is_urgent = False
+        fields = {
+            "broker_id": self._identity.node_id,
+            "broker_epoch": self.epoch,
+            "current_metadata_offset": self._metadata_offset() - 1,
+            "want_fence": not self._wants_clients,
+            "want_shut_down": self.state is State.PENDING_CONTROLLED_SHUTDOWN,
+            "offline_log_dirs": list(self.offline_log_dirs),
+            "cordoned_log_dirs": None if self.state is State.STARTING else list(self.cordoned_log_dirs),
+        }
+        self._link.send(HEARTBEAT_KEY, fields, self._answered, timeout_ms=max(1000, self._interval_ms))
+
+    def _answered(self, answer: Any | None) -> None:
+        self._is_asking = False
+        now_ms = self._clock.now_ms()
+        code = None if answer is None else int(answer.error_code)
+        if code != 0 or answer is None:
+            self._next_ms = now_ms + RETRY_MS
+            if code in (StaleBrokerEpoch.code, BrokerIdNotRegistered.code):
+                self._is_registered = False
+            return
+        self._last_answer_ms = now_ms
+        self.is_fenced = bool(answer.is_fenced)
+        self._next_ms = now_ms + self._interval_ms
+        if self.state is State.STARTING:
+            self._next_ms = now_ms + STARTING_INTERVAL_MS
+            if answer.is_caught_up:
+                self.state = State.RECOVERY
+                self._next_ms = now_ms
+                self.on_caught_up()
+        elif self.state is State.RECOVERY:
+            self._next_ms = now_ms + STARTING_INTERVAL_MS
+            if not self.is_fenced:
+                self.state = State.RUNNING
+                self._next_ms = now_ms + self._interval_ms
+                self.on_running()
+        elif self.state is State.PENDING_CONTROLLED_SHUTDOWN:
+            self._next_ms = now_ms + SHUTDOWN_INTERVAL_MS
+            if answer.should_shut_down:
+                self.state = State.SHUTTING_DOWN
+        if self._is_urgent:
+            self._next_ms = now_ms
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+    def begin_controlled_shutdown(self, timeout_ms: int) -> None:
+        """Ask the controller to move what this broker leads; a broker that does not run yet just goes."""
+        if self.state is not State.RUNNING:
+            self.state = State.SHUTTING_DOWN
+            return
+        self.state = State.PENDING_CONTROLLED_SHUTDOWN
+        now_ms = self._clock.now_ms()
+        self._next_ms = self._last_answer_ms = now_ms
+        self._shutdown_ends_ms = now_ms + timeout_ms
+
+    def begin_farewell(self, timeout_ms: int) -> None:
+        """Ask the controller to fence this broker now, not only when its session expires: it serves no client any
+        more."""
+        self._wants_clients = False
+        self.begin_controlled_shutdown(timeout_ms)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the broker may stop now."""
+        return self.state is State.SHUTTING_DOWN

@@ -1,0 +1,191 @@
+"""What a node makes of the quorum's log: committed records become the image, the image's deltas are applied, and the
+node's controller begins and ends with its leadership (Kafka's MetadataLoader, BrokerMetadataPublisher and
+QuorumController's MetaLogListener).
+
+Rules: records are replayed when they are committed; what they changed is applied between the node's turns, a slice at a
+time, so that a thousand new partitions keep nobody from voting, fetching and being heard. Partitions that are not
+there yet are answered as those of another leader.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
+from kafkatools.core.broker.metadata.snapshot import Snapshot
+from kafkatools.core.errors import InconsistentClusterId, KafkaError, NotController
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.cluster_node import ClusterNode
+
+APPLY_MS = 50
+SLICE_PARTITIONS = 10
+PARTS = ("acls", "client_quotas", "scram")
+
+
+class MetadataFollower:
+    """The `RaftListener` of a node."""
+
+    def __init__(self, node: ClusterNode) -> None:
+        self._node = node
+        self.offset = 0
+        self._is_publishing = False
+        self._has_news = False
+        self._slices: Iterator[MetadataDelta] | None = None
+        self._published: Callable[[], None] | None = None
+
+    # -- of raft ---------------------------------------------------------------------------------------------------
+    def on_commit(self, first: int, end: int) -> None:
+        """Replay, apply, and let go the answers that waited for it."""
+        node = self._node
+        image = node.image
+        for batch in node.raft.log.committed(first, end):
+            for record in batch.records:
+                image.replay(record)
+        self.offset = end
+        self._has_news = True
+        node.pending.note_committed(end)
+
+    def on_leader_change(self, leader_id: int | None, epoch: int) -> None:
+        """This node's controller begins when it has everything, and ends when another leads."""
+        node = self._node
+        now_ms = node.clock.now_ms()
+        if leader_id == node.node_id and node.raft.is_leader:
+            with contextlib.suppress(NotController):  # the disk refused its first records, so it resigned
+                node.controller.activate(
+                    node.image,
+                    RaftWriter(node),
+                    now_ms,
+                    is_amid_transaction=node.raft.log.has_open_transaction,
+                    last_heard=node.raft.last_heard,
+                )
+        else:
+            if node.controller.is_active:
+                node.controller.deactivate()
+            node.pending.give_up()
+        node.link.note_leader(now_ms)
+
+    def on_snapshot_loaded(self, snapshot: Snapshot) -> None:
+        """Begin anew with what the snapshot holds; what is applied is the difference."""
+        replaced = MetadataImage()
+        for record in snapshot.records:
+            replaced.replay(record)
+        become(self._node.image, replaced)
+        self.offset = snapshot.snapshot_id.offset
+        self._has_news = True
+
+    def on_fault(self, error: Exception) -> None:
+        """A member of another cluster, a disk that failed, or a bug."""
+        node = self._node
+        if isinstance(error, InconsistentClusterId):
+            return  # the node sees such answers itself
+        if node.raft.failure is not None and isinstance(error, KafkaError):
+            node.fail(error)
+        elif isinstance(error, KafkaError):
+            node.report_refusal(f"WARN {error}")
+        else:
+            node.note_failure(error)
+
+    # -- to the broker ---------------------------------------------------------------------------------------------
+    def publish_first(self, done: Callable[[], None]) -> None:
+        """Everything that is known, to a broker that is to begin; `done` when it has it."""
+        self._is_publishing = True
+        self._has_news = True
+        self._published = done
+
+    @property
+    def has_applied_all(self) -> bool:
+        """Whether the broker acts on every record that was replayed."""
+        return self._is_publishing and not self._has_news and self._slices is None
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """At once while something is to be applied."""
+        return 0 if self._is_publishing and not self.has_applied_all else None
+
+    def tick(self, now_ms: int) -> None:
+        """Apply what changed, for a while."""
+        if not self._is_publishing:
+            return
+        node = self._node
+        ends_ms = now_ms + APPLY_MS
+        while self._has_news or self._slices is not None:
+            if self._slices is None:
+                self._has_news = False
+                self._slices = slices(node.image.take_delta())
+            for part in self._slices:
+                node.apply_delta(_still_there(part, node.image))
+                if node.clock.now_ms() >= ends_ms:
+                    return
+            self._slices = None
+            if self._published is not None and not self._has_news:
+                published, self._published = self._published, None
+                published()
+        node.maybe_serve_clients()
+
+
+def slices(delta: MetadataDelta) -> Iterator[MetadataDelta]:
+    """A delta in parts of so many partitions, all that is no partition with the first."""
+    part = MetadataDelta({}, delta.removed_topics, delta.changed_configs, delta.changed_brokers)
+    room = SLICE_PARTITIONS
+    for topic in delta.changed_topics.values():
+        indexes = list(topic.partitions)
+        while indexes:
+            taken, indexes = indexes[:room], indexes[room:]
+            is_whole = len(taken) == len(topic.partitions)
+            some = topic if is_whole else replace(topic, partitions={index: topic.partitions[index] for index in taken})
+            part.changed_topics[topic.topic_id] = some
+            room -= len(taken)
+            if room <= 0:
+                yield part
+                part, room = MetadataDelta(), SLICE_PARTITIONS
+    yield part
+
+
+def _still_there(part: MetadataDelta, image: MetadataImage) -> MetadataDelta:
+    """Without topics that were removed since."""
+    gone = [topic_id for topic_id in part.changed_topics if topic_id not in image.topics_by_id]
+    for topic_id in gone:
+        del part.changed_topics[topic_id]
+    return part
+
+
+class RaftWriter:
+    """The `RecordWriter` of the quorum's leader."""
+
+    def __init__(self, node: ClusterNode) -> None:
+        self._raft = node.raft
+        self.epoch = node.raft.epoch
+
+    @property
+    def end_offset(self) -> int:
+        """Offset of the next record."""
+        return self._raft.end_offset
+
+    def append(self, records: list[Any], wall_ms: int) -> int:
+        """Write records as one batch."""
+        return self._raft.append(records, wall_ms)
+
+
+def become(image: MetadataImage, other: MetadataImage) -> None:
+    """Let an image hold what another one does; its delta gets what is different. Whoever holds it or its parts goes on
+    with it."""
+    delta = MetadataDelta()
+    for topic_id, topic in image.topics_by_id.items():
+        if topic_id not in other.topics_by_id:
+            delta.removed_topics[topic_id] = topic
+    delta.changed_topics = {each.topic_id: each for each in other.topics.values()}
+    delta.changed_configs = set(image.configs) | set(other.configs)
+    delta.changed_brokers = set(image.brokers) | set(other.brokers)
+    quotas_version = image.client_quotas.version + other.client_quotas.version + 1
+    for name in PARTS:
+        vars(getattr(image, name)).update(vars(getattr(other, name)))
+    image.client_quotas.version = quotas_version
+    for name, value in vars(other).items():
+        if name not in (*PARTS, "delta", "version", "_replay"):
+            setattr(image, name, value)
+    image.version += 1
+    image.delta = delta

@@ -1,0 +1,374 @@
+"""`__cluster_metadata-0`: the log of a quorum of one, in Kafka's record format.
+
+Rules: one leader epoch per start, opened by a LeaderChange control record and noted in `quorum-state` before it is
+used; a change is appended (and forced to disk when asked) before it is applied to the image. A start reads the newest
+sound snapshot and the log behind it. A snapshot is written when enough records came since the last one, or when it is
+old; what is larger or older than metadata.max.retention.* goes, snapshot by snapshot with the log below it, but never
+the last snapshot. Records between BeginTransaction and AbortTransaction count as never written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from kafkatools.core.broker.metadata.batches import encode_batch, encode_control_batch
+from kafkatools.core.broker.metadata.snapshot import (
+    QUORUM_KINDS,
+    ControlRecord,
+    Snapshot,
+    SnapshotId,
+    SnapshotStore,
+    encode_snapshot,
+)
+from kafkatools.core.config import Config
+from kafkatools.core.errors import CorruptRecord
+from kafkatools.core.log.files import FileSystem, write_atomically
+from kafkatools.core.log.format.checkpoints import write_partition_metadata
+from kafkatools.core.log.format.filenames import PARTITION_METADATA
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.partition_log import PartitionLog
+from kafkatools.core.protocol.uuids import METADATA_TOPIC_ID, uuid_text
+from kafkatools.core.records.batch import RecordBatch, read_batches
+
+DIRECTORY = "__cluster_metadata-0"
+QUORUM_STATE = "quorum-state"
+READ_BYTES = 1 << 20
+CLEANING_INTERVAL_MS = 60_000
+METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, max_message_bytes=8 * 1024 * 1024, segment_ms=7 * 86_400_000)
+
+
+@dataclass(frozen=True)
+class SnapshotRules:
+    """When snapshots are written and old ones go; the defaults are those of the settings of the same names."""
+
+    max_record_bytes_between_snapshots: int = 20 * 1024 * 1024
+    max_snapshot_interval_ms: int = 3_600_000
+    max_retention_bytes: int = 100 * 1024 * 1024
+    max_retention_ms: int = 7 * 86_400_000
+    log_config: LogConfig = METADATA_LOG_CONFIG
+
+    @classmethod
+    def of(cls, config: Config) -> SnapshotRules:
+        """From the broker's settings."""
+        segment_bytes = config["internal.metadata.log.segment.bytes"] or config.metadata_log_segment_bytes
+        return cls(
+            config["metadata.log.max.record.bytes.between.snapshots"],
+            config["metadata.log.max.snapshot.interval.ms"],
+            config["metadata.max.retention.bytes"],
+            config["metadata.max.retention.ms"],
+            replace(
+                METADATA_LOG_CONFIG,
+                segment_bytes=segment_bytes,
+                segment_ms=config.metadata_log_segment_ms,
+                file_delete_delay_ms=config["internal.metadata.delete.delay.millis"],
+            ),
+        )
+
+
+class CommittedBatch(NamedTuple):
+    """A batch of the log: where it lies, who wrote it, and the records that count from here on."""
+
+    next_offset: int
+    epoch: int
+    records: list[Any]
+
+
+class Transactions:
+    """Records between BeginTransaction and EndTransaction count together, when the latter is there (KIP-868)."""
+
+    def __init__(self) -> None:
+        self._pending: list[Any] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._pending is not None
+
+    def feed(self, records: Iterable[Any]) -> list[Any]:
+        """The records that count now."""
+        counting: list[Any] = []
+        for record in records:
+            name = type(record).__schema__.name
+            if name == "BeginTransactionRecord":
+                self._pending = []
+            elif name == "EndTransactionRecord":
+                counting += self._pending or ()
+                self._pending = None
+            elif name == "AbortTransactionRecord":
+                self._pending = None
+            elif self._pending is not None:
+                self._pending.append(record)
+            else:
+                counting.append(record)
+        return counting
+
+
+class MetadataLog:
+    """Append and replay; one leader, this node. In a quorum of several `quorum/raft_log.py` writes and reads it."""
+
+    def __init__(self, files: FileSystem, root: str, node_id: int, rules: SnapshotRules | None = None) -> None:
+        self.directory = f"{root}/{DIRECTORY}"
+        self.snapshots = SnapshotStore(files, self.directory)
+        self.epoch = 0
+        self._files = files
+        self._node_id = node_id
+        self._rules = rules or SnapshotRules()
+        self._log: PartitionLog | None = None
+        self._quorum_records: dict[bytes, bytes] = {}
+        self._last_snapshot_offset = 0
+        self._last_snapshot_ms = 0
+        self._last_clean_ms = 0
+        self._bytes_since_snapshot = 0
+        self._last_timestamp = -1
+
+    @property
+    def log(self) -> PartitionLog:
+        assert self._log is not None, "the metadata log is open"
+        return self._log
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    def open(self, now_ms: int, wall_ms: int, *, is_clean: bool) -> bool:
+        """Open or create the log and begin a new epoch; True when it was created."""
+        if not self._files.exists(f"{self.directory}/{PARTITION_METADATA}"):
+            self._files.make_directory(self.directory)
+            write_partition_metadata(
+                self._files, f"{self.directory}/{PARTITION_METADATA}", uuid_text(METADATA_TOPIC_ID)
+            )
+        self.snapshots.remove_leftovers()
+        self._log = open_log(self._files, self.directory, self._rules.log_config, wall_ms, is_clean=is_clean)
+        ids = self.snapshots.ids()
+        end = (self._latest_log_epoch(), self._log.log_end_offset)
+        if ids and (ids[-1].epoch, ids[-1].offset) > end:  # a crash cut the log behind a snapshot that is whole
+            self._log.truncate_fully_and_start_at(ids[-1].offset, wall_ms)
+            self._log.assign_epoch_start_offset(ids[-1].epoch)
+        self._last_snapshot_ms = self._last_clean_ms = now_ms
+        return self._log.log_end_offset == 0
+
+    def sync_every_append(self) -> None:
+        """From now on every append is on the disk before it counts, as in Kafka."""
+        self.log.update_config(replace(self._rules.log_config, flush_messages=1))
+        self.log.flush()
+
+    def lead(self, wall_ms: int) -> None:
+        """Begin a leader epoch: quorum-state first, then the LeaderChange record."""
+        from kafkatools.core.protocol.schemas.snapshot import LeaderChangeMessage
+
+        self.epoch = max(self._stored_epoch(), self._latest_log_epoch()) + 1
+        voter = {"voterId": self._node_id}
+        state = {
+            "clusterId": "",
+            "leaderId": self._node_id,
+            "leaderEpoch": self.epoch,
+            "votedId": -1,
+            "appliedOffset": 0,
+            "currentVoters": [voter],
+            "data_version": 0,
+        }
+        text = json.dumps(state, separators=(",", ":"))
+        write_atomically(self._files, f"{self.directory}/{QUORUM_STATE}", text.encode())
+        me = ({"voter_id": self._node_id},)
+        message = LeaderChangeMessage(version=0, leader_id=self._node_id, voters=me, granting_voters=me)
+        self._append(encode_control_batch(message, self.end_offset, self.epoch, wall_ms), wall_ms)
+
+    def _stored_epoch(self) -> int:
+        path = f"{self.directory}/{QUORUM_STATE}"
+        if not self._files.exists(path):
+            return 0
+        try:
+            return int(json.loads(self._files.read_bytes(path))["leaderEpoch"])
+        except (ValueError, KeyError, TypeError):
+            return 0
+
+    def _latest_log_epoch(self) -> int:
+        return self.log.latest_epoch or 0
+
+    def append(self, records: list[Any], wall_ms: int) -> int:
+        """Write records as one batch; gives the offset of the first."""
+        first = self.end_offset
+        self._append(encode_batch(records, first, self.epoch, wall_ms), wall_ms)
+        return first
+
+    def _append(self, batch: bytes, wall_ms: int) -> None:
+        self._bytes_since_snapshot += len(batch)
+        self._last_timestamp = wall_ms
+        self.log.append_as_follower(memoryview(bytearray(batch)), wall_ms)
+        self.log.update_high_watermark(self.log.log_end_offset)
+
+    def replay(self, apply: Callable[[Any], None]) -> int:
+        """Hand every committed record to `apply`, snapshot first; gives their number."""
+        count = 0
+        transactions = Transactions()
+        for records in self._record_lists():
+            count += len(records)
+            for record in transactions.feed(records):
+                apply(record)
+        return count
+
+    def _record_lists(self) -> Iterator[list[Any]]:
+        self.log.update_high_watermark(self.log.log_end_offset)
+        offset = self.log.log_start_offset
+        snapshot = self.load_snapshot()
+        if snapshot is not None:
+            offset = max(offset, snapshot.snapshot_id.offset)
+            for record in snapshot.records:
+                yield [record]
+        for batch in self.read_batches(offset, self.log.log_end_offset):
+            yield batch.records
+
+    def load_snapshot(self) -> Snapshot | None:
+        """The newest sound snapshot, from which reading begins. Raises CorruptRecord when there is none and the log
+        does not reach back to the beginning."""
+        snapshot = self._newest_snapshot()
+        if snapshot is not None:
+            self._last_snapshot_offset = snapshot.snapshot_id.offset
+            self._last_timestamp = snapshot.last_contained_timestamp
+            self._quorum_records = dict(snapshot.quorum_records)
+            self._bytes_since_snapshot = 0
+        return snapshot
+
+    def read_batches(self, offset: int, end: int) -> Iterator[CommittedBatch]:
+        """The batches between two offsets, in order; control batches have no records. What is read here counts for the
+        next snapshot."""
+        while offset < end:
+            data = self.log.read(offset, READ_BYTES, max_offset=end).read()
+            for batch in read_batches(data):
+                if batch.next_offset <= offset:
+                    continue
+                self._bytes_since_snapshot += batch.size_bytes
+                self._last_timestamp = batch.max_timestamp
+                records: list[Any] = []
+                if batch.is_control:
+                    self._note_control_batch(batch)
+                else:
+                    records = list(_records_of(batch, offset))
+                offset = batch.next_offset
+                yield CommittedBatch(offset, batch.partition_leader_epoch, records)
+
+    def _note_control_batch(self, batch: Any) -> None:
+        """The quorum's own records are carried on from snapshot to snapshot."""
+        for record in batch.records():
+            if int.from_bytes((record.key or b"")[2:4], "big") in QUORUM_KINDS:
+                self._quorum_records[record.key] = record.value
+
+    def _newest_snapshot(self) -> Snapshot | None:
+        """The newest one that is sound. Raises CorruptRecord when the log does not reach back to any that is."""
+        failure: CorruptRecord | None = None
+        for snapshot_id in reversed(self.snapshots.ids()):
+            if snapshot_id.offset < self.log.log_start_offset:
+                break
+            try:
+                return self.snapshots.read(snapshot_id)
+            except CorruptRecord as error:
+                failure = failure or error
+        if self.log.log_start_offset > 0:
+            where = f"The metadata log begins at offset {self.log.log_start_offset} and no sound snapshot reaches it"
+            raise CorruptRecord(f"{where}: {failure}") if failure is not None else CorruptRecord(where)
+        return None
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+    def maybe_snapshot(
+        self, records: Callable[[], Iterable[Any]], now_ms: int, wall_ms: int, at: SnapshotId | None = None
+    ) -> bool:
+        """Write a snapshot when it is time (SnapshotGenerator), remove what is too old (KafkaMetadataLog.maybeClean);
+        whether one was written. `records` gives the image as it is at the end of the log, or where `at` says."""
+        rules = self._rules
+        end_offset = self.end_offset if at is None else at.offset
+        interval_ms = rules.max_snapshot_interval_ms
+        is_due = self._bytes_since_snapshot >= rules.max_record_bytes_between_snapshots
+        is_old = interval_ms > 0 and now_ms - self._last_snapshot_ms >= interval_ms
+        is_written = (is_due or is_old) and end_offset > self._last_snapshot_offset
+        if is_written:
+            self.take_snapshot(records(), now_ms, wall_ms, at)
+        if is_written or now_ms - self._last_clean_ms >= CLEANING_INTERVAL_MS:
+            self._last_clean_ms = now_ms
+            self.clean(wall_ms)
+        self.log.tasks.run_due(wall_ms)
+        return is_written
+
+    def take_snapshot(
+        self, records: Iterable[Any], now_ms: int, wall_ms: int, at: SnapshotId | None = None
+    ) -> SnapshotId:
+        """Write a snapshot at the end of the log, or where `at` says; what is in it is on the disk before it has its
+        name."""
+        snapshot_id = SnapshotId(self.end_offset, self.epoch) if at is None else at
+        quorum: list[ControlRecord] = list(self._quorum_records.items())
+        data = encode_snapshot(
+            records,
+            snapshot_id.epoch,
+            last_contained_timestamp=self._last_timestamp,
+            wall_ms=wall_ms,
+            quorum_records=quorum,
+        )
+        self.log.flush(wall_ms)
+        self.snapshots.write(snapshot_id, data)
+        self._last_snapshot_offset = snapshot_id.offset
+        self._last_snapshot_ms = now_ms
+        self._bytes_since_snapshot = 0
+        return snapshot_id
+
+    def clean(self, wall_ms: int) -> int:
+        """Remove snapshots beyond metadata.max.retention.bytes or .ms, and the segments of the log that the next one
+        makes needless; how many snapshots."""
+        sizes = self.snapshots.sizes()
+        ids = sorted(sizes)
+        total = self.log.size_bytes + sum(sizes.values())
+        removed = 0
+        for snapshot_id, following in zip(ids, ids[1:], strict=False):
+            is_too_much = 0 <= self._rules.max_retention_bytes < total
+            if not is_too_much and not self._is_expired(snapshot_id, wall_ms):
+                break
+            total -= sizes[snapshot_id]
+            self._delete_before(following, wall_ms)
+            self.snapshots.delete(snapshot_id)
+            removed += 1
+        if ids and len(ids) == removed + 1:
+            total = self.log.size_bytes + sizes[ids[-1]]
+            if 0 <= self._rules.max_retention_bytes < total:
+                self._delete_before(ids[-1], wall_ms)
+        return removed
+
+    def _is_expired(self, snapshot_id: SnapshotId, wall_ms: int) -> bool:
+        if self._rules.max_retention_ms < 0:
+            return False
+        try:
+            timestamp = self.snapshots.read(snapshot_id).last_contained_timestamp
+        except CorruptRecord:
+            return True
+        return wall_ms - timestamp > self._rules.max_retention_ms
+
+    def _delete_before(self, snapshot_id: SnapshotId, wall_ms: int) -> None:
+        """The log begins at this snapshot; segments below it go."""
+        self.log.increment_log_start_offset(snapshot_id.offset)
+        self.log.delete_retention_segments(wall_ms)
+
+    def close(self) -> None:
+        """Force the log to disk and close it."""
+        log, self._log = self._log, None
+        if log is not None:
+            log.flush_and_close()
+
+
+def data_records(data: bytes) -> Iterator[Any]:
+    """The metadata records of a snapshot or log file, control batches left out."""
+    for batch in read_batches(data):
+        if not batch.is_control:
+            yield from _records_of(batch, 0)
+
+
+def _records_of(batch: Any, from_offset: int) -> Iterator[Any]:
+    from kafkatools.core.protocol.schemas.metadata import decode_record
+
+    assert isinstance(batch, RecordBatch)
+    for record in batch.records():
+        if record.offset >= from_offset and record.value is not None:
+            yield decode_record(record.value)
+
+
+def open_log(files: FileSystem, directory: str, config: LogConfig, wall_ms: int, *, is_clean: bool) -> PartitionLog:
+    """A partition log with recovery of everything when the last stop was not clean."""
+    return PartitionLog.open(directory, config, files, wall_ms, had_clean_shutdown=is_clean)

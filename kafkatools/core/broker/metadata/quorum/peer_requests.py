@@ -1,0 +1,104 @@
+"""What was sent to the other nodes and not answered yet: one request a node at a time (Kafka's RequestManager).
+
+An answer waits until it is asked for; one to a request that was forgotten meanwhile is never given out. A request that
+failed is tried again after a while, longer with every failure.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from kafkatools.core.broker.metadata.quorum.quorum_states import NEVER
+from kafkatools.core.broker.metadata.quorum.raft_messages import Fields
+from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
+from kafkatools.core.broker.server.channels import PeerChannel
+
+
+class _Peer:
+    __slots__ = ("backoff_until_ms", "failures", "losses", "pending")
+
+    def __init__(self) -> None:
+        self.pending: object | None = None
+        self.backoff_until_ms = 0
+        self.failures = 0
+        self.losses = 0
+
+
+class Answer(NamedTuple):
+    """What came, None when nothing did."""
+
+    node_id: int
+    api_key: int
+    entity: Any
+    peer: _Peer
+    token: object
+
+
+class PeerRequests:
+    """The requests of one member in one state."""
+
+    def __init__(self, channel: PeerChannel, settings: RaftSettings) -> None:
+        self._channel = channel
+        self._settings = settings
+        self._peers: dict[int, _Peer] = {}
+        self._answers: deque[Answer] = deque()
+
+    @property
+    def has_answers(self) -> bool:
+        return bool(self._answers)
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether any request is under way."""
+        return any(peer.pending is not None for peer in self._peers.values())
+
+    def backoff_until_ms(self, node_id: int) -> int:
+        """When a node may be asked again."""
+        peer = self._peers.get(node_id)
+        return 0 if peer is None else peer.backoff_until_ms
+
+    def losses(self, node_id: int) -> int:
+        """How many requests to a node in a row got no answer at all."""
+        peer = self._peers.get(node_id)
+        return 0 if peer is None else peer.losses
+
+    def forget(self) -> None:
+        """Whatever was asked for is not wanted any more."""
+        self._peers.clear()
+
+    def send(self, node_id: int, api_key: int, fields: Callable[[], Fields], now_ms: int) -> int:
+        """Send a request, unless one is on its way or it is too early to try again; gives when it is not."""
+        peer = self._peers.setdefault(node_id, _Peer())
+        if peer.pending is not None:
+            return NEVER
+        if peer.backoff_until_ms > now_ms:
+            return peer.backoff_until_ms
+        token = peer.pending = object()
+
+        def note(entity: Any) -> None:
+            self._answers.append(Answer(node_id, api_key, entity, peer, token))
+
+        self._channel.send(node_id, api_key, fields(), note, timeout_ms=self._settings.request_timeout_ms)
+        return NEVER
+
+    def take_answers(self) -> Iterator[Answer]:
+        """The answers that are still wanted."""
+        while self._answers:
+            answer = self._answers.popleft()
+            if self._peers.get(answer.node_id) is answer.peer and answer.peer.pending is answer.token:
+                answer.peer.pending = None
+                yield answer
+
+    def settle(self, answer: Answer, now_ms: int, *, is_settled: bool) -> None:
+        """Whether a request needs no other try."""
+        peer = answer.peer
+        peer.losses = 0 if answer.entity is not None else peer.losses + 1
+        if is_settled:
+            peer.failures = 0
+            return
+        peer.failures += 1
+        first_ms = self._settings.retry_backoff_ms
+        longest_ms = max(first_ms, self._settings.election_timeout_ms // 2)
+        peer.backoff_until_ms = now_ms + min(first_ms << min(peer.failures - 1, 10), longest_ms)

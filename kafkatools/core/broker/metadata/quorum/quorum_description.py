@@ -1,0 +1,45 @@
+"""The quorum as its leader shows it (DescribeQuorum)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kafkatools.core.broker.metadata.quorum.quorum_states import Leader, ReplicaProgress
+
+
+class ReplicaDescription(NamedTuple):
+    """A voter or observer; times since 1970, -1 when unknown."""
+
+    replica_id: int
+    log_end_offset: int
+    last_fetch_timestamp: int
+    last_caught_up_timestamp: int
+
+
+class QuorumDescription(NamedTuple):
+    """What the leader knows of the quorum; replicas by id."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[ReplicaDescription, ...]
+    observers: tuple[ReplicaDescription, ...]
+
+
+def quorum_description(state: Leader, now_ms: int, wall_ms: int) -> QuorumDescription:
+    """Describe it; observers that are gone are forgotten. The leader itself has everything, now."""
+    state.forget_observers(now_ms)
+
+    def described(each: ReplicaProgress) -> ReplicaDescription:
+        if each.replica_id == state.leader_id:
+            return ReplicaDescription(each.replica_id, each.end_offset, wall_ms, wall_ms)
+        times = [-1 if at is None else wall_ms - (now_ms - at) for at in (each.last_fetch_ms, each.last_caught_up_ms)]
+        return ReplicaDescription(each.replica_id, each.end_offset, *times)
+
+    def all_of(replicas: Mapping[int, ReplicaProgress]) -> tuple[ReplicaDescription, ...]:
+        return tuple(described(replicas[each]) for each in sorted(replicas))
+
+    return QuorumDescription(
+        state.leader_id, state.epoch, state.high_watermark, all_of(state.voters), all_of(state.observers)
+    )

@@ -1,0 +1,205 @@
+"""What a member of the quorum may be: values with rules, no time of their own, no disk (Kafka's EpochState and its
+kinds, KIP-595, KIP-996).
+
+    Unattached   knows the epoch, not its leader, or knows it and does not follow it; has voted or not
+    Prospective  asks whether it would be elected, in the same epoch (PreVote)
+    Candidate    asks for votes in a new epoch
+    Leader       appends, counts who has what
+    Follower     fetches from the leader
+    Resigned     was the leader of this epoch and tells the others to elect another
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kafkatools.core.broker.metadata.snapshot import SnapshotDownload
+
+NEVER = 2**63 - 1
+OBSERVER_SESSION_TIMEOUT_MS = 300_000
+
+
+class Votes:
+    """The votes of one election (EpochElection); the candidate's own is given from the start."""
+
+    def __init__(self, voters: Iterable[int], own_id: int) -> None:
+        self.voters = frozenset(voters)
+        self.granted = {own_id} & self.voters
+        self.rejected: set[int] = set()
+
+    @property
+    def majority(self) -> int:
+        return len(self.voters) // 2 + 1
+
+    @property
+    def is_granted(self) -> bool:
+        return len(self.granted) >= self.majority
+
+    @property
+    def is_rejected(self) -> bool:
+        return len(self.voters) - len(self.rejected) < self.majority
+
+    @property
+    def unrecorded(self) -> list[int]:
+        return sorted(self.voters - self.granted - self.rejected)
+
+    def record(self, voter_id: int, *, is_granted: bool) -> None:
+        """Count an answer; what was granted once stays so."""
+        if voter_id not in self.voters:
+            return
+        if is_granted:
+            self.granted.add(voter_id)
+            self.rejected.discard(voter_id)
+        elif voter_id not in self.granted:
+            self.rejected.add(voter_id)
+
+
+@dataclass
+class Unattached:
+    """See the module's table."""
+
+    epoch: int
+    leader_id: int | None
+    voted_id: int | None
+    deadline_ms: int
+
+
+@dataclass
+class Prospective:
+    """See the module's table."""
+
+    epoch: int
+    leader_id: int | None
+    voted_id: int | None
+    deadline_ms: int
+    votes: Votes
+    retries: int = 0
+
+
+@dataclass
+class Candidate:
+    """See the module's table. `backoff_until_ms` is set when the election is lost."""
+
+    epoch: int
+    voted_id: int
+    deadline_ms: int
+    votes: Votes
+    retries: int
+    backoff_until_ms: int | None = None
+    leader_id: None = None
+
+
+@dataclass
+class Follower:
+    """See the module's table."""
+
+    epoch: int
+    leader_id: int
+    voted_id: int | None
+    deadline_ms: int
+    has_updated_leader: bool = False
+    download: SnapshotDownload | None = None
+
+
+@dataclass
+class ReplicaProgress:
+    """What a leader knows of a voter or an observer (LeaderState.ReplicaState); times are those of `now_ms`."""
+
+    replica_id: int
+    end_offset: int = -1
+    last_fetch_ms: int | None = None
+    last_caught_up_ms: int | None = None
+    leader_end_at_last_fetch: int = -1
+
+    def note_fetch(self, offset: int, leader_end: int, now_ms: int) -> None:
+        """A fetch says what the replica has: all below its offset. Caught up: it has what the leader has now, or had
+        when it asked before."""
+        if offset >= leader_end:
+            self.last_caught_up_ms = now_ms
+        elif 0 < self.leader_end_at_last_fetch <= offset:
+            self.last_caught_up_ms = self.last_fetch_ms
+        self.leader_end_at_last_fetch = leader_end
+        self.last_fetch_ms = now_ms
+        self.end_offset = offset
+
+
+@dataclass
+class Leader:
+    """See the module's table. Offset `start_offset` holds the LeaderChange record of the epoch."""
+
+    epoch: int
+    leader_id: int
+    voted_id: int | None
+    start_offset: int
+    voters: dict[int, ReplicaProgress]
+    granting_voters: tuple[int, ...]
+    check_quorum_deadline_ms: int
+    observers: dict[int, ReplicaProgress] = field(default_factory=dict)
+    fetched_voters: set[int] = field(default_factory=set)
+    announced_ms: dict[int, int] = field(default_factory=dict)
+    high_watermark: int = -1
+
+    def progress(self, replica_id: int) -> ReplicaProgress:
+        """Of a voter or an observer, which is known from now on."""
+        found = self.voters.get(replica_id)
+        return found if found is not None else self.observers.setdefault(replica_id, ReplicaProgress(replica_id))
+
+    def hears(self, replica_id: int) -> bool:
+        """Note that a voter fetched; whether a majority, with the leader, has since the last time this was so
+        (updateCheckQuorumForFollowingVoter)."""
+        if replica_id in self.voters and replica_id != self.leader_id:
+            self.fetched_voters.add(replica_id)
+        if len(self.fetched_voters) + 1 < len(self.voters) // 2 + 1:
+            return False
+        self.fetched_voters.clear()
+        return True
+
+    def advance_high_watermark(self) -> bool:
+        """The largest offset that a majority has, once it lies behind the first record of this epoch: only then does
+        every later leader have all that is below it."""
+        ends = sorted((each.end_offset for each in self.voters.values()), reverse=True)
+        offset = ends[len(ends) // 2]
+        if offset <= self.start_offset or offset <= self.high_watermark:
+            return False
+        self.high_watermark = offset
+        return True
+
+    def successors(self) -> tuple[int, ...]:
+        """The other voters, those who have most first."""
+        others = [each for each in self.voters.values() if each.replica_id != self.leader_id]
+        return tuple(each.replica_id for each in sorted(others, key=lambda each: (-each.end_offset, each.replica_id)))
+
+    def forget_observers(self, now_ms: int) -> None:
+        """Those that have not fetched for five minutes."""
+        for replica_id, each in list(self.observers.items()):
+            if each.last_fetch_ms is None or now_ms - each.last_fetch_ms >= OBSERVER_SESSION_TIMEOUT_MS:
+                del self.observers[replica_id]
+
+
+@dataclass
+class Resigned:
+    """See the module's table. On the disk it is the leader still: nobody else can be elected in this epoch."""
+
+    epoch: int
+    deadline_ms: int
+    unacknowledged: set[int]
+    successors: tuple[int, ...]
+    leader_id: None = None
+    voted_id: None = None
+
+
+State = Unattached | Prospective | Candidate | Follower | Leader | Resigned
+
+
+def may_grant(state: State, candidate_id: int, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:
+    """Whether a voter in this state votes for a candidate of its epoch (EpochState.canGrantVote)."""
+    if isinstance(state, Leader):
+        return False
+    if is_pre_vote:  # who hears its leader wants no election
+        return is_up_to_date and not (isinstance(state, Follower) and state.has_updated_leader)
+    if not isinstance(state, Unattached | Prospective):
+        return False
+    if state.voted_id is not None:
+        return state.voted_id == candidate_id
+    return state.leader_id is None and is_up_to_date

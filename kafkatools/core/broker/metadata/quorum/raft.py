@@ -1,0 +1,595 @@
+"""One member of a quorum: it elects, leads, follows, and keeps the metadata log with the others (Kafka's
+KafkaRaftClient and QuorumState; KIP-595, KIP-996, KIP-630).
+
+Sans I/O: time comes with the calls, requests go out through a `PeerChannel`, answers are looked at in the next `tick`,
+which the owner calls whenever `next_deadline_ms` has come. Voters are fixed (controller.quorum.voters); a node that is
+none is an observer.
+
+Rules. Epoch, leader and vote are on the disk before they count. A leader counts its own records when they are on the
+disk: everything appended between two ticks is forced together. A majority that has a record of the leader's own epoch
+commits it and all before. A leader that no majority fetches from for one and a half fetch time-outs resigns. A follower
+that cannot reach its leader several times in a row asks for an election before its fetch time-out is over (Kafka's
+waits): PreVote keeps that from disturbing anyone. Whatever a state has asked for is void when the state changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from random import Random
+from typing import Any, TypeVar
+
+from kafkatools.core.broker.metadata.quorum import failed_member, raft_answers, raft_requests
+from kafkatools.core.broker.metadata.quorum import raft_messages as wire
+from kafkatools.core.broker.metadata.quorum.election_store import ElectionState, ElectionStore
+from kafkatools.core.broker.metadata.quorum.epoch_pace import EpochPace
+from kafkatools.core.broker.metadata.quorum.leadership import initial_state
+from kafkatools.core.broker.metadata.quorum.peer_requests import PeerRequests
+from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription, quorum_description
+from kafkatools.core.broker.metadata.quorum.quorum_states import (
+    NEVER,
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    ReplicaProgress,
+    Resigned,
+    State,
+    Unattached,
+    Votes,
+)
+from kafkatools.core.broker.metadata.quorum.raft_listener import RaftListener, SilentListener
+from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
+from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
+from kafkatools.core.broker.server.channels import PeerChannel
+from kafkatools.core.errors import KafkaError, KafkaStorageError, NotController
+
+CHECK_QUORUM_FACTOR = 1.5
+RETRY_BACKOFF_BASE_MS = 100
+TRIES_TO_REACH_LEADER = 3
+MAX_STATES_A_TICK = 10
+_Result = TypeVar("_Result")
+
+
+class Raft:
+    """See the module. Set `listener` before `start`."""
+
+    def __init__(
+        self,
+        node_id: int,
+        voters: Mapping[int, tuple[str, int]],
+        log: RaftLog,
+        store: ElectionStore,
+        channel: PeerChannel,
+        settings: RaftSettings,
+        random: Random,
+    ) -> None:
+        self.node_id = node_id
+        self.voters = dict(voters)
+        self.log = log
+        self.settings = settings
+        self.listener: RaftListener = SilentListener()
+        self.state: State = Unattached(0, None, None, NEVER)
+        self.now_ms = 0
+        self.failure: Exception | None = None
+        self.high_watermark = -1
+        self.last_heard: tuple[int, int] | None = None  # a leader that answered a fetch, and when
+        self.parked: list[raft_requests.ParkedFetch] = []
+        self.epoch_pace = EpochPace(settings.election_timeout_ms)
+        self._store = store
+        self._random = random
+        self._requests = PeerRequests(channel, settings)
+        self._applied = 0
+        self._announced: tuple[int | None, int] = (None, -1)
+        self._is_telling = False
+        self._has_unflushed = False
+        self._must_tick = True
+        self._wake_ms = NEVER
+        self._is_shutting_down = False
+
+    # -- what it is ------------------------------------------------------------------------------------------------
+    @property
+    def epoch(self) -> int:
+        return self.state.epoch
+
+    @property
+    def leader_id(self) -> int | None:
+        return self.state.leader_id
+
+    @property
+    def is_leader(self) -> bool:
+        return isinstance(self.state, Leader)
+
+    @property
+    def is_voter(self) -> bool:
+        return self.node_id in self.voters
+
+    @property
+    def other_voters(self) -> list[int]:
+        return [voter for voter in sorted(self.voters) if voter != self.node_id]
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.end_offset
+
+    @property
+    def position(self) -> wire.Position:
+        """Epoch and leader, as messages say it."""
+        return wire.Position(self.epoch, self.leader_id)
+
+    @property
+    def is_shutting_down(self) -> bool:
+        return self._is_shutting_down
+
+    @property
+    def is_shut_down(self) -> bool:
+        """Whether `shut_down` has done what there was to do: somebody else leads, or nobody else could."""
+        has_left = not self.is_voter or not self.other_voters or self.leader_id not in (None, self.node_id)
+        return self.failure is not None or (self._is_shutting_down and has_left)
+
+    @property
+    def next_deadline_ms(self) -> int:
+        """When `tick` is wanted next; in the past when at once."""
+        if self.failure is not None:
+            return 0 if self._must_tick or self._requests.has_answers else self._wake_ms
+        return 0 if self._must_tick or self._requests.has_answers or self._has_unflushed else self._wake_ms
+
+    # -- the owner's calls -----------------------------------------------------------------------------------------
+    def start(self, now_ms: int) -> None:
+        """Read what is on the disk and begin. Raises KafkaStorageError, CorruptRecord."""
+        self.now_ms = now_ms
+        snapshot = self.log.load_snapshot()
+        if snapshot is not None:
+            self._applied = self.high_watermark = snapshot.snapshot_id.offset
+            self.listener.on_snapshot_loaded(snapshot)
+        stored = self._store.read() or ElectionState()
+        if self.log.last_epoch > stored.epoch:
+            stored = ElectionState(self.log.last_epoch)
+        self.state = initial_state(self, stored)
+        if not self.other_voters and self.is_voter:
+            self.become_candidate(0)
+        self._tell()
+
+    def tick(self, now_ms: int) -> None:
+        """Look at answers, do what is due, force what was appended to the disk, tell the listener."""
+        if now_ms < self.next_deadline_ms:
+            return
+        self.now_ms = max(self.now_ms, now_ms)
+        self._must_tick = False
+        if self.failure is not None:
+            self._wake_ms = NEVER
+            failed_member.take_answers(self, self._requests)
+            if isinstance(self.state, Resigned):
+                self._poll_resigned(self.state)
+            self._tell()
+            return
+        try:
+            self._take_answers()
+            self._settle_leader()
+            raft_requests.complete_parked(self)
+            for _ in range(MAX_STATES_A_TICK):
+                state = self.state
+                self._wake_ms = NEVER
+                self._poll()
+                if self.state is state:
+                    break
+            self._settle_leader()
+            self._wake_at(min((each.deadline_ms for each in self.parked), default=NEVER))
+        except (KafkaStorageError, OSError) as error:
+            self._fail(error)
+        self._tell()
+
+    def append(self, records: list[Any], wall_ms: int) -> int:
+        """Write records as one batch, committed later; gives the offset of the first. Raises NotController, also when
+        the disk fails: the node leads no longer, and nothing was written."""
+        if not isinstance(self.state, Leader) or self.failure is not None:
+            raise NotController()
+        try:
+            first = self.log.append(records, self.epoch, wall_ms)
+        except (KafkaStorageError, OSError) as error:
+            self._fail(error)
+            raise NotController(str(error)) from error
+        self._has_unflushed = True
+        return first
+
+    def resign(self, now_ms: int) -> None:
+        """Lead no longer; another voter is asked to take over."""
+        if isinstance(self.state, Leader):
+            self.now_ms = max(self.now_ms, now_ms)
+            self.become_resigned()
+        self._tell()
+
+    def shut_down(self, now_ms: int) -> None:
+        """Begin to leave: a leader resigns, and nobody becomes a candidate any more. `is_shut_down` says when it is
+        done; how long to wait for it is the owner's choice."""
+        self._is_shutting_down = True
+        self.resign(now_ms)
+        self._must_tick = True
+
+    def describe(self, now_ms: int) -> QuorumDescription:
+        """The quorum as the leader sees it. Raises NotController."""
+        state = self.state
+        if not isinstance(state, Leader):
+            raise NotController()
+        self.now_ms = max(self.now_ms, now_ms)
+        return quorum_description(state, self.now_ms, self.log.wall_ms())
+
+    # -- requests of others (raise `failure`) ----------------------------------------------------------------------
+    def handle_vote(self, entity: Any, now_ms: int) -> wire.Fields:
+        """Vote: the response's fields."""
+        return self._handle(raft_requests.vote, entity, now_ms)
+
+    def handle_begin_quorum_epoch(self, entity: Any, now_ms: int) -> wire.Fields:
+        """BeginQuorumEpoch: the response's fields."""
+        if self.failure is not None and (following := failed_member.elected(self, entity)) is not None:
+            self._enter(following)
+            self._tell()
+        return self._handle(raft_requests.begin_quorum_epoch, entity, now_ms)
+
+    def handle_end_quorum_epoch(self, entity: Any, now_ms: int) -> wire.Fields:
+        """EndQuorumEpoch: the response's fields."""
+        return self._handle(raft_requests.end_quorum_epoch, entity, now_ms)
+
+    def handle_fetch_snapshot(self, entity: Any, now_ms: int) -> wire.Fields:
+        """FetchSnapshot: the response's fields."""
+        return self._handle(raft_requests.fetch_snapshot, entity, now_ms)
+
+    def handle_fetch(self, entity: Any, now_ms: int, answer: Callable[[wire.Fields], None]) -> None:
+        """Fetch: `answer` gets the response's fields, now or when there is something to tell."""
+        self._handle(lambda raft, asked: raft_requests.fetch(raft, asked, answer), entity, now_ms)
+
+    def _handle(self, handler: Callable[[Raft, Any], _Result], entity: Any, now_ms: int) -> _Result:
+        """Handle a request of another node; a disk error meanwhile makes this member fail."""
+        if self.failure is not None:
+            raise self.failure
+        self.now_ms = max(self.now_ms, now_ms)
+        try:
+            result = handler(self, entity)
+        except (KafkaStorageError, OSError) as error:
+            raise self._fail(error) from error
+        self._must_tick = True
+        self._tell()
+        return result
+
+    # -- transitions -----------------------------------------------------------------------------------------------
+    def random_election_timeout(self) -> int:
+        """One to two election time-outs."""
+        timeout_ms = self.settings.election_timeout_ms
+        return timeout_ms + (self._random.randrange(timeout_ms) if timeout_ms > 0 else 0)
+
+    def _become(self, state: State) -> None:
+        """First on the disk, then so."""
+        self._store.write(ElectionState(state.epoch, state.leader_id, state.voted_id))
+        self._enter(state)
+
+    def _enter(self, state: State) -> None:
+        if isinstance(self.state, Follower) and self.state.download is not None:
+            self.state.download.abandon()
+        self.state = state
+        self._requests.forget()
+        self._must_tick = True
+
+    def become_unattached(self, epoch: int, voted_id: int | None = None) -> None:
+        """In an epoch without a known leader; whoever was waiting for an election goes on waiting, unless it has just
+        voted: that candidate is as good as itself."""
+        state = self.state
+        deadline_ms = NEVER
+        if self.is_voter:
+            deadline_ms = self.now_ms + self.random_election_timeout()
+            if isinstance(state, Unattached | Prospective | Candidate) and voted_id is None:
+                deadline_ms = state.deadline_ms
+        self._become(Unattached(epoch, None, voted_id, deadline_ms))
+
+    def become_prospective(self, retries: int = 0) -> None:
+        """Ask whether an election would be won."""
+        state = self.state
+        votes = Votes(self.voters, self.node_id)
+        deadline_ms = self.now_ms + self.random_election_timeout()
+        self._enter(Prospective(state.epoch, state.leader_id, state.voted_id, deadline_ms, votes, retries))
+        if votes.is_granted:
+            self.become_candidate(retries)
+
+    def lose_pre_vote(self) -> None:
+        """Nobody wants an election: follow the leader again, if there is one."""
+        state = self.state
+        if state.leader_id is not None:
+            fetch_deadline_ms = self.now_ms + self.settings.fetch_timeout_ms
+            self._enter(Follower(state.epoch, state.leader_id, state.voted_id, fetch_deadline_ms))
+        else:
+            deadline_ms = self.now_ms + self.random_election_timeout()
+            self._enter(Unattached(state.epoch, None, state.voted_id, deadline_ms))
+
+    def become_candidate(self, retries: int) -> None:
+        """Begin an epoch and vote for itself."""
+        votes = Votes(self.voters, self.node_id)
+        deadline_ms = self.now_ms + self.random_election_timeout()
+        self._become(Candidate(self.epoch + 1, self.node_id, deadline_ms, votes, retries + 1))
+        if votes.is_granted:
+            self.become_leader()
+
+    def become_leader(self) -> None:
+        """Won: the epoch begins with a LeaderChange record."""
+        state = self.state
+        assert isinstance(state, Candidate)
+        voters = {voter: ReplicaProgress(voter) for voter in self.voters}
+        granting = tuple(sorted(state.votes.granted))
+        start, deadline_ms = self.log.end_offset, self._check_quorum_deadline()
+        self._become(Leader(state.epoch, self.node_id, self.node_id, start, voters, granting, deadline_ms))
+        self.log.append_leader_change(self.node_id, state.epoch, sorted(self.voters), granting)
+        self._has_unflushed = True
+
+    def become_follower(self, epoch: int, leader_id: int) -> None:
+        """Fetch from a leader."""
+        voted_id = self.state.voted_id if self.state.epoch == epoch else None
+        deadline_ms = self.now_ms + self.settings.fetch_timeout_ms
+        self._become(Follower(epoch, leader_id, voted_id, deadline_ms))
+
+    def become_resigned(self) -> None:
+        """Lead no longer; on the disk nothing changes, so nobody else can win this epoch."""
+        state = self.state
+        assert isinstance(state, Leader)
+        deadline_ms = self.now_ms + self.random_election_timeout()
+        self._enter(Resigned(state.epoch, deadline_ms, set(self.other_voters), state.successors()))
+
+    def _check_quorum_deadline(self) -> int:
+        if not self.other_voters:
+            return NEVER
+        return self.now_ms + int(self.settings.fetch_timeout_ms * CHECK_QUORUM_FACTOR)
+
+    def become_again_resigned(self, epoch: int) -> None:
+        """Others know this node as the leader of an epoch of which its disk knows nothing: as after any restart of a
+        leader, it must not lead or vote in that epoch again."""
+        self._store.write(ElectionState(epoch, self.node_id, None))
+        deadline_ms = self.now_ms + self.random_election_timeout()
+        self._enter(Resigned(epoch, deadline_ms, set(self.other_voters), ()))
+
+    # -- what is due -----------------------------------------------------------------------------------------------
+    def _wake_at(self, at_ms: int) -> None:
+        self._wake_ms = min(self._wake_ms, at_ms)
+
+    def _poll(self) -> None:
+        state = self.state
+        if isinstance(state, Leader):
+            self._poll_leader(state)
+        elif isinstance(state, Follower):
+            self._poll_follower(state)
+        elif isinstance(state, Candidate):
+            self._poll_candidate(state)
+        elif isinstance(state, Prospective):
+            self._poll_prospective(state)
+        elif isinstance(state, Resigned):
+            self._poll_resigned(state)
+        else:
+            self._poll_unattached(state)
+
+    def _is_due(self, deadline_ms: int) -> bool:
+        """Whether an election time-out is over; it never is for one who leaves."""
+        if self._is_shutting_down:
+            return False
+        self._wake_at(deadline_ms)
+        return self.now_ms >= deadline_ms
+
+    def _poll_unattached(self, state: Unattached) -> None:
+        if self._is_due(state.deadline_ms):
+            self.become_prospective()
+        else:
+            self._fetch_from_anyone()
+
+    def _poll_prospective(self, state: Prospective) -> None:
+        if self._is_due(state.deadline_ms):
+            self.lose_pre_vote()
+        else:
+            self._ask_for_votes(state.votes, is_pre_vote=True)
+
+    def _poll_candidate(self, state: Candidate) -> None:
+        if state.backoff_until_ms is not None:
+            if self._is_due(state.backoff_until_ms):
+                self.become_prospective(state.retries)
+        elif self._is_due(state.deadline_ms):
+            self.back_off(state)
+        else:
+            self._ask_for_votes(state.votes, is_pre_vote=False)
+
+    def back_off(self, state: Candidate) -> None:
+        """The election is lost; the next one of this node waits a random time, longer with every loss."""
+        spread = 2 << min(20, max(0, state.retries - 1))
+        wait_ms = min(RETRY_BACKOFF_BASE_MS * self._random.randrange(spread), self.settings.election_backoff_max_ms)
+        state.backoff_until_ms = self.now_ms + wait_ms
+        self._wake_at(state.backoff_until_ms)
+
+    @property
+    def _endpoint(self) -> wire.Fields:
+        return wire.endpoint(self.settings.listener_name, self.voters[self.node_id])
+
+    def _ask_for_votes(self, votes: Votes, *, is_pre_vote: bool) -> None:
+        for voter in votes.unrecorded:
+            end = self.log.end
+            candidate = {
+                "replica_epoch": self.epoch,
+                "replica_id": self.node_id,
+                "last_offset_epoch": end.epoch,
+                "last_offset": end.offset,
+                "pre_vote": is_pre_vote,
+            }
+            self._send(voter, wire.VOTE, partial(wire.vote_request, self.settings.cluster_id, voter, candidate))
+
+    def _poll_follower(self, state: Follower) -> None:
+        if self.is_voter:
+            is_gone = self._requests.losses(state.leader_id) >= TRIES_TO_REACH_LEADER and not self._is_shutting_down
+            if is_gone or self._is_due(state.deadline_ms):
+                self.become_prospective()
+            else:
+                self._fetch_from(state.leader_id)
+            return
+        if self.now_ms >= state.deadline_ms or self._requests.backoff_until_ms(state.leader_id) > self.now_ms:
+            self._fetch_from_anyone()
+        else:
+            self._wake_at(state.deadline_ms)
+            self._fetch_from(state.leader_id)
+
+    def _poll_leader(self, state: Leader) -> None:
+        if self._is_shutting_down or self.now_ms >= state.check_quorum_deadline_ms:
+            self.become_resigned()
+            return
+        self._wake_at(state.check_quorum_deadline_ms)
+        interval_ms = self.settings.fetch_timeout_ms // 2
+        for voter in self.other_voters:
+            heard_ms = state.voters[voter].last_fetch_ms
+            last_ms = state.announced_ms.get(voter)
+            heard = max((at for at in (heard_ms, last_ms) if at is not None), default=None)
+            if heard is not None and self.now_ms < heard + interval_ms:
+                self._wake_at(heard + interval_ms)
+                continue
+            fields = partial(
+                wire.begin_request, self.settings.cluster_id, voter, self.node_id, state.epoch, self._endpoint
+            )
+            self._send(voter, wire.BEGIN_QUORUM_EPOCH, fields)
+
+    def _poll_resigned(self, state: Resigned) -> None:
+        if self._is_due(state.deadline_ms):  # in this epoch it can neither lead nor be elected
+            self._become(Unattached(state.epoch + 1, None, None, self.now_ms))
+            return
+        for voter in sorted(state.unacknowledged):
+            fields = partial(
+                wire.end_request, self.settings.cluster_id, self.node_id, state.epoch, state.successors, self._endpoint
+            )
+            self._send(voter, wire.END_QUORUM_EPOCH, fields)
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+    def _fetch_from(self, node_id: int) -> None:
+        state = self.state
+        if isinstance(state, Follower) and state.download is not None and node_id == state.leader_id:
+            self._send(node_id, wire.FETCH_SNAPSHOT, partial(self._snapshot_request, state))
+        else:
+            self._send(node_id, wire.FETCH, self._fetch_request)
+
+    def _fetch_from_anyone(self) -> None:
+        """Ask a voter, to hear who leads."""
+        if self._requests.is_asking or not self.other_voters:
+            return
+        requests = self._requests
+        ready = [voter for voter in self.other_voters if requests.backoff_until_ms(voter) <= self.now_ms]
+        if ready:
+            self._fetch_from(self._random.choice(ready))
+        else:
+            self._wake_at(min(map(requests.backoff_until_ms, self.other_voters)))
+
+    def _fetch_request(self) -> wire.Fields:
+        end = self.log.end
+        limits = (self.settings.fetch_max_wait_ms, self.settings.fetch_max_bytes)
+        wanted = {
+            "current_leader_epoch": self.epoch,
+            "fetch_offset": end.offset,
+            "last_fetched_epoch": end.epoch,
+            "log_start_offset": self.log.start_offset,
+            "high_watermark": self.high_watermark,
+        }
+        return wire.fetch_request(self.settings.cluster_id, self.node_id, limits, wanted)
+
+    def _snapshot_request(self, state: Follower) -> wire.Fields:
+        assert state.download is not None
+        wanted_id = state.download.snapshot_id
+        wanted = {
+            "current_leader_epoch": state.epoch,
+            "snapshot_id": {"end_offset": wanted_id.offset, "epoch": wanted_id.epoch},
+            "position": state.download.size_bytes,
+        }
+        settings = self.settings
+        return wire.snapshot_request(settings.cluster_id, self.node_id, settings.fetch_snapshot_max_bytes, wanted)
+
+    def _send(self, node_id: int, api_key: int, fields: Callable[[], wire.Fields]) -> None:
+        self._wake_at(self._requests.send(node_id, api_key, fields, self.now_ms))
+
+    def _take_answers(self) -> None:
+        for answer in self._requests.take_answers():
+            is_settled = answer.entity is not None
+            is_settled = is_settled and raft_answers.handle(self, answer.node_id, answer.api_key, answer.entity)
+            self._requests.settle(answer, self.now_ms, is_settled=is_settled)
+
+    # -- the leader's log ------------------------------------------------------------------------------------------
+    def _settle_leader(self) -> None:
+        """Let followers have what was appended, force it to the disk, then count it."""
+        if not self._has_unflushed:
+            return
+        raft_requests.complete_parked(self)
+        self.log.flush()
+        self._has_unflushed = False
+        state = self.state
+        if isinstance(state, Leader):
+            state.voters[self.node_id].end_offset = self.log.end_offset
+            self.advance(state)
+
+    def advance(self, state: Leader) -> None:
+        """Move the high watermark on if a majority has more; those who wait for it are answered."""
+        if state.advance_high_watermark():
+            self.note_high_watermark(state.high_watermark)
+            raft_requests.complete_parked(self)
+
+    def note_high_watermark(self, offset: int) -> None:
+        """What is committed, as far as this node knows; it never goes back."""
+        if offset > self.high_watermark:
+            self.high_watermark = offset
+            self.log.update_high_watermark(offset)
+
+    def note_fetch(self, state: Leader, replica_id: int, offset: int | None) -> None:
+        """A replica has asked for what follows `offset` (None: for a snapshot)."""
+        if state.hears(replica_id):
+            state.check_quorum_deadline_ms = self._check_quorum_deadline()
+        if offset is not None:
+            state.progress(replica_id).note_fetch(offset, self.log.end_offset, self.now_ms)
+            self.advance(state)
+
+    # -- telling ---------------------------------------------------------------------------------------------------
+    def fault(self, error: Exception) -> None:
+        """Report what cannot be."""
+        self.listener.on_fault(error)
+
+    def _fail(self, error: Exception) -> Exception:
+        """Note that the disk failed: its contents are uncertain, so decide and write nothing. Returns `failure`."""
+        if self.failure is not None:
+            return self.failure
+        self.failure = error if isinstance(error, KafkaError) else KafkaStorageError(str(error))
+        resigned = failed_member.resign(self)
+        if resigned is not None:
+            self._enter(resigned)
+        parked, self.parked = self.parked, []
+        for each in parked:
+            each.answer(wire.fetch_response(self.position, self.voters, {"error_code": KafkaStorageError.code}))
+        self.listener.on_fault(self.failure)
+        return self.failure
+
+    def _tell(self) -> None:
+        """Leader changes of others at once; commits; of itself as the leader last."""
+        if self._is_telling:
+            return
+        self._is_telling = True
+        try:
+            self._tell_all()
+        finally:
+            self._is_telling = False
+
+    def _tell_all(self) -> None:
+        while True:
+            current = (self.leader_id, self.epoch)
+            if current != self._announced and not isinstance(self.state, Leader):
+                self._announced = current
+                self.listener.on_leader_change(*current)
+            elif self.failure is not None:
+                return
+            elif self._applied < self.log.start_offset:
+                self._load_snapshot()
+            elif self._applied < self.high_watermark:
+                first, self._applied = self._applied, self.high_watermark
+                self.listener.on_commit(first, self._applied)
+            elif current != self._announced and self._applied > getattr(self.state, "start_offset", NEVER):
+                self._announced = current
+                self.listener.on_leader_change(*current)
+            else:
+                return
+
+    def _load_snapshot(self) -> None:
+        snapshot = self.log.load_snapshot()
+        assert snapshot is not None, "a log that does not begin at 0 has a snapshot"
+        self._applied = snapshot.snapshot_id.offset
+        self.note_high_watermark(self._applied)
+        self.listener.on_snapshot_loaded(snapshot)

@@ -1,0 +1,225 @@
+"""What a member of the quorum does with the others' answers (KafkaRaftClient's handle...Response).
+
+Each handler gives True when the answer settles its request, False when it is to be tried again after a while.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.quorum import raft_messages as wire
+from kafkatools.core.broker.metadata.quorum.leadership import note_leader
+from kafkatools.core.broker.metadata.quorum.quorum_states import (
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Unattached,
+)
+from kafkatools.core.broker.metadata.quorum.raft_log import whole_batches
+from kafkatools.core.broker.metadata.snapshot import SnapshotId
+from kafkatools.core.errors import (
+    BrokerNotAvailable,
+    CorruptRecord,
+    FencedLeaderEpoch,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    SnapshotNotFound,
+    UnknownLeaderEpoch,
+    error_from_code,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.metadata.quorum.raft import Raft
+
+
+def handle(raft: Raft, node_id: int, api_key: int, entity: Any) -> bool:
+    """Look at an answer; whether it settles the request."""
+    if entity.error_code:
+        return _unexpected(raft, node_id, int(entity.error_code))
+    if api_key == wire.FETCH:
+        return _fetched(raft, node_id, entity)
+    if api_key == wire.FETCH_SNAPSHOT:
+        return _snapshot_fetched(raft, node_id, entity)
+    answered = wire.only_partition(entity.topics, "topic_name")
+    if answered is None:
+        return False
+    settled = _settle(raft, node_id, int(answered.error_code), answered.leader_epoch, answered.leader_id)
+    if settled is not None:
+        return settled
+    if answered.error_code:
+        return _unexpected(raft, node_id, int(answered.error_code))
+    if api_key == wire.VOTE:
+        _voted(raft, node_id, is_granted=bool(answered.vote_granted))
+    elif api_key == wire.BEGIN_QUORUM_EPOCH and isinstance(raft.state, Leader):
+        raft.state.announced_ms[node_id] = raft.now_ms
+    elif api_key == wire.END_QUORUM_EPOCH and isinstance(raft.state, Resigned):
+        raft.state.unacknowledged.discard(node_id)
+    return True
+
+
+def _unexpected(raft: Raft, node_id: int, error_code: int) -> bool:
+    if error_code != BrokerNotAvailable.code:
+        message = f"Node {node_id} of the quorum answers with error {error_code}"
+        raft.fault(error_from_code(error_code, message) or KafkaError(message))
+    return False
+
+
+def _settle(raft: Raft, node_id: int, error_code: int, epoch: int, wire_leader_id: int) -> bool | None:
+    """What an answer says about epoch and leader (maybeHandleCommonResponse); None when the rest of it counts."""
+    leader_id = None if wire_leader_id < 0 else wire_leader_id
+    if error_code == UnknownLeaderEpoch.code:
+        return False
+    if epoch < raft.epoch:  # who is asked takes over the larger epoch, unless it refuses
+        return _unexpected(raft, node_id, error_code) if error_code else False
+    if epoch > raft.epoch or error_code in (FencedLeaderEpoch.code, NotLeaderOrFollower.code):
+        if not note_leader(raft, epoch, leader_id):
+            _contradiction(raft, epoch, leader_id)
+            return False
+        # who knows no more than this node is not asked again at once
+        return not isinstance(raft.state, Unattached | Follower)
+    if leader_id not in (None, raft.node_id) and raft.leader_id is None:
+        if not note_leader(raft, epoch, leader_id):
+            _contradiction(raft, epoch, leader_id)
+            return False
+        return None if isinstance(raft.state, Follower) and not error_code else True
+    return False if error_code == BrokerNotAvailable.code else None
+
+
+def _contradiction(raft: Raft, epoch: int, leader_id: int | None) -> None:
+    known = f"this node knows {raft.leader_id} in epoch {raft.epoch}"
+    raft.fault(KafkaError(f"An answer names {leader_id} as the leader of epoch {epoch}: {known}"))
+
+
+def _voted(raft: Raft, node_id: int, *, is_granted: bool) -> None:
+    state = raft.state
+    if not isinstance(state, Prospective | Candidate):
+        return
+    state.votes.record(node_id, is_granted=is_granted)
+    if isinstance(state, Prospective):
+        if state.votes.is_granted:
+            raft.become_candidate(state.retries)
+        elif state.votes.is_rejected:
+            raft.lose_pre_vote()
+    elif state.votes.is_granted:
+        raft.become_leader()
+    elif state.votes.is_rejected and state.backoff_until_ms is None:
+        raft.back_off(state)
+
+
+def _fetched(raft: Raft, node_id: int, entity: Any) -> bool:
+    answered = wire.fetched_partition(entity.responses)
+    if answered is None:
+        return False
+    leader = answered.current_leader
+    settled = _settle(raft, node_id, int(answered.error_code), leader.leader_epoch, leader.leader_id)
+    if settled is not None:
+        return settled
+    if answered.error_code:
+        return _unexpected(raft, node_id, int(answered.error_code))
+    state = raft.state
+    if not isinstance(state, Follower) or node_id != state.leader_id:
+        return True
+    diverging, snapshot_id = answered.diverging_epoch, answered.snapshot_id
+    if diverging.epoch >= 0:
+        is_done = _truncate(raft, SnapshotId(diverging.end_offset, diverging.epoch))
+    elif snapshot_id.epoch >= 0 or snapshot_id.end_offset >= 0:
+        is_done = _begin_snapshot(raft, state, SnapshotId(snapshot_id.end_offset, snapshot_id.epoch))
+    else:
+        is_done = _take_records(raft, state, answered.records or b"")
+        if is_done and answered.high_watermark >= 0:
+            raft.note_high_watermark(min(raft.log.end_offset, answered.high_watermark))
+    if is_done:
+        _heard(raft, state)
+    return is_done
+
+
+def _heard(raft: Raft, state: Follower) -> None:
+    state.has_updated_leader = True
+    raft.last_heard = (state.leader_id, raft.now_ms)
+    state.deadline_ms = raft.now_ms + raft.settings.fetch_timeout_ms
+
+
+def _truncate(raft: Raft, end: SnapshotId) -> bool:
+    if end.offset < raft.high_watermark:
+        raft.fault(
+            KafkaStorageError(
+                f"The leader requested truncation to offset {end.offset}, which is below the current high watermark "
+                f"{raft.high_watermark}"
+            )
+        )
+        return False
+    raft.log.truncate_to_end(end)
+    return True
+
+
+def _take_records(raft: Raft, state: Follower, data: bytes) -> bool:
+    """On the disk before the next fetch says that they are here."""
+    if not data:
+        return True
+    batches = whole_batches(data, state.epoch)
+    if not batches:
+        raft.fault(CorruptRecord(f"The leader of epoch {state.epoch} sent records that are of no use"))
+        return False
+    try:
+        raft.log.take_over(batches)
+    except KafkaStorageError:
+        raise
+    except KafkaError as error:
+        raft.fault(error)
+        return False
+    finally:
+        raft.log.flush()
+    return True
+
+
+def _begin_snapshot(raft: Raft, state: Follower, snapshot_id: SnapshotId) -> bool:
+    if snapshot_id.epoch < 0 or snapshot_id.offset < 0:
+        raft.fault(KafkaError(f"The leader names a snapshot that cannot be: {snapshot_id}"))
+        return False
+    state.download = raft.log.begin_download(snapshot_id)
+    if state.download is None:
+        raft.log.begin_at(snapshot_id)
+    return True
+
+
+def _snapshot_fetched(raft: Raft, node_id: int, entity: Any) -> bool:
+    answered = wire.only_partition(entity.topics, "name")
+    if answered is None:
+        return False
+    leader = answered.current_leader
+    settled = _settle(raft, node_id, int(answered.error_code), leader.leader_epoch, leader.leader_id)
+    if settled is not None:
+        return settled
+    state = raft.state
+    if not isinstance(state, Follower) or node_id != state.leader_id or state.download is None:
+        return True
+    got = SnapshotId(answered.snapshot_id.end_offset, answered.snapshot_id.epoch)
+    if answered.error_code or got != state.download.snapshot_id or answered.position != state.download.size_bytes:
+        state.download.abandon()  # the leader has it no longer, or another: begin anew
+        state.download = None
+        if int(answered.error_code) == SnapshotNotFound.code:
+            _heard(raft, state)
+            return True
+        return False
+    state.download.append(answered.unaligned_records or b"")
+    if state.download.size_bytes >= answered.size:
+        return _finish_snapshot(raft, state)
+    _heard(raft, state)
+    return True
+
+
+def _finish_snapshot(raft: Raft, state: Follower) -> bool:
+    assert state.download is not None
+    download, state.download = state.download, None
+    try:
+        download.finish()
+    except CorruptRecord as error:
+        raft.fault(error)
+        return False
+    raft.log.begin_at(download.snapshot_id)
+    raft.note_high_watermark(download.snapshot_id.offset)
+    _heard(raft, state)
+    return True

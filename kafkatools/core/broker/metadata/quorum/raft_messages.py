@@ -1,0 +1,188 @@
+"""The quorum's requests and responses as fields of their newest versions, and what is taken from the others'.
+
+One topic, one partition: everything here is about `__cluster_metadata-0`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.protocol.uuids import METADATA_TOPIC_ID
+
+FETCH, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH_SNAPSHOT = 1, 52, 53, 54, 59
+NOBODY = -1
+LONG_MAX = 2**63 - 1
+Voters = Mapping[int, tuple[str, int]]
+Fields = dict[str, Any]
+
+
+class Position(NamedTuple):
+    """Who leads, and in which epoch, as a message says it; -1 for nobody."""
+
+    epoch: int
+    leader_id: int | None
+
+    @property
+    def wire_leader_id(self) -> int:
+        return NOBODY if self.leader_id is None else self.leader_id
+
+
+def as_ms(value: Any) -> int:
+    """A duration of an entity."""
+    return value // timedelta(milliseconds=1) if isinstance(value, timedelta) else int(value)
+
+
+def only_partition(topics: Any, name_field: str) -> Any | None:
+    """The one partition that a message is about; None when it is about something else."""
+    if len(topics) != 1 or len(topics[0].partitions) != 1:
+        return None
+    topic, partition = topics[0], topics[0].partitions[0]
+    index = getattr(partition, "partition_index", None)
+    if index is None:
+        index = getattr(partition, "partition", None)
+    if index is None:
+        index = partition.index
+    return partition if index == 0 and getattr(topic, name_field, METADATA_TOPIC) == METADATA_TOPIC else None
+
+
+def fetched_partition(topics: Any) -> Any | None:
+    """The one partition of a Fetch request or response, named or by the topic's id."""
+    if len(topics) != 1 or getattr(topics[0], "topic_id", METADATA_TOPIC_ID) != METADATA_TOPIC_ID:
+        return None
+    return only_partition(topics, "topic")
+
+
+# -- requests ------------------------------------------------------------------------------------------------------
+def vote_request(cluster_id: str | None, voter_id: int, candidate: Fields) -> Fields:
+    """Vote; `candidate` has replica_epoch, replica_id, last_offset_epoch, last_offset, pre_vote."""
+    partition = {"partition_index": 0, "replica_directory_id": None, "voter_directory_id": None, **candidate}
+    topics = [{"topic_name": METADATA_TOPIC, "partitions": [partition]}]
+    return {"cluster_id": cluster_id, "voter_id": voter_id, "topics": topics}
+
+
+def endpoint(listener_name: str, address: tuple[str, int]) -> Fields:
+    """Where a leader listens."""
+    host, port = address
+    return {"name": listener_name, "host": host, "port": port}
+
+
+def begin_request(cluster_id: str | None, voter_id: int, leader_id: int, epoch: int, leader_endpoint: Fields) -> Fields:
+    """BeginQuorumEpoch."""
+    partition = {"partition_index": 0, "voter_directory_id": None, "leader_id": leader_id, "leader_epoch": epoch}
+    return {
+        "cluster_id": cluster_id,
+        "voter_id": voter_id,
+        "topics": [{"topic_name": METADATA_TOPIC, "partitions": [partition]}],
+        "leader_endpoints": [leader_endpoint],
+    }
+
+
+def end_request(
+    cluster_id: str | None, leader_id: int, epoch: int, successors: tuple[int, ...], leader_endpoint: Fields
+) -> Fields:
+    """EndQuorumEpoch."""
+    partition = {
+        "partition_index": 0,
+        "leader_id": leader_id,
+        "leader_epoch": epoch,
+        "preferred_candidates": [{"candidate_id": each, "candidate_directory_id": None} for each in successors],
+    }
+    return {
+        "cluster_id": cluster_id,
+        "topics": [{"topic_name": METADATA_TOPIC, "partitions": [partition]}],
+        "leader_endpoints": [leader_endpoint],
+    }
+
+
+def fetch_request(cluster_id: str | None, replica_id: int, limits: tuple[int, int], partition: Fields) -> Fields:
+    """Fetch; `limits` are max wait and max bytes, `partition` has current_leader_epoch, fetch_offset,
+    last_fetched_epoch, log_start_offset, high_watermark."""
+    max_wait_ms, max_bytes = limits
+    wanted = {"partition": 0, "partition_max_bytes": max_bytes, **partition}
+    return {
+        "cluster_id": cluster_id,
+        "replica_state": {"replica_id": replica_id, "replica_epoch": -1},
+        "max_wait": max_wait_ms,
+        "min_bytes": 0,
+        "max_bytes": max_bytes,
+        "topics": [{"topic_id": METADATA_TOPIC_ID, "partitions": [wanted]}],
+        "forgotten_topics_data": [],
+    }
+
+
+def snapshot_request(cluster_id: str | None, replica_id: int, max_bytes: int, partition: Fields) -> Fields:
+    """FetchSnapshot; `partition` has current_leader_epoch, snapshot_id, position."""
+    topics = [{"name": METADATA_TOPIC, "partitions": [{"partition": 0, **partition}]}]
+    return {"cluster_id": cluster_id, "replica_id": replica_id, "max_bytes": max_bytes, "topics": topics}
+
+
+# -- responses -----------------------------------------------------------------------------------------------------
+def _node_endpoints(position: Position, voters: Voters) -> list[Fields]:
+    if position.leader_id is None or position.leader_id not in voters:
+        return []
+    host, port = voters[position.leader_id]
+    return [{"node_id": position.leader_id, "host": host, "port": port}]
+
+
+def refusal(error: type[KafkaError], topics_field: str = "topics") -> Fields:
+    """A response that says only why there is none."""
+    return {"error_code": error.code, topics_field: [], "throttle_time": 0}
+
+
+def election_response(position: Position, voters: Voters, error_code: int, extra: Fields | None = None) -> Fields:
+    """Of Vote, BeginQuorumEpoch and EndQuorumEpoch."""
+    partition = {
+        "partition_index": 0,
+        "error_code": error_code,
+        "leader_id": position.wire_leader_id,
+        "leader_epoch": position.epoch,
+        **(extra or {}),
+    }
+    topics = [{"topic_name": METADATA_TOPIC, "partitions": [partition]}]
+    return {"error_code": 0, "topics": topics, "node_endpoints": _node_endpoints(position, voters)}
+
+
+def fetch_response(position: Position, voters: Voters, partition: Fields) -> Fields:
+    """Of Fetch; `partition` has what is not the same always."""
+    answered = {
+        "partition_index": 0,
+        "error_code": 0,
+        "high_watermark": -1,
+        "last_stable_offset": -1,
+        "log_start_offset": -1,
+        "aborted_transactions": None,
+        "records": b"",
+        "current_leader": {"leader_id": position.wire_leader_id, "leader_epoch": position.epoch},
+        **partition,
+    }
+    return {
+        "throttle_time": 0,
+        "error_code": 0,
+        "session_id": 0,
+        "responses": [{"topic": METADATA_TOPIC, "topic_id": METADATA_TOPIC_ID, "partitions": [answered]}],
+        "node_endpoints": [{**each, "rack": None} for each in _node_endpoints(position, voters)],
+    }
+
+
+def snapshot_response(position: Position, voters: Voters, partition: Fields) -> Fields:
+    """Of FetchSnapshot; `partition` has what is not the same always."""
+    answered = {
+        "index": 0,
+        "error_code": 0,
+        "snapshot_id": {"end_offset": -1, "epoch": -1},
+        "current_leader": {"leader_id": position.wire_leader_id, "leader_epoch": position.epoch},
+        "size": 0,
+        "position": 0,
+        "unaligned_records": b"",
+        **partition,
+    }
+    return {
+        "throttle_time": 0,
+        "error_code": 0,
+        "topics": [{"name": METADATA_TOPIC, "partitions": [answered]}],
+        "node_endpoints": _node_endpoints(position, voters),
+    }

@@ -1,0 +1,285 @@
+"""What a member of the quorum answers to the others (KafkaRaftClient's handle...Request).
+
+Every answer carries epoch and leader as they are after the request was looked at: a request that knows more moves this
+node on, one that knows less is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.quorum import raft_messages as wire
+from kafkatools.core.broker.metadata.quorum.leadership import note_leader
+from kafkatools.core.broker.metadata.quorum.quorum_states import Follower, Leader, Prospective, Unattached, may_grant
+from kafkatools.core.broker.metadata.snapshot import SnapshotId
+from kafkatools.core.errors import (
+    BrokerNotAvailable,
+    FencedLeaderEpoch,
+    InconsistentClusterId,
+    InconsistentVoterSet,
+    InvalidRequest,
+    InvalidVoterKey,
+    KafkaError,
+    NotLeaderOrFollower,
+    PositionOutOfRange,
+    SnapshotNotFound,
+    UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.metadata.quorum.raft import Raft
+
+INT_MAX = 2**31 - 1
+
+
+def _has_other_cluster(raft: Raft, entity: Any) -> bool:
+    given, own = entity.cluster_id, raft.settings.cluster_id
+    return given is not None and own is not None and given != own
+
+
+def _voter_error(raft: Raft, entity: Any, asked: Any, sender_id: int, epoch: int) -> int:
+    """The error code of a request that only voters send to this voter (validateVoterOnlyRequest); 0 if valid."""
+    if epoch < raft.epoch:
+        return FencedLeaderEpoch.code
+    if sender_id < 0:
+        return InvalidRequest.code
+    if not raft.is_voter or sender_id not in raft.voters or sender_id == raft.node_id:
+        return InconsistentVoterSet.code
+    if _is_for_another(raft, entity, asked):
+        return InvalidVoterKey.code
+    return InvalidRequest.code if _leaps(raft, sender_id, epoch) else 0
+
+
+def _leader_error(raft: Raft, epoch: int) -> int:
+    """Of a request that only the leader answers (validateLeaderOnlyRequest)."""
+    if epoch < raft.epoch:
+        return FencedLeaderEpoch.code
+    if epoch > raft.epoch:
+        return UnknownLeaderEpoch.code
+    if not isinstance(raft.state, Leader):
+        return NotLeaderOrFollower.code
+    return BrokerNotAvailable.code if raft.is_shutting_down else 0
+
+
+def _is_for_another(raft: Raft, entity: Any, asked: Any) -> bool:
+    """Whether a request names another voter, or this one with another directory."""
+    voter_id = getattr(entity, "voter_id", -1)
+    directory_id, own = getattr(asked, "voter_directory_id", None), raft.settings.directory_id
+    is_other_directory = directory_id is not None and own is not None and directory_id != own
+    return bool(voter_id >= 0 and voter_id != raft.node_id) or is_other_directory
+
+
+def _leaps(raft: Raft, sender_id: int, epoch: int) -> bool:
+    """Whether a request would raise the epoch further than elections can have; reports such a request."""
+    leap = epoch - raft.epoch
+    if leap <= 0 or raft.epoch_pace.allows(leap, raft.now_ms):
+        return False
+    raft.fault(
+        InvalidRequest(
+            f"A request in the name of voter {sender_id} was refused: its epoch lies further above this node's epoch "
+            f"{raft.epoch} than elections can have led"
+        )
+    )
+    return True
+
+
+# -- elections -----------------------------------------------------------------------------------------------------
+def vote(raft: Raft, entity: Any) -> wire.Fields:
+    """Vote and PreVote. A vote is on the disk before it is answered."""
+    if _has_other_cluster(raft, entity):
+        return wire.refusal(InconsistentClusterId)
+    asked = wire.only_partition(entity.topics, "topic_name")
+    if asked is None:
+        return wire.refusal(InvalidRequest)
+
+    def response(error_code: int, *, is_granted: bool = False) -> wire.Fields:
+        return wire.election_response(raft.position, raft.voters, error_code, {"vote_granted": is_granted})
+
+    is_pre_vote = bool(getattr(asked, "pre_vote", False))
+    epoch, candidate_id, last_epoch = asked.replica_epoch, asked.replica_id, asked.last_offset_epoch
+    newest_possible = epoch if is_pre_vote else epoch - 1
+    if asked.last_offset < 0 or not 0 <= last_epoch <= newest_possible:
+        return response(InvalidRequest.code)
+    error_code = _voter_error(raft, entity, asked, candidate_id, epoch)
+    if error_code:
+        return response(error_code)
+    if epoch > raft.epoch:
+        raft.become_unattached(epoch)
+    end = raft.log.end
+    is_up_to_date = (last_epoch, asked.last_offset) >= (end.epoch, end.offset)
+    is_granted = may_grant(raft.state, candidate_id, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote)
+    if is_granted and not is_pre_vote:
+        state = raft.state
+        if isinstance(state, Prospective) or (isinstance(state, Unattached) and state.voted_id is None):
+            raft.become_unattached(epoch, candidate_id)
+    return response(0, is_granted=is_granted)
+
+
+def begin_quorum_epoch(raft: Raft, entity: Any) -> wire.Fields:
+    """A leader was elected."""
+    fields, _ = _heard_from_leader(raft, entity)
+    return fields
+
+
+def end_quorum_epoch(raft: Raft, entity: Any) -> wire.Fields:
+    """The leader resigns: its followers wait for another only as long as their place among the successors says."""
+    fields, asked = _heard_from_leader(raft, entity)
+    state = raft.state
+    if asked is not None and isinstance(state, Follower) and state.leader_id == asked.leader_id:
+        wait_ms = _successor_wait_ms(raft, asked)
+        state.deadline_ms = min(state.deadline_ms, raft.now_ms + wait_ms)
+        state.has_updated_leader = False  # an election is wanted
+    return fields
+
+
+def _heard_from_leader(raft: Raft, entity: Any) -> tuple[wire.Fields, Any | None]:
+    """The response, and the request's partition when it counts."""
+    if _has_other_cluster(raft, entity):
+        return wire.refusal(InconsistentClusterId), None
+    asked = wire.only_partition(entity.topics, "topic_name")
+    if asked is None:
+        return wire.refusal(InvalidRequest), None
+    error_code = _voter_error(raft, entity, asked, asked.leader_id, asked.leader_epoch)
+    if not error_code and not note_leader(raft, asked.leader_epoch, asked.leader_id):
+        error_code = InvalidRequest.code
+        known = f"this node knows {raft.leader_id} as the leader"
+        raft.fault(InvalidRequest(f"Node {asked.leader_id} says that it leads epoch {asked.leader_epoch}: {known}"))
+    fields = wire.election_response(raft.position, raft.voters, error_code)
+    return fields, None if error_code else asked
+
+
+def _successor_wait_ms(raft: Raft, asked: Any) -> int:
+    """The first successor begins at once, each further one later (endEpochElectionBackoff)."""
+    candidates = getattr(asked, "preferred_candidates", None)
+    ids = list(asked.preferred_successors) if candidates is None else [each.candidate_id for each in candidates]
+    place = ids.index(raft.node_id) if raft.node_id in ids else 0
+    longest_ms = raft.settings.election_backoff_max_ms
+    return 0 if place <= 0 else min(longest_ms, (longest_ms >> (len(ids) - 1)) << (place - 1))
+
+
+# -- fetches -------------------------------------------------------------------------------------------------------
+@dataclass(eq=False)
+class ParkedFetch:
+    """A fetch: what it asks for, and when it is answered at the latest."""
+
+    replica_id: int
+    epoch: int
+    offset: int
+    last_epoch: int
+    high_watermark: int
+    max_bytes: int
+    deadline_ms: int
+    answer: Callable[[wire.Fields], None]
+
+
+def fetch(raft: Raft, entity: Any, answer: Callable[[wire.Fields], None]) -> None:
+    """Records behind the replica's end, or where its log parts from this one; waits while there is nothing."""
+    if _has_other_cluster(raft, entity):
+        answer(wire.refusal(InconsistentClusterId, "responses"))
+        return
+    asked = wire.fetched_partition(entity.topics)
+    if asked is None:
+        answer(wire.refusal(InvalidRequest, "responses"))
+        return
+    state = getattr(entity, "replica_state", None)
+    replica_id = entity.replica_id if state is None else state.replica_id
+    max_wait_ms = wire.as_ms(entity.max_wait)
+    last_epoch = getattr(asked, "last_fetched_epoch", -1)
+    is_wrong = min(max_wait_ms, asked.fetch_offset, last_epoch) < 0 or last_epoch > asked.current_leader_epoch
+    if is_wrong or replica_id == raft.node_id:
+        answer(wire.fetch_response(raft.position, raft.voters, {"error_code": InvalidRequest.code}))
+        return
+    parked = ParkedFetch(
+        replica_id,
+        asked.current_leader_epoch,
+        asked.fetch_offset,
+        last_epoch,
+        getattr(asked, "high_watermark", wire.LONG_MAX),
+        min(asked.partition_max_bytes or INT_MAX, entity.max_bytes or INT_MAX, raft.settings.fetch_max_bytes),
+        raft.now_ms + max_wait_ms,
+        answer,
+    )
+    fields, is_worth_telling = _fetched(raft, parked)
+    if is_worth_telling or max_wait_ms == 0:
+        answer(fields)
+    else:
+        raft.parked.append(parked)
+
+
+def _fetched(raft: Raft, asked: ParkedFetch) -> tuple[wire.Fields, bool]:
+    """The response as it is now, and whether it says anything new."""
+    error_code = _leader_error(raft, asked.epoch)
+    state = raft.state
+    if error_code or not isinstance(state, Leader):
+        return wire.fetch_response(raft.position, raft.voters, {"error_code": error_code}), True
+    validity = raft.log.validate(asked.offset, asked.last_epoch)
+    answered: wire.Fields = {"log_start_offset": raft.log.start_offset, "high_watermark": state.high_watermark}
+    is_news = True
+    if validity.snapshot is not None:
+        answered["snapshot_id"] = {"end_offset": validity.snapshot.offset, "epoch": validity.snapshot.epoch}
+    elif validity.diverging is not None:
+        answered["diverging_epoch"] = {"epoch": validity.diverging.epoch, "end_offset": validity.diverging.offset}
+    else:
+        if asked.replica_id >= 0:
+            raft.note_fetch(state, asked.replica_id, asked.offset)
+        answered["records"] = raft.log.read(asked.offset, asked.max_bytes)
+        answered["high_watermark"] = state.high_watermark
+        is_news = bool(answered["records"]) or state.high_watermark > asked.high_watermark
+    return wire.fetch_response(raft.position, raft.voters, answered), is_news
+
+
+def _has_news(raft: Raft, asked: ParkedFetch) -> bool:
+    state = raft.state
+    if not isinstance(state, Leader) or state.epoch != asked.epoch or raft.now_ms >= asked.deadline_ms:
+        return True
+    return raft.log.end_offset > asked.offset or state.high_watermark > asked.high_watermark
+
+
+def complete_parked(raft: Raft) -> None:
+    """Answer the fetches that have waited long enough, or for which there is something."""
+    if not raft.parked or not any(_has_news(raft, each) for each in raft.parked):
+        return
+    parked, raft.parked = raft.parked, []
+    ready = [each for each in parked if _has_news(raft, each)]
+    raft.parked += [each for each in parked if each not in ready]
+    for each in ready:
+        each.answer(_fetched(raft, each)[0])
+
+
+def fetch_snapshot(raft: Raft, entity: Any) -> wire.Fields:
+    """A part of a snapshot."""
+    if _has_other_cluster(raft, entity):
+        return wire.refusal(InconsistentClusterId)
+    if len(entity.topics) != 1 or len(entity.topics[0].partitions) != 1:
+        return wire.refusal(InvalidRequest)
+    asked = wire.only_partition(entity.topics, "name")
+
+    def response(error: type[KafkaError] | None, extra: wire.Fields | None = None) -> wire.Fields:
+        fields = {"error_code": 0 if error is None else error.code, **(extra or {})}
+        return wire.snapshot_response(raft.position, raft.voters, fields)
+
+    if asked is None:
+        return response(UnknownTopicOrPartition)
+    error_code = _leader_error(raft, asked.current_leader_epoch)
+    if error_code or not isinstance(raft.state, Leader):
+        return response(None, {"error_code": error_code})
+    snapshot_id = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
+    max_bytes = min(entity.max_bytes, raft.settings.fetch_snapshot_max_bytes)
+    try:
+        size, data = raft.log.read_snapshot_part(snapshot_id, asked.position, max_bytes)
+    except (SnapshotNotFound, FileNotFoundError):
+        return response(SnapshotNotFound)
+    if not 0 <= asked.position < size:
+        return response(PositionOutOfRange)
+    if entity.replica_id >= 0:
+        raft.note_fetch(raft.state, entity.replica_id, None)
+    sent = {
+        "snapshot_id": {"end_offset": snapshot_id.offset, "epoch": snapshot_id.epoch},
+        "size": size,
+        "position": asked.position,
+        "unaligned_records": data,
+    }
+    return response(None, sent)

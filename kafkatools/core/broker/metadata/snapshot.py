@@ -1,0 +1,243 @@
+"""`<offset>-<epoch>.checkpoint`: the metadata image at an offset, as records (KIP-630, Kafka's RecordsSnapshotWriter).
+
+A control batch with a SnapshotHeader (and the voters, where the quorum keeps them in its log), batches of records, a
+control batch with a SnapshotFooter. Offset and epoch in the name are those of the end of what the snapshot holds: the
+first offset that it does not hold, the leader epoch of the record before. It is written beside as `.part`, synced and
+renamed, so a snapshot that has its name is whole; reading believes only what has right checksums, header and footer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.errors import CorruptRecord
+from kafkatools.core.log.files import Buffer, FileSystem
+from kafkatools.core.records.batch import RecordBatch, read_batches
+
+SUFFIX = ".checkpoint"
+PART_SUFFIX = ".part"
+DELETED_SUFFIX = ".deleted"
+RECORDS_PER_BATCH = 1000
+OFFSET_DIGITS, EPOCH_DIGITS = 20, 10
+
+ControlRecord = tuple[bytes, bytes]
+
+
+class SnapshotId(NamedTuple):
+    """Where a snapshot ends (Kafka's OffsetAndEpoch)."""
+
+    offset: int
+    epoch: int
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file (Snapshots.filenameFromSnapshotId)."""
+        return f"{self.offset:0{OFFSET_DIGITS}d}-{self.epoch:0{EPOCH_DIGITS}d}{SUFFIX}"
+
+
+class Snapshot(NamedTuple):
+    """What a snapshot holds."""
+
+    snapshot_id: SnapshotId
+    last_contained_timestamp: int
+    records: Iterator[Any]
+    quorum_records: Sequence[ControlRecord]
+
+
+def parse_name(name: str) -> SnapshotId | None:
+    """The id in a complete snapshot's name; None for any other name."""
+    offset, dash, rest = name.partition("-")
+    epoch = rest.removesuffix(SUFFIX)
+    is_snapshot = dash and rest.endswith(SUFFIX) and len(offset) == OFFSET_DIGITS and len(epoch) == EPOCH_DIGITS
+    if not is_snapshot or not (offset + epoch).isascii() or not (offset + epoch).isdigit():
+        return None
+    return SnapshotId(int(offset), int(epoch))
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a file is the rest of a snapshot that was being written or removed."""
+    return SUFFIX in name and name.endswith((PART_SUFFIX, DELETED_SUFFIX))
+
+
+def encode_snapshot(
+    records: Iterable[Any],
+    epoch: int,
+    *,
+    last_contained_timestamp: int,
+    wall_ms: int,
+    quorum_records: Sequence[ControlRecord] = (),
+) -> bytes:
+    """The bytes of a snapshot."""
+    from kafkatools.core.broker.metadata.batches import encode_batch
+    from kafkatools.core.protocol.schemas.snapshot import SnapshotFooterRecord, SnapshotHeaderRecord, encode_record
+
+    header = encode_record(SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_timestamp))
+    footer = encode_record(SnapshotFooterRecord(version=0))
+    out = bytearray(_control_batch((header, *quorum_records), 0, epoch, wall_ms))
+    offset = 1 + len(quorum_records)
+    waiting: list[Any] = []
+    for record in records:
+        waiting.append(record)
+        if len(waiting) == RECORDS_PER_BATCH:
+            out += encode_batch(waiting, offset, epoch, wall_ms)
+            offset += len(waiting)
+            waiting = []
+    if waiting:
+        out += encode_batch(waiting, offset, epoch, wall_ms)
+        offset += len(waiting)
+    out += _control_batch((footer,), offset, epoch, wall_ms)
+    return bytes(out)
+
+
+def _control_batch(records: Sequence[ControlRecord], base_offset: int, epoch: int, wall_ms: int) -> bytes:
+    from kafkatools.core.records.builder import BatchBuilder
+
+    builder = BatchBuilder(4096, base_offset=base_offset, partition_leader_epoch=epoch, is_control=True)
+    for key, value in records:
+        builder.append(wall_ms, key, value)
+    return bytes(builder.close())
+
+
+def decode_snapshot(snapshot_id: SnapshotId, data: bytes) -> Snapshot:
+    """Read a snapshot; raises CorruptRecord unless all of it is there and sound. Records are decoded when asked for."""
+    from kafkatools.core.protocol.schemas.snapshot import decode_record
+    from kafkatools.core.records.control import ControlRecordType, parse_control_type
+
+    batches: list[RecordBatch] = []
+    end = 0
+    for batch in read_batches(data):
+        if not isinstance(batch, RecordBatch):
+            raise CorruptRecord(f"{snapshot_id.file_name} has a batch of magic {batch.magic}")
+        batch.ensure_valid()
+        batches.append(batch)
+        end += batch.size_bytes
+    controls = [(r.key or b"", r.value or b"") for batch in batches if batch.is_control for r in batch.records()]
+    kinds = [parse_control_type(key) for key, _ in controls]
+    is_whole = bool(batches) and end == len(data) and batches[0].is_control and batches[-1].is_control
+    if (
+        not is_whole
+        or kinds[:1] != [ControlRecordType.SNAPSHOT_HEADER]
+        or kinds[-1] != ControlRecordType.SNAPSHOT_FOOTER
+    ):
+        raise CorruptRecord(f"{snapshot_id.file_name} is not a whole snapshot")
+    header = decode_record(ControlRecordType.SNAPSHOT_HEADER, controls[0][1])
+    quorum = [each for each, kind in zip(controls, kinds, strict=True) if kind in QUORUM_KINDS]
+    return Snapshot(snapshot_id, header.last_contained_log_timestamp, _decoded(batches), quorum)
+
+
+QUORUM_KINDS = (5, 6)  # KRaftVersion, KRaftVoters: a snapshot carries them on
+
+
+def _decoded(batches: Iterable[RecordBatch]) -> Iterator[Any]:
+    from kafkatools.core.protocol.schemas.metadata import decode_record
+
+    for batch in batches:
+        if not batch.is_control:
+            for record in batch.records():
+                if record.value is not None:
+                    yield decode_record(record.value)
+
+
+class SnapshotDownload:
+    """A snapshot that comes in parts; it has its name when all of it is there, sound and on the disk."""
+
+    def __init__(self, files: FileSystem, path: str, snapshot_id: SnapshotId, note_change: Callable[[], None]) -> None:
+        self._files = files
+        self._path = path
+        self._note_change = note_change
+        self.snapshot_id = snapshot_id
+        self._file = files.open(path + PART_SUFFIX, create=True)
+
+    @property
+    def size_bytes(self) -> int:
+        """What is there."""
+        return self._file.size_bytes
+
+    def append(self, data: Buffer) -> None:
+        """The next part."""
+        self._file.append(data)
+
+    def finish(self) -> None:
+        """All is there; raises CorruptRecord, and nothing is left, when it is not sound."""
+        try:
+            decode_snapshot(self.snapshot_id, self._file.read_at(0, self._file.size_bytes))
+        except CorruptRecord:
+            self.abandon()
+            raise
+        self._file.flush()
+        self._file.close()
+        self._files.rename(self._path + PART_SUFFIX, self._path)
+        self._files.fsync_directory(os.path.dirname(self._path))
+        self._note_change()
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        self._file.close()
+        self._files.remove(self._path + PART_SUFFIX)
+
+
+class SnapshotStore:
+    """The snapshots of one metadata log's directory, which nobody else changes."""
+
+    def __init__(self, files: FileSystem, directory: str) -> None:
+        self._files = files
+        self._directory = directory
+        self._ids: list[SnapshotId] | None = None
+
+    def _forget(self) -> None:
+        self._ids = None
+
+    def ids(self) -> list[SnapshotId]:
+        """The snapshots there are, oldest first."""
+        if self._ids is None:
+            names = [entry.name for entry in self._files.list_directory(self._directory) if not entry.is_directory]
+            self._ids = sorted(found for found in map(parse_name, names) if found is not None)
+        return self._ids
+
+    def sizes(self) -> dict[SnapshotId, int]:
+        """How large each is."""
+        entries = [(parse_name(entry.name), entry.size_bytes) for entry in self._files.list_directory(self._directory)]
+        return {found: size for found, size in entries if found is not None}
+
+    def _path(self, snapshot_id: SnapshotId) -> str:
+        return os.path.join(self._directory, snapshot_id.file_name)
+
+    def read(self, snapshot_id: SnapshotId) -> Snapshot:
+        """One snapshot; raises CorruptRecord, OSError."""
+        return decode_snapshot(snapshot_id, self._files.read_bytes(self._path(snapshot_id)))
+
+    def write(self, snapshot_id: SnapshotId, data: bytes) -> None:
+        """Add a snapshot; it is there whole or not at all."""
+        path = self._path(snapshot_id)
+        self._files.write_bytes(path + PART_SUFFIX, data, sync=True)
+        self._files.rename(path + PART_SUFFIX, path)
+        self._files.fsync_directory(self._directory)
+        self._forget()
+
+    def read_part(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> bytes:
+        """Bytes of one from a position on; raises FileNotFoundError."""
+        file = self._files.open(self._path(snapshot_id))
+        try:
+            return file.read_at(position, min(max_bytes, max(0, file.size_bytes - position)))
+        finally:
+            file.close()
+
+    def begin_download(self, snapshot_id: SnapshotId) -> SnapshotDownload:
+        """Where the parts of another node's snapshot are put."""
+        path = self._path(snapshot_id)
+        self._files.remove(path + PART_SUFFIX)
+        return SnapshotDownload(self._files, path, snapshot_id, self._forget)
+
+    def delete(self, snapshot_id: SnapshotId) -> None:
+        """Remove one."""
+        self._forget()
+        self._files.remove(self._path(snapshot_id))
+
+    def remove_leftovers(self) -> None:
+        """Remove what a stop in the middle of writing or removing left."""
+        self._forget()
+        for entry in self._files.list_directory(self._directory):
+            if is_leftover(entry.name):
+                self._files.remove(os.path.join(self._directory, entry.name))

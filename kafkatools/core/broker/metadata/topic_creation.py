@@ -1,0 +1,82 @@
+"""Topics that a broker needs itself or for a client that only asked for them, made by the controller (Kafka's
+AutoTopicCreationManager). Rules: one request for a topic at a time; why one was not made is told to the next who asks,
+once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.controller.topics import NewTopic
+from kafkatools.core.broker.metadata.image import TopicState
+from kafkatools.core.broker.server.controller_link import Fate
+from kafkatools.core.broker.server.dispatch import APIS
+from kafkatools.core.broker.server.forwarding import ANONYMOUS_PRINCIPAL, ENVELOPE_KEY
+from kafkatools.core.errors import KafkaError, TopicAlreadyExists, error_from_code
+from kafkatools.core.protocol.frames import decode_response_header, encode_request
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.cluster_node import ClusterNode
+
+CREATE_TOPICS = 19
+LOOPBACK = b"\x7f\0\0\1"
+
+
+class TopicCreation:
+    """See the module."""
+
+    def __init__(self, node: ClusterNode) -> None:
+        self._node = node
+        self._asked: set[str] = set()
+        self._refused: dict[str, KafkaError] = {}
+
+    def create(self, topic: NewTopic) -> TopicState | KafkaError | None:
+        """The topic, why it was not made, or None while the controller is asked."""
+        found = self._node.image.topics.get(topic.name)
+        if found is not None:
+            self._refused.pop(topic.name, None)
+            return found
+        refusal = self._refused.pop(topic.name, None)
+        if refusal is not None:
+            return refusal
+        if topic.name not in self._asked:
+            self._ask(topic)
+        return None
+
+    def _ask(self, topic: NewTopic) -> None:
+        from kafkatools.core.protocol import messages
+
+        node, api = self._node, APIS[CREATE_TOPICS]
+        wanted = {
+            "name": topic.name,
+            "num_partitions": topic.num_partitions,
+            "replication_factor": topic.replication_factor,
+            "assignments": [],
+            "configs": [{"name": name, "value": value} for name, value in topic.configs.items()],
+        }
+        timeout_ms = node.config.request_timeout_ms
+        fields = {"topics": [wanted], "timeout": timeout_ms, "validate_only": False}
+        entity = messages.build(messages.request_type(api.key, api.highest), fields)
+        frame = b"".join(encode_request(api.key, api.highest, 0, f"broker-{node.node_id}", entity))
+        envelope = {
+            "request_data": frame[4:],
+            "request_principal": ANONYMOUS_PRINCIPAL,
+            "client_host_address": LOOPBACK,
+        }
+        self._asked.add(topic.name)
+        node.link.send_once(
+            ENVELOPE_KEY, envelope, lambda answer: self._answered(topic.name, answer), is_wanted=lambda: True
+        )
+
+    def _answered(self, name: str, answer: Any) -> None:
+        from kafkatools.core.protocol import messages
+
+        self._asked.discard(name)
+        if isinstance(answer, Fate) or int(answer.error_code) or answer.response_data is None:
+            return  # the next request for the topic tries again
+        api = APIS[CREATE_TOPICS]
+        data = memoryview(bytes(answer.response_data))
+        _, offset = decode_response_header(api.key, api.highest, data)
+        created = messages.decode(messages.response_type(api.key, api.highest), data, offset)[0].topics[0]
+        error = error_from_code(int(created.error_code), created.error_message)
+        if error is not None and not isinstance(error, TopicAlreadyExists):
+            self._refused[name] = error

@@ -1,0 +1,56 @@
+"""A DeleteRecords that waits until every replica has deleted (Kafka's DelayedDeleteRecords)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.broker.server.purgatory import DelayedOperation
+from kafkatools.core.errors import KafkaStorageError, NotLeaderOrFollower, RequestTimedOut
+
+NONE = 0
+
+
+@dataclass(slots=True)
+class DeleteRecordsStatus:
+    """One partition of the request: where its replicas have to begin, and how it stands."""
+
+    partition: Partition
+    required_offset: int
+    error_code: int = RequestTimedOut.code
+    low_watermark: int = -1
+
+    def look(self) -> bool:
+        """Whether it is decided by now."""
+        if self.error_code != RequestTimedOut.code:
+            return True
+        partition = self.partition
+        if not partition.is_leader:
+            self.error_code = NotLeaderOrFollower.code
+        elif partition.log.failure is not None:
+            self.error_code = KafkaStorageError.code
+        else:
+            self.low_watermark = partition.low_watermark
+            if self.low_watermark >= self.required_offset:
+                self.error_code = NONE
+        return self.error_code != RequestTimedOut.code
+
+
+class DelayedDeleteRecords(DelayedOperation):
+    """Complete when the low watermark of every partition has reached its offset, or the partition lost its leader."""
+
+    __slots__ = ("_on_complete", "statuses")
+
+    def __init__(self, delay_ms: int, statuses: Sequence[DeleteRecordsStatus], on_complete: Callable[[], None]) -> None:
+        super().__init__(delay_ms)
+        self.statuses = statuses
+        self._on_complete = on_complete
+
+    def try_complete(self) -> bool:
+        if not all([status.look() for status in self.statuses]):
+            return False
+        return self.force_complete()
+
+    def on_complete(self) -> None:
+        self._on_complete()

@@ -1,0 +1,48 @@
+"""A produce with acks=all that waits for its replicas (Kafka's DelayedProduce)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.broker.server.purgatory import DelayedOperation
+from kafkatools.core.errors import RequestTimedOut
+
+
+@dataclass(slots=True)
+class ProduceStatus:
+    """One partition of the request: what must be replicated, and how it stands."""
+
+    partition: Partition
+    required_offset: int
+    error_code: int = RequestTimedOut.code
+    acks_pending: bool = True
+
+
+class DelayedProduce(DelayedOperation):
+    """Complete when every partition is replicated up to its required offset or lost its leader; what is still pending
+    at the time-out answers REQUEST_TIMED_OUT."""
+
+    __slots__ = ("_on_complete", "statuses")
+
+    def __init__(
+        self, delay_ms: int, statuses: Sequence[ProduceStatus], on_complete: Callable[[Sequence[ProduceStatus]], None]
+    ) -> None:
+        super().__init__(delay_ms)
+        self.statuses = statuses
+        self._on_complete = on_complete
+
+    def try_complete(self) -> bool:
+        for status in self.statuses:
+            if not status.acks_pending:
+                continue
+            outcome = status.partition.replication_outcome(status.required_offset)
+            if outcome is not None:
+                status.acks_pending, status.error_code = False, outcome
+        if any(status.acks_pending for status in self.statuses):
+            return False
+        return self.force_complete()
+
+    def on_complete(self) -> None:
+        self._on_complete(self.statuses)

@@ -1,0 +1,247 @@
+"""Fetch between brokers, framed by hand: requests of versions 13 to 18 read, requests and responses of version 18 made
+and read as followers use them.
+
+Rules: nothing is copied but topic ids; the records of a response are a slice of the receive buffer. Every length is
+checked against the bytes that are left. The layout is Kafka's FetchRequest.json and FetchResponse.json; a test holds
+it against a generated codec.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import groupby
+from struct import Struct
+from struct import error as StructError
+from typing import NamedTuple
+
+from kafkatools.core.broker.replicas.replica_manager import FetchPartition
+from kafkatools.core.errors import DecodeError
+from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
+
+VERSION = 18
+FIRST_WITH_STATE = 15
+_HEAD = Struct(">iiibii")
+_INT32 = Struct(">i")
+_PARTITION = Struct(">iiqiqi")
+_STATE = Struct(">iq")
+_RESPONSE = Struct(">ihi")
+_FETCHED = Struct(">ihqqq")
+_EPOCH_END = Struct(">iq")
+_TWO_INT32 = Struct(">ii")
+_NO_RACK_AND_TAGS = b"\1"
+Key = tuple[uuid.UUID, int]
+
+
+class FetchRequest(NamedTuple):
+    """A request; `replica_id` is -1 of a consumer."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    wanted: list[FetchPartition]
+    forgotten: list[Key]
+    rack_id: str
+    replica_id: int
+    replica_epoch: int
+
+
+class FetchedData(NamedTuple):
+    """What a leader says of one partition; `diverging` and `current_leader` are (epoch, end offset) and (leader, leader
+    epoch)."""
+
+    topic_id: uuid.UUID
+    partition_index: int
+    error_code: int
+    high_watermark: int
+    log_start_offset: int
+    records: memoryview | None
+    diverging: tuple[int, int] | None
+    current_leader: tuple[int, int] | None
+
+
+class FetchResponse(NamedTuple):
+    """A response."""
+
+    throttle_ms: int
+    error_code: int
+    session_id: int
+    partitions: list[FetchedData]
+
+
+@lru_cache(maxsize=16384)
+def topic_id_of(data: bytes) -> uuid.UUID:
+    """A topic id from its bytes."""
+    return uuid.UUID(bytes=data)
+
+
+def parse_request(frame: memoryview, position: int, version: int) -> FetchRequest:
+    """A request of version 13 to 18. Raises DecodeError."""
+    try:
+        return _parse_request(frame, position, version)
+    except (StructError, IndexError, ValueError) as error:
+        raise DecodeError(f"malformed fetch request: {error}") from error
+
+
+def _parse_request(frame: memoryview, position: int, version: int) -> FetchRequest:
+    replica_id, replica_epoch = -1, -1
+    if version < FIRST_WITH_STATE:
+        (replica_id,) = _INT32.unpack_from(frame, position)
+        position += 4
+    head = _HEAD.unpack_from(frame, position)
+    count, position = _count(frame, position + _HEAD.size)
+    wanted: list[FetchPartition] = []
+    for _ in range(count):
+        position = _parse_topic(frame, position, wanted)
+    forgotten: list[Key] = []
+    count, position = _count(frame, position)
+    for _ in range(count):
+        topic_id = topic_id_of(bytes(frame[position : position + 16]))
+        indexes, position = _count(frame, position + 16)
+        for _ in range(indexes):
+            forgotten.append((topic_id, _INT32.unpack_from(frame, position)[0]))
+            position += 4
+        position = skip_tagged_fields(frame, position)
+    size, position = read_unsigned_varint(frame, position)
+    rack_id = str(frame[position : position + size - 1], "utf-8") if size > 1 else ""
+    position += max(0, size - 1)
+    if frame[position]:
+        state = _replica_state(frame, position)
+        if state is not None and version >= FIRST_WITH_STATE:
+            replica_id, replica_epoch = state
+    max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = head
+    return FetchRequest(
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation_level,
+        session_id,
+        session_epoch,
+        wanted,
+        forgotten,
+        rack_id,
+        replica_id,
+        replica_epoch,
+    )
+
+
+def _count(frame: memoryview, position: int) -> tuple[int, int]:
+    count, position = read_unsigned_varint(frame, position)
+    if count - 1 > len(frame) - position:
+        raise IndexError(f"array of {count - 1} elements in {len(frame) - position} bytes")
+    return max(0, count - 1), position
+
+
+def _parse_topic(frame: memoryview, position: int, wanted: list[FetchPartition]) -> int:
+    topic_id = topic_id_of(bytes(frame[position : position + 16]))
+    count, position = _count(frame, position + 16)
+    for _ in range(count):
+        index, epoch, offset, last_epoch, start, size = _PARTITION.unpack_from(frame, position)
+        wanted.append(FetchPartition(None, topic_id, index, offset, size, epoch, last_epoch, start))
+        position += _PARTITION.size
+        position = position + 1 if not frame[position] else skip_tagged_fields(frame, position)
+    return position + 1 if not frame[position] else skip_tagged_fields(frame, position)
+
+
+def _replica_state(frame: memoryview, position: int) -> tuple[int, int] | None:
+    """ReplicaState, tag 1 of a request."""
+    count, position = read_unsigned_varint(frame, position)
+    found = None
+    for _ in range(count):
+        tag, position = read_unsigned_varint(frame, position)
+        size, position = read_unsigned_varint(frame, position)
+        if tag == 1:
+            found = _STATE.unpack_from(frame, position)
+        position += size
+    return found
+
+
+def encode_request(
+    limits: tuple[int, int, int],
+    session: tuple[int, int],
+    wanted: Sequence[FetchPartition],
+    forgotten: Iterable[Key],
+    replica: tuple[int, int],
+) -> bytes:
+    """A follower's request: (max wait, min bytes, max bytes), (session id, epoch), (replica id, broker epoch)."""
+    out = bytearray(_HEAD.pack(*limits, 0, *session))
+    by_topic = [(topic_id, list(group)) for topic_id, group in groupby(wanted, key=lambda each: each.topic_id)]
+    out += unsigned_varint(len(by_topic) + 1)
+    pack = _PARTITION.pack
+    for topic_id, partitions in by_topic:
+        assert topic_id is not None
+        out += topic_id.bytes
+        out += unsigned_varint(len(partitions) + 1)
+        for each in partitions:
+            out += pack(
+                each.index,
+                each.current_leader_epoch,
+                each.fetch_offset,
+                each.last_fetched_epoch,
+                each.log_start_offset,
+                each.max_bytes,
+            )
+            out.append(0)
+        out.append(0)
+    gone = [(topic_id, [key[1] for key in group]) for topic_id, group in groupby(forgotten, key=lambda key: key[0])]
+    out += unsigned_varint(len(gone) + 1)
+    for topic_id, indexes in gone:
+        out += topic_id.bytes + unsigned_varint(len(indexes) + 1)
+        out += b"".join(map(_INT32.pack, indexes)) + b"\0"
+    out += _NO_RACK_AND_TAGS + b"\1\1\x0d" + _STATE.pack(*replica) + b"\0"
+    return bytes(out)
+
+
+def decode_response(body: memoryview) -> FetchResponse:
+    """A response of version 18 without its header. Raises DecodeError."""
+    try:
+        return _decode_response(body)
+    except (StructError, IndexError, ValueError) as error:
+        raise DecodeError(f"malformed fetch response: {error}") from error
+
+
+def _decode_response(body: memoryview) -> FetchResponse:
+    throttle_ms, error_code, session_id = _RESPONSE.unpack_from(body)
+    partitions: list[FetchedData] = []
+    count, position = _count(body, _RESPONSE.size)
+    for _ in range(count):
+        topic_id = topic_id_of(bytes(body[position : position + 16]))
+        indexes, position = _count(body, position + 16)
+        for _ in range(indexes):
+            fetched, position = _decode_partition(body, position, topic_id)
+            partitions.append(fetched)
+        position = skip_tagged_fields(body, position)
+    return FetchResponse(throttle_ms, error_code, session_id, partitions)
+
+
+def _decode_partition(body: memoryview, position: int, topic_id: uuid.UUID) -> tuple[FetchedData, int]:
+    index, error_code, high_watermark, _, log_start = _FETCHED.unpack_from(body, position)
+    aborted, position = _count(body, position + _FETCHED.size)
+    for _ in range(aborted):
+        position = skip_tagged_fields(body, position + 16)
+    size, position = read_unsigned_varint(body, position + 4)
+    records = None
+    if size > 1:
+        end = position + size - 1
+        if end > len(body):
+            raise IndexError(f"records of {size - 1} bytes in {len(body) - position} bytes")
+        records, position = body[position:end], end
+    diverging = leader = None
+    if body[position]:
+        count, position = read_unsigned_varint(body, position)
+        for _ in range(count):
+            tag, position = read_unsigned_varint(body, position)
+            length, position = read_unsigned_varint(body, position)
+            if tag == 0:
+                diverging = _EPOCH_END.unpack_from(body, position)
+            elif tag == 1:
+                leader = _TWO_INT32.unpack_from(body, position)
+            position += length
+    else:
+        position += 1
+    data = FetchedData(topic_id, index, error_code, high_watermark, log_start, records, diverging, leader)
+    return data, position

@@ -1,0 +1,147 @@
+"""log.durability=fsync: produce is answered, and readers see records, only after they are on the disk.
+
+Apache Kafka has no such mode: it answers when the page cache has the records, and trusts in replicas.
+
+Rules:
+- What one turn of the listener appended to a partition is synced at once, on another thread. Requests that arrive
+  meanwhile are handled, and what they append shares the partition's next sync: the slower the disk, the larger the
+  group. Partitions do not wait for each other.
+- The high watermark stays where the disk is. So delayed produce requests and fetches wait as they do for followers.
+- A segment that began since the last sync is synced by the listener's thread, with its directory and its predecessor.
+- After a sync that failed nobody knows what the disk has: the log goes offline until the next start recovers it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import KafkaStorageError
+from kafkatools.core.log.files import Sync
+
+MAX_THREADS = 4
+
+
+class _Sync(NamedTuple):
+    """One file to sync, and what is durable afterwards."""
+
+    partition: Partition
+    offset: int
+    file: Sync
+
+
+class _Outcome(NamedTuple):
+    partition: Partition
+    offset: int
+    error: OSError | None
+
+
+class GroupCommit:
+    """The partitions that were appended to and not synced yet, and the threads that sync them."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        wakeup: Callable[[], None],
+        committed: Callable[[Partition], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """`wakeup` is called on another thread when a sync is done, all other callbacks on the caller's. With
+        `max_threads` 0 only `run_pending` syncs."""
+        self.max_threads = MAX_THREADS
+        self._clock = clock
+        self._wakeup = wakeup
+        self._committed = committed
+        self._failed = failed
+        self._dirty: dict[object, Partition] = {}
+        self._in_flight: set[object] = set()
+        self._work: queue.SimpleQueue[_Sync | None] = queue.SimpleQueue()
+        self._done: deque[_Outcome] = deque()
+        self._threads: list[threading.Thread] = []
+
+    def note(self, partition: Partition) -> None:
+        """This partition was appended to."""
+        self._dirty[partition.key] = partition
+
+    @property
+    def has_new(self) -> bool:
+        """Whether `turn` has something to do now: an outcome, or a partition that no sync is under way for."""
+        return bool(self._done) or any(key not in self._in_flight for key in self._dirty)
+
+    def turn(self) -> None:
+        """Answer for what is on the disk by now, begin the next syncs; between two turns of the listener."""
+        while self._done:
+            outcome = self._done.popleft()
+            self._in_flight.discard(outcome.partition.key)
+            self._settle(outcome)
+        while ready := [partition for key, partition in self._dirty.items() if key not in self._in_flight]:
+            for partition in ready:
+                del self._dirty[partition.key]
+            for partition in ready:
+                self._begin(partition)
+
+    def _begin(self, partition: Partition) -> None:
+        log = partition.log
+        try:
+            if log.needs_full_flush:
+                log.flush(self._clock.wall_ms())
+                self._settle(_Outcome(partition, log.log_end_offset, None))
+                return
+            sync = _Sync(partition, log.log_end_offset, log.active_segment.log.begin_sync())
+        except (KafkaStorageError, OSError) as error:
+            self._fail(partition, error)
+            return
+        self._in_flight.add(partition.key)
+        if len(self._threads) < min(self.max_threads, len(self._in_flight)):
+            self._threads.append(threading.Thread(target=self._run, name="group-commit", daemon=True))
+            self._threads[-1].start()
+        self._work.put(sync)
+
+    def _run(self) -> None:
+        while (sync := self._work.get()) is not None:
+            self._done.append(self._sync(sync))
+            self._wakeup()
+
+    def run_pending(self) -> None:
+        """Run the syncs that no thread has taken yet on the caller's thread."""
+        with contextlib.suppress(queue.Empty):
+            while (sync := self._work.get_nowait()) is not None:
+                self._done.append(self._sync(sync))
+
+    @staticmethod
+    def _sync(sync: _Sync) -> _Outcome:
+        error = None
+        try:
+            sync.file.run()
+        except OSError as caught:
+            error = caught
+        return _Outcome(sync.partition, sync.offset, error)
+
+    def _settle(self, outcome: _Outcome) -> None:
+        partition = outcome.partition
+        if outcome.error is not None:
+            self._fail(partition, outcome.error)
+            return
+        if not partition.log.is_closed:
+            partition.log.note_flushed(outcome.offset, self._clock.wall_ms())
+            partition.note_durable(outcome.offset)
+        self._committed(partition)
+
+    def _fail(self, partition: Partition, error: Exception) -> None:
+        if not partition.is_deleted:
+            self._failed(partition.log.go_offline(error))
+        self._committed(partition)
+
+    def close(self) -> None:
+        """End the threads; nobody is answered any more. What is not synced is the clean stop's to flush."""
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()

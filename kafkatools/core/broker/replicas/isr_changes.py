@@ -1,0 +1,116 @@
+"""Asking the controller for changes of in-sync replicas (Kafka's AlterPartitionManager and what Partition does with the
+answer).
+
+Rules: one request is on its way at a time, with all changes that are wanted when it goes; a partition wants one change
+at a time. A partition whose role or ISR changed meanwhile (the metadata was faster) ignores the answer. What the
+controller refuses for good leaves the change pending, so that the larger ISR counts, until newer metadata comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafkatools.core.broker.replicas.partition import Partition, PendingIsr
+from kafkatools.core.broker.server.channels import ControllerChannel
+
+ALTER_PARTITION = 56
+RETRY_MS = 50
+NONE = 0
+OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA = 55, 107
+WAIT_FOR_METADATA = (3, 6, 42, 74, 95, 100, 109)
+"""UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_REQUEST, FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION,
+UNKNOWN_TOPIC_ID, NEW_LEADER_ELECTED: this broker does not know what is; asking again would not help."""
+
+
+class IsrChanges:
+    """What this broker, as a leader, asks for."""
+
+    def __init__(
+        self,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        channel: ControllerChannel,
+        high_watermark_moved: Callable[[Partition], None],
+    ) -> None:
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._channel = channel
+        self._moved = high_watermark_moved
+        self._wanted: dict[Any, tuple[Partition, PendingIsr]] = {}
+        self._is_sent = False
+        self._not_before_ms = 0
+
+    def submit(self, partition: Partition, pending: PendingIsr) -> None:
+        """This change is wanted; it goes with the next `tick`."""
+        self._wanted[partition.key] = (partition, pending)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to send."""
+        return self._not_before_ms if self._wanted and not self._is_sent else None
+
+    def tick(self, now_ms: int) -> None:
+        """Send what is wanted, unless an answer is awaited."""
+        if self._is_sent or not self._wanted or now_ms < self._not_before_ms:
+            return
+        for key in [key for key, (partition, pending) in self._wanted.items() if partition.pending is not pending]:
+            del self._wanted[key]
+        if not self._wanted:
+            return
+        sent = dict(self._wanted)
+        self._is_sent = True
+        self._not_before_ms = now_ms + RETRY_MS
+        self._channel.send(ALTER_PARTITION, self._request(sent), lambda entity: self._answered(sent, entity))
+
+    def _request(self, sent: dict[Any, tuple[Partition, PendingIsr]]) -> dict[str, Any]:
+        own_epoch = self._broker_epoch()
+        topics: dict[Any, list[dict[str, Any]]] = {}
+        for (topic_id, index), (partition, pending) in sent.items():
+            topics.setdefault(topic_id, []).append(
+                {
+                    "partition_index": index,
+                    "leader_epoch": pending.leader_epoch,
+                    "new_isr_with_epochs": [
+                        {"broker_id": broker_id, "broker_epoch": epoch}
+                        for broker_id, epoch in partition.isr_with_epochs(pending.isr, own_epoch)
+                    ],
+                    "leader_recovery_state": partition.recovery_state,
+                    "partition_epoch": partition.partition_epoch,
+                }
+            )
+        return {
+            "broker_id": self._node_id,
+            "broker_epoch": own_epoch,
+            "topics": [{"topic_id": topic_id, "partitions": items} for topic_id, items in topics.items()],
+        }
+
+    def _answered(self, sent: dict[Any, tuple[Partition, PendingIsr]], entity: Any | None) -> None:
+        """Take the answer; without one, or with an error of the whole request, everything is asked for again."""
+        self._is_sent = False
+        if entity is None or int(entity.error_code) != NONE:
+            return
+        self._not_before_ms = 0
+        answers = {(topic.topic_id, each.partition_index): each for topic in entity.topics for each in topic.partitions}
+        for key, (partition, pending) in sent.items():
+            answer = answers.get(key)
+            if answer is None:
+                continue
+            if (wanted := self._wanted.get(key)) is not None and wanted[1] is pending:
+                del self._wanted[key]  # another one may have been wanted meanwhile, even the same ISR again
+            if partition.pending is pending and partition.is_leader:
+                self._take(partition, pending, answer)
+
+    def _take(self, partition: Partition, pending: PendingIsr, answer: Any) -> None:
+        """Partition.handleAlterPartitionUpdate and handleAlterPartitionError."""
+        code = int(answer.error_code)
+        if code in (OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA):
+            partition.revert_isr()
+        elif code == NONE:
+            is_stale = answer.partition_epoch < partition.partition_epoch
+            if answer.leader_epoch != partition.leader_epoch or is_stale:
+                return
+            if partition.commit_isr(tuple(answer.isr), answer.partition_epoch):
+                self._moved(partition)
+        elif code not in WAIT_FOR_METADATA:
+            self.submit(partition, pending)

@@ -1,0 +1,232 @@
+"""Compaction in a running broker: the thread of the cleaner and its owner's side (Kafka's LogCleaner).
+
+Rules:
+- Logs belong to the listener's thread. It chooses the log and makes the plan; the cleaner's thread reads closed
+  segments and writes new ones through a file system of its own; swapping them in is the listener's again, between two
+  turns. So no log needs a lock. What passes between the two: jobs through a queue, swaps and outcomes through a deque
+  and `wakeup`, answers to swaps through a queue.
+- Nobody waits for the cleaner: a log that is cut or deleted voids its plan, and the cleaner finds out.
+- The cleaner works a millisecond and rests one, so that a request finds the interpreter's lock free; the loops over
+  records and keys run without it. Files are synced, and the checkpoint is written, on its thread.
+- One thread, whatever log.cleaner.threads says above zero: a second one would wait for the same lock.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.errors import KafkaError, KafkaStorageError
+from kafkatools.core.log.cleaner.cleaner import CleanedSegment, Cleaner, CleanerStats
+from kafkatools.core.log.cleaner.log_to_clean import CleaningAborted, LogToClean
+from kafkatools.core.log.cleaner.manager import LogCleanerManager
+from kafkatools.core.log.files import FileSystem, RealFileSystem
+from kafkatools.core.log.format import checkpoints
+from kafkatools.core.log.format.filenames import TopicPartition
+from kafkatools.core.log.partition.log_manager import LogManager
+from kafkatools.core.log.partition.partition_log import PartitionLog
+from kafkatools.core.log.partition.segment_swap import swap_in
+
+REST_MS = 1
+THROTTLE_CHECK_MS = 300
+CLEANER_OPEN_FILES = 32
+
+
+class _Swap(NamedTuple):
+    log: PartitionLog
+    wanted: LogToClean
+    cleaned: CleanedSegment
+
+
+class _Outcome(NamedTuple):
+    log: PartitionLog
+    wanted: LogToClean
+    result: CleanerStats | Exception
+
+
+class LogCleaner:
+    """The cleaner of one broker. All public methods are for the listener's thread."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        config: Config,
+        clock: Clock,
+        wakeup: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """`wakeup` is called on the cleaner's thread when it needs the listener's."""
+        self.manager = LogCleanerManager()
+        self._logs = logs
+        self._clock = clock
+        self._wakeup = wakeup
+        self._failed = failed
+        self._dedupe_buffer_bytes: int = config.log_cleaner_dedupe_buffer_size
+        self._load_factor: float = config.log_cleaner_io_buffer_load_factor
+        self._throttle = Throttle(config.log_cleaner_io_max_bytes_per_second, clock)
+        own_files = isinstance(logs.files, RealFileSystem)
+        self._files: FileSystem = RealFileSystem(CLEANER_OPEN_FILES) if own_files else logs.files
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._posted: deque[_Swap | _Outcome] = deque()
+        self._answers: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._wanted: LogToClean | None = None
+        self._is_stopping = False
+        self._worked_since_ms = 0
+
+    # the listener's side
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a log is being cleaned."""
+        return self._wanted is not None
+
+    def check(self) -> None:
+        """Every log.cleaner.backoff.ms: begin with the dirtiest log, unless one is being cleaned; retention of
+        compacted logs, which LogManager leaves to the cleaner."""
+        for name in [name for name in self.manager.uncleanable if name not in self._logs.logs]:
+            self.manager.forget(name)
+        for log in self._logs.logs.values():
+            if log.config.is_compacted and log.cleaning is None and log.failure is None:
+                try:
+                    log.delete_retention_segments(self._clock.wall_ms())
+                except KafkaError as error:
+                    self._failed(error)
+        self._begin_next()
+
+    def _begin_next(self) -> None:
+        if self._wanted is not None or self._is_stopping:
+            return
+        known = set(self.manager.uncleanable)
+        grabbed = self.manager.grab_filthiest_log(self._logs.cleanable_logs(), self._clock.wall_ms())
+        self._report_new(known)
+        if grabbed is None:
+            return
+        log, self._wanted = grabbed
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="kafka-log-cleaner-thread-0", daemon=True)
+            self._thread.start()
+        wanted = self._wanted
+        self._jobs.put(lambda: self._clean(log, wanted))
+
+    def turn(self) -> None:
+        """Swap in what the cleaner has ready, take its outcomes; between two turns of the listener."""
+        while self._posted:
+            posted = self._posted.popleft()
+            if isinstance(posted, _Swap):
+                self._answers.put(self._swap(posted))
+            else:
+                self._settle(posted)
+
+    def _swap(self, posted: _Swap) -> Exception | None:
+        try:
+            swap_in(posted.log, posted.wanted, posted.cleaned, self._clock.wall_ms())
+        except KafkaStorageError as error:
+            self._failed(error)
+            return error
+        except (CleaningAborted, OSError) as error:
+            return error
+        return None
+
+    def _settle(self, outcome: _Outcome) -> None:
+        known = set(self.manager.uncleanable)
+        self._wanted = None
+        is_cleaner = self.manager.done_cleaning(outcome.log, outcome.wanted, outcome.result, self._clock.wall_ms())
+        self._report_new(known)
+        if isinstance(outcome.result, OSError) and not outcome.wanted.is_aborted:
+            name = outcome.log.topic_partition
+            if outcome.log.on_storage_error is not None:
+                outcome.log.on_storage_error(outcome.result)
+            self._failed(KafkaStorageError(f"The log of {name} could not be compacted now: {outcome.result}"))
+        if is_cleaner:
+            path, offsets = self._logs.cleaner_checkpoint(outcome.log)
+            self._jobs.put(lambda: self._write_checkpoint(path, offsets))
+            self._begin_next()
+
+    def _report_new(self, known: set[TopicPartition]) -> None:
+        for name, reason in self.manager.uncleanable.items():
+            if name not in known:
+                self._failed(KafkaStorageError(f"The log of {name} cannot be compacted: {reason}"))
+
+    def close(self) -> None:
+        """Stop the thread; what it had begun is void."""
+        self._is_stopping = True
+        if self._wanted is not None:
+            self._wanted.abort()
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._answers.put(CleaningAborted())
+            self._thread.join()
+            self._thread = None
+
+    # the cleaner's side
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+    def _clean(self, log: PartitionLog, wanted: LogToClean) -> None:
+        cleaner = Cleaner(
+            self._files,
+            dedupe_buffer_bytes=self._dedupe_buffer_bytes,
+            load_factor=self._load_factor,
+            turn=self._rest,
+        )
+
+        def swap(plan: LogToClean, cleaned: CleanedSegment) -> None:
+            self._posted.append(_Swap(log, plan, cleaned))
+            self._wakeup()
+            refusal = self._answers.get()
+            if refusal is not None:
+                raise refusal
+
+        result: CleanerStats | Exception
+        self._worked_since_ms = self._clock.now_ms()
+        try:
+            result = cleaner.clean(wanted, self._clock.wall_ms(), swap)
+        except Exception as error:  # noqa: BLE001 - the boundary of a thread: whatever it is, the partition is put aside
+            result = error
+        self._posted.append(_Outcome(log, wanted, result))
+        self._wakeup()
+
+    def _rest(self, wanted: LogToClean, size_bytes: int) -> None:
+        if wanted.is_aborted or self._is_stopping:
+            raise CleaningAborted
+        self._throttle.note(size_bytes)
+        now_ms = self._clock.now_ms()
+        if now_ms > self._worked_since_ms:
+            self._clock.sleep_ms(REST_MS)
+            self._worked_since_ms = self._clock.now_ms()
+
+    def _write_checkpoint(self, path: str, offsets: dict[TopicPartition, int]) -> None:
+        try:
+            checkpoints.write_offset_checkpoint(self._files, path, offsets)
+        except OSError as error:
+            self._failed(KafkaStorageError(f"Cannot write {path}: {error}"))
+
+
+class Throttle:
+    """log.cleaner.io.max.bytes.per.second: what is read and written counts (Kafka's Throttler)."""
+
+    def __init__(self, max_bytes_per_second: float, clock: Clock) -> None:
+        self._max_bytes_per_second = max_bytes_per_second
+        self._clock = clock
+        self._since_ms = clock.now_ms()
+        self._size_bytes = 0
+
+    def note(self, size_bytes: int) -> None:
+        """Count bytes; waits when they came too fast."""
+        self._size_bytes += size_bytes
+        elapsed_ms = self._clock.now_ms() - self._since_ms
+        if elapsed_ms < THROTTLE_CHECK_MS:
+            return
+        due_ms = self._size_bytes * 1000 / self._max_bytes_per_second
+        if due_ms > elapsed_ms:
+            self._clock.sleep_ms(round(due_ms - elapsed_ms))
+        self._since_ms = self._clock.now_ms()
+        self._size_bytes = 0

@@ -1,0 +1,219 @@
+"""The log directories of a node at start: made, formatted when asked for, checked against each other, locked.
+
+Rules: all directories belong to one cluster and one node, each has an id of its own (KIP-858); the metadata log lies in
+one of them only. Of several directories one that cannot be read is offline from the start, with its reason in `failed`;
+without the metadata log's directory there is no start. One that is locked by another process is never taken for
+broken. Source: MetaPropertiesEnsemble and KafkaRaftServer.initializeLogDirs of Apache Kafka 4.3, words included.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from kafkatools.core.broker.metadata.formatter import FormatRequest, plan, write_directory
+from kafkatools.core.broker.server.node_settings import NodeSettings
+from kafkatools.core.errors import ConfigError, KafkaStorageError
+from kafkatools.core.log.directory_lock import DirectoryLock
+from kafkatools.core.log.files import FileSystem
+from kafkatools.core.log.format.checkpoints import read_meta_properties, write_meta_properties
+from kafkatools.core.log.format.filenames import META_PROPERTIES
+from kafkatools.core.log.partition.log_manager import LogManager
+from kafkatools.core.protocol import uuids
+
+_METADATA_PARTITION = "__cluster_metadata-0"
+_RESERVED_IDS = 100
+_MOVED = (
+    "If you moved your data, make sure your configured node id matches. If you intend to create a new node, you should "
+    "remove all data in your data directories."
+)
+_Result = TypeVar("_Result")
+
+
+class NodeDirectories:
+    """Holds the locks until `release`."""
+
+    def __init__(self, files: FileSystem, settings: NodeSettings) -> None:
+        self.cluster_id = ""
+        self.ids: dict[str, uuid.UUID] = {}
+        self.failed: dict[str, Exception] = {}
+        self.metadata_path = settings.log_directory
+        self._files = files
+        self._node_id = settings.node_id
+        self._data_paths = settings.log_directories
+        self._paths = tuple(dict.fromkeys((settings.log_directory, *settings.log_directories)))
+        self._locks: dict[str, DirectoryLock] = {}
+
+    @property
+    def metadata_id(self) -> uuid.UUID:
+        """The id of the metadata log's directory."""
+        return self.ids[self.metadata_path]
+
+    def open(self, wall_ms: int, *, format_if_needed: bool) -> None:
+        """Raises ConfigError, KafkaStorageError, and OSError when the only directory cannot be used."""
+        try:
+            self._open(wall_ms, format_if_needed)
+        except BaseException:
+            self.release()
+            raise
+
+    def _open(self, wall_ms: int, format_if_needed: bool) -> None:
+        for path in self._paths:
+            self._attempt(path, partial(self._take, path, make=format_if_needed))
+        properties = self._read()
+        if format_if_needed and any(each is None for each in properties.values()):
+            self._format(properties, wall_ms)
+            properties = self._read()
+        found = {path: each for path, each in properties.items() if each is not None}
+        for path, each in properties.items():
+            if each is None:
+                raise not_formatted(path)
+        if self.metadata_path in self.failed:
+            raise KafkaStorageError(
+                f"Encountered I/O error in metadata log directory {self.metadata_path}. Cannot continue. "
+                f"({self.failed[self.metadata_path]})"
+            )
+        self._verify(found)
+        for path, each in found.items():
+            self._attempt(path, partial(self._take_id, path, each, wall_ms))
+        self._verify_ids()
+
+    def _attempt(self, path: str, work: Callable[[], _Result]) -> _Result | None:
+        """Do something with a directory. Of several one may fail, and is offline then."""
+        if path in self.failed:
+            return None
+        try:
+            return work()
+        except OSError as error:
+            if len(self._paths) == 1:
+                raise
+            self.failed[path] = error
+            self._unlock(path)
+            return None
+
+    def _take(self, path: str, *, make: bool) -> None:
+        if make:
+            self._files.make_directory(path)
+        elif not self._files.exists(path):
+            raise not_formatted(path)
+        self._locks[path] = DirectoryLock(path)
+
+    # meta.properties
+
+    def _read(self) -> dict[str, dict[str, str] | None]:
+        """What each says of itself, None of one that was never formatted."""
+        found = {path: self._attempt(path, partial(self._properties, path)) for path in self._usable()}
+        return {path: each for path, each in found.items() if path not in self.failed}
+
+    def _usable(self) -> list[str]:
+        return [path for path in self._paths if path not in self.failed]
+
+    def _properties(self, path: str) -> dict[str, str] | None:
+        name = os.path.join(path, META_PROPERTIES)
+        try:
+            return read_meta_properties(self._files, name)
+        except FileNotFoundError:
+            return None
+        except KafkaStorageError as error:  # not one that anybody wrote
+            if len(self._paths) == 1:
+                raise
+            raise OSError(str(error)) from error
+
+    def _format(self, properties: dict[str, dict[str, str] | None], wall_ms: int) -> None:
+        """Format what is not; a directory that is added to others is of their cluster."""
+        from kafkatools.core.broker.metadata.feature_levels import (
+            LATEST_RELEASE,
+            METADATA_LEVELS,
+            METADATA_VERSION,
+            default_levels,
+        )
+
+        known = [each["cluster.id"] for each in properties.values() if each is not None and "cluster.id" in each]
+        level = METADATA_LEVELS[LATEST_RELEASE]
+        request = FormatRequest(
+            known[0] if known else uuids.uuid_text(uuids.random_uuid()),
+            self._node_id,
+            self._usable(),
+            self.metadata_path,
+            {METADATA_VERSION: level, **default_levels(level)},
+        )
+        wanted = {path for path, each in properties.items() if each is None}
+        for planned in plan(self._files, request._replace(directories=sorted(wanted), ignore_formatted=True)):
+            if planned.path in wanted:
+                self._attempt(planned.path, partial(write_directory, self._files, request, planned, wall_ms))
+
+    def _verify(self, found: dict[str, dict[str, str]]) -> None:
+        """One cluster, one node, one metadata log."""
+        for path, properties in found.items():
+            where = os.path.join(path, META_PROPERTIES)
+            stored = properties.get("node.id", properties.get("broker.id", ""))
+            if stored != str(self._node_id):
+                moved = f" {_MOVED}" if len(self._paths) > 1 else ""
+                raise ConfigError(
+                    f"Stored node id {stored} doesn't match previous node id {self._node_id} in {where}.{moved}"
+                )
+            if "cluster.id" not in properties:
+                raise KafkaStorageError(f"{where} has no cluster.id")
+            if self.cluster_id and properties["cluster.id"] != self.cluster_id:
+                raise ConfigError(
+                    f"Invalid cluster.id in: {where}. Expected {self.cluster_id}, but read {properties['cluster.id']}"
+                )
+            self.cluster_id = properties["cluster.id"]
+            elsewhere = os.path.join(path, _METADATA_PARTITION)
+            if path != self.metadata_path and self._files.exists(elsewhere):
+                raise ConfigError(
+                    f"Found unexpected metadata location in data directory `{elsewhere}` (the configured metadata "
+                    f"directory is {self.metadata_path})."
+                )
+
+    def _take_id(self, path: str, properties: dict[str, str], wall_ms: int) -> None:
+        """The directory's id; one from before there were ids gets one."""
+        stored = properties.get("directory.id")
+        if stored is None:
+            self.ids[path] = uuids.random_uuid()
+            named = {**properties, "directory.id": uuids.uuid_text(self.ids[path])}
+            write_meta_properties(self._files, os.path.join(path, META_PROPERTIES), named, wall_ms)
+        else:
+            self.ids[path] = uuids.uuid_from_text(stored)
+
+    def _verify_ids(self) -> None:
+        seen: dict[uuid.UUID, str] = {}
+        for path, directory_id in self.ids.items():
+            shown = uuids.uuid_text(directory_id)
+            if directory_id.int < _RESERVED_IDS:
+                raise ConfigError(f"Invalid reserved directory ID {shown} found in {path}")
+            if directory_id in seen:
+                raise ConfigError(
+                    f"Duplicate directory ID {shown} found. It was the ID of {seen[directory_id]}, but also of {path}"
+                )
+            seen[directory_id] = path
+
+    # afterwards
+
+    def tell(self, logs: LogManager) -> None:
+        """Let the logs know the ids, and which directories are offline."""
+        for directory in logs.directories:
+            directory.directory_id = self.ids.get(directory.path)
+            if directory.path in self.failed:
+                logs.note_failure(directory, self.failed[directory.path])
+
+    def _unlock(self, path: str) -> None:
+        lock = self._locks.pop(path, None)
+        if lock is not None:
+            lock.release()
+
+    def release(self, path: str | None = None) -> None:
+        """Let another process have a directory that failed, or all."""
+        for each in [path] if path is not None else list(self._locks):
+            self._unlock(each)
+
+
+def not_formatted(path: str) -> ConfigError:
+    """What to say of a directory without meta.properties."""
+    return ConfigError(
+        f"No `meta.properties` found in {path} (have you run `kafka-storage.sh` to format the directory?)",
+        "Format it: kt storage format --config FILE --cluster-id $(kt storage random-uuid)",
+    )

@@ -1,0 +1,412 @@
+"""Following one leader: the fetches for all partitions that it leads and this broker follows (Kafka's
+ReplicaFetcherThread, AbstractFetcherThread and FetchSessionHandler). Sans I/O: requests go over a `PeerChannel`.
+
+Rules:
+- One fetch is on its way at a time. It names the partitions whose position moved since the last one; what the leader
+  answers about a partition that was given up or begun anew meanwhile is not taken.
+- A log is cut only where the leader's epochs say that it diverges (KIP-101, KIP-279, in fetches KIP-595), or where the
+  leader has nothing of it (out of range): never at the high watermark, which says nothing about what is committed.
+- An answer's high watermark and log start count only up to what this log has. Records are appended from the receive
+  buffer: nothing is copied.
+- A partition that fails is asked for again after a while; the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.replicas.fetch_messages import (
+    VERSION,
+    FetchedData,
+    FetchResponse,
+    Key,
+    decode_response,
+    encode_request,
+)
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.broker.replicas.replica_manager import FetchPartition
+from kafkatools.core.errors import DecodeError, KafkaError, KafkaStorageError, UnexpectedAppendOffset
+from kafkatools.core.log.format.batch_headers import HEADER_SIZE, LOG_OVERHEAD, V2_HEADER
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.replicas.replication import Cluster, ReplicationSettings
+    from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
+
+FETCH, LIST_OFFSETS = 1, 2
+NONE, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH = 0, 1, 74
+NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH = 6, 75
+SESSION_ERRORS = (70, 71, 106)
+LATEST, EARLIEST = -1, -2
+FIRST_RETRY_MS = 20
+THROTTLED_MS = 50
+
+
+class Followed:
+    """A partition that is followed in one leader epoch."""
+
+    __slots__ = ("fetch_offset", "last_epoch", "leader_epoch", "not_before_ms", "partition", "retry_ms", "topic_id")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.topic_id = partition.topic_id
+        self.leader_epoch = partition.leader_epoch
+        self.fetch_offset = 0
+        self.last_epoch = -1
+        self.not_before_ms: int | None = 0
+        self.retry_ms = FIRST_RETRY_MS
+        self.settle()
+
+    def settle(self) -> None:
+        """The position is the end of the log."""
+        log = self.partition.log
+        self.fetch_offset = log.log_end_offset
+        self.last_epoch = -1 if log.latest_epoch is None else log.latest_epoch
+
+    def wanted(self, max_bytes: int) -> FetchPartition:
+        """The position as a fetch has it."""
+        partition = self.partition
+        return FetchPartition(
+            None,
+            partition.topic_id,
+            partition.index,
+            self.fetch_offset,
+            max_bytes,
+            self.leader_epoch,
+            self.last_epoch,
+            partition.log.log_start_offset,
+        )
+
+
+class ReplicaFetcher:
+    """Follows one leader."""
+
+    def __init__(
+        self,
+        leader_id: int,
+        cluster: Cluster,
+        settings: ReplicationSettings,
+        throttles: ReplicationThrottles,
+        advanced: Callable[[Partition], None],
+    ) -> None:
+        """`advanced` hears of partitions whose high watermark moved."""
+        self.leader_id = leader_id
+        self.partitions: dict[Key, Followed] = {}
+        self._cluster = cluster
+        self._settings = settings
+        self._throttles = throttles
+        self._advanced = advanced
+        self._session = (0, 0)
+        self._named: dict[Key, Followed] = {}
+        self._changed: dict[Key, Followed] = {}
+        self._delayed: dict[Key, Followed] = {}
+        self._dropped: dict[Key, None] = {}
+        self._is_waiting = False
+        self._not_before_ms = 0
+
+    # -- who is followed -------------------------------------------------------------------------------------------
+    def add(self, partition: Partition) -> None:
+        """Follow a partition in its leader epoch, from the end of its log on (initialFetchOffset)."""
+        followed = Followed(partition)
+        self.partitions[partition.key] = followed
+        self._delayed.pop(partition.key, None)
+        self._changed[partition.key] = followed
+        log = partition.log
+        if log.latest_epoch is None and log.log_end_offset > log.high_watermark:
+            self._guarded(followed, lambda: self._cut(followed, log.high_watermark), self._cluster.clock.now_ms())
+
+    def remove(self, key: Key) -> None:
+        """Follow it no longer."""
+        self.partitions.pop(key, None)
+        self._changed.pop(key, None)
+        self._delayed.pop(key, None)
+        self._dropped[key] = None
+
+    def _delay(self, followed: Followed, now_ms: int, delay_ms: int | None = None) -> None:
+        """Leave a partition out for a while: longer each time, up to replica.fetch.backoff.ms."""
+        if delay_ms is None:
+            delay_ms = followed.retry_ms
+            followed.retry_ms = min(followed.retry_ms * 2, max(FIRST_RETRY_MS, self._settings.fetch_backoff_ms))
+        self._hold(followed, now_ms + delay_ms)
+
+    def _hold(self, followed: Followed, until_ms: int | None) -> None:
+        """Leave a partition out until a time, or (None) until somebody releases it."""
+        key = followed.partition.key
+        if self.partitions.get(key) is followed:
+            followed.not_before_ms = until_ms
+            self._delayed[key] = followed
+            self._changed.pop(key, None)
+            self._dropped[key] = None
+
+    def _release(self, followed: Followed) -> None:
+        key = followed.partition.key
+        if self.partitions.get(key) is followed:
+            self._delayed.pop(key, None)
+            self._changed[key] = followed
+
+    # -- turns -----------------------------------------------------------------------------------------------------
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do; None while an answer is awaited or nothing is followed."""
+        if self._is_waiting or not self.partitions:
+            return None
+        if len(self._delayed) < len(self.partitions):
+            return self._not_before_ms
+        due = [each.not_before_ms for each in self._delayed.values() if each.not_before_ms is not None]
+        return max(self._not_before_ms, min(due)) if due else None
+
+    def tick(self, now_ms: int) -> None:
+        """Fetch, unless a fetch is on its way."""
+        if self._is_waiting or now_ms < self._not_before_ms or not self.partitions:
+            return
+        if self._delayed:
+            for followed in [
+                each
+                for each in self._delayed.values()
+                if each.not_before_ms is not None and each.not_before_ms <= now_ms
+            ]:
+                self._release(followed)
+        self._hold_throttled(now_ms)
+        if len(self._delayed) < len(self.partitions):
+            self._fetch()
+
+    def _hold_throttled(self, now_ms: int) -> None:
+        for followed in list(self._changed.values()):
+            if self._throttles.is_receiving_throttled(followed.partition):
+                self._delay(followed, now_ms, THROTTLED_MS)
+
+    def _fetch(self) -> None:
+        settings = self._settings
+        if self._session[1] == 0:
+            self._named.clear()
+            self._changed = {key: each for key, each in self.partitions.items() if key not in self._delayed}
+        wanted = [followed.wanted(settings.fetch_max_bytes) for followed in self._changed.values()]
+        forgotten = [
+            key for key in self._dropped if key in self._named and (key not in self.partitions or key in self._delayed)
+        ]
+        self._dropped.clear()
+        for key in forgotten:
+            del self._named[key]
+        self._named.update(self._changed)
+        self._changed = {}
+        if len(wanted) > 1:
+            wanted.sort(key=_topic_order)
+        body = encode_request(
+            (settings.fetch_wait_max_ms, settings.fetch_min_bytes, settings.fetch_response_max_bytes),
+            self._session,
+            wanted,
+            sorted(forgotten, key=lambda key: key[0].bytes),
+            (self._cluster.node_id, self._cluster.broker_epoch()),
+        )
+        self._is_waiting = True
+        self._cluster.peers.send_raw(
+            self.leader_id, FETCH, VERSION, body, self._answered, timeout_ms=settings.request_timeout_ms
+        )
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+    def _answered(self, body: memoryview | None) -> None:
+        self._is_waiting = False
+        now_ms = self._cluster.clock.now_ms()
+        try:
+            response = None if body is None else decode_response(body)
+        except DecodeError:
+            response = None
+        if response is None or response.error_code:
+            self._begin_anew(response, now_ms)
+        else:
+            self._take(response, now_ms)
+        self.tick(now_ms)
+
+    def _begin_anew(self, response: FetchResponse | None, now_ms: int) -> None:
+        """The session is over: at once after an error of the session, else after a while."""
+        session_id = self._session[0]
+        is_session_error = response is not None and response.error_code in SESSION_ERRORS
+        self._session = (session_id if response is None else 0, 0)
+        wait_ms = FIRST_RETRY_MS if is_session_error or response is None else self._settings.fetch_backoff_ms
+        self._not_before_ms = now_ms + wait_ms
+
+    def _take(self, response: FetchResponse, now_ms: int) -> None:
+        session_id, epoch = self._session
+        if response.session_id:
+            self._session = (response.session_id, 1 if epoch == 2**31 - 1 else epoch + 1)
+        else:
+            self._session = (0, 0)
+        if response.throttle_ms:
+            self._not_before_ms = now_ms + response.throttle_ms
+        for data in response.partitions:
+            key = (data.topic_id, data.partition_index)
+            followed = self.partitions.get(key)
+            if followed is not None and self._named.get(key) is followed and key not in self._delayed:
+                self._take_partition(followed, data, now_ms)
+
+    def _take_partition(self, followed: Followed, data: FetchedData, now_ms: int) -> None:
+        if data.error_code:
+            self._failed(followed, data, now_ms)
+        elif data.diverging is not None:
+            diverging = data.diverging
+            self._guarded(followed, lambda: self._truncate(followed, diverging), now_ms)
+        else:
+            self._guarded(followed, lambda: self._append(followed, data), now_ms)
+
+    def _guarded(self, followed: Followed, work: Callable[[], None], now_ms: int) -> None:
+        """Change a log; what fails is tried again later."""
+        try:
+            work()
+        except (KafkaError, OSError) as error:
+            self._storage_failed(followed, error, now_ms)
+
+    def _cut(self, followed: Followed, offset: int) -> None:
+        """Cut off what lies at and above an offset, and go on there."""
+        followed.partition.log.truncate_to(offset, self._cluster.clock.wall_ms())
+        followed.settle()
+        self._changed[followed.partition.key] = followed
+
+    def _storage_failed(self, followed: Followed, error: Exception, now_ms: int) -> None:
+        if followed.partition.log.failure is not None:
+            self.remove(followed.partition.key)
+            return
+        followed.settle()
+        self._delay(followed, now_ms, self._settings.fetch_backoff_ms)
+        if self._cluster.note_failure is not None:
+            self._cluster.note_failure(
+                error if isinstance(error, KafkaError) else KafkaStorageError(f"{followed.partition}: {error}")
+            )
+
+    def _append(self, followed: Followed, data: FetchedData) -> None:
+        partition = followed.partition
+        log = partition.log
+        records = data.records
+        if records is not None and (size := whole_batches(records)):
+            self._append_in_pieces(followed, records[:size])
+            self._throttles.note_received(partition, size)
+            if partition.waits_for_disk:
+                log.flush(self._cluster.clock.wall_ms())  # the next fetch says that it is here
+            followed.settle()
+            self._changed[partition.key] = followed
+        if data.high_watermark >= 0:
+            before = log.high_watermark
+            if data.high_watermark != before and log.update_high_watermark(data.high_watermark) > before:
+                self._advanced(partition)
+        if log.log_start_offset < data.log_start_offset <= log.high_watermark:
+            log.increment_log_start_offset(data.log_start_offset)
+            self._changed[partition.key] = followed
+        followed.retry_ms = FIRST_RETRY_MS
+
+    def _append_in_pieces(self, followed: Followed, records: memoryview) -> None:
+        """Append; what is larger than a segment may be (it was made smaller) in pieces that are not."""
+        limit = followed.partition.log.config.segment_bytes
+        while len(records) > limit:
+            size = whole_batches(records[:limit]) or whole_batches(records)
+            self._append_records(followed, records[:size])
+            records = records[size:]
+        if records:
+            self._append_records(followed, records)
+
+    def _append_records(self, followed: Followed, records: memoryview) -> None:
+        """Append; when the leader's log begins within a batch, so does this one (appendRecordsToFollower)."""
+        partition, wall_ms = followed.partition, self._cluster.clock.wall_ms()
+        log = partition.log
+        try:
+            partition.append_replicated(records, wall_ms)
+        except UnexpectedAppendOffset:
+            first = V2_HEADER.unpack_from(records)
+            last_offset = first[0] + first[6]
+            is_begin = log.log_end_offset == log.log_start_offset
+            if not (is_begin and first[0] < log.log_end_offset <= last_offset):
+                raise
+            start = log.log_start_offset
+            log.truncate_fully_and_start_at(first[0], wall_ms)
+            partition.append_replicated(records, wall_ms)
+            log.update_high_watermark(start)
+            log.increment_log_start_offset(start)
+
+    # -- truncation ------------------------------------------------------------------------------------------------
+    def _truncate(self, followed: Followed, leader_end: tuple[int, int]) -> None:
+        """Cut the log where it parts from the leader's (getOffsetTruncationState): at the end of the leader's epoch if
+        this log knows that epoch, else at the end of the largest one below it, and the next fetch asks further."""
+        log = followed.partition.log
+        epoch, end_offset = leader_end
+        own_epoch, own_end = log.end_offset_for_epoch(epoch)
+        if own_end < 0:
+            target = end_offset
+        elif own_epoch != epoch:
+            target = own_end
+        else:
+            target = min(own_end, end_offset)
+        self._cut(followed, max(0, min(target, log.log_end_offset)))
+
+    def _failed(self, followed: Followed, data: FetchedData, now_ms: int) -> None:
+        if data.error_code == OFFSET_OUT_OF_RANGE:
+            self._ask_for_range(followed, LATEST)
+        elif data.error_code == FENCED_LEADER_EPOCH:
+            self._hold(followed, None)  # newer metadata is on its way
+        else:
+            self._delay(followed, now_ms)
+
+    def _ask_for_range(self, followed: Followed, timestamp: int) -> None:
+        """What the leader has, for a log that does not meet it (fetchOffsetAndTruncate)."""
+        self._hold(followed, None)
+        partition = followed.partition
+        fields: dict[str, Any] = {
+            "replica_id": self._cluster.node_id,
+            "isolation_level": 0,
+            "topics": [
+                {
+                    "name": partition.topic,
+                    "partitions": [
+                        {
+                            "partition_index": partition.index,
+                            "current_leader_epoch": followed.leader_epoch,
+                            "timestamp": timestamp,
+                        }
+                    ],
+                }
+            ],
+        }
+        self._cluster.peers.send(
+            self.leader_id,
+            LIST_OFFSETS,
+            fields,
+            lambda entity: self._take_range(followed, timestamp, entity),
+            timeout_ms=self._settings.request_timeout_ms,
+        )
+
+    def _take_range(self, followed: Followed, timestamp: int, entity: Any | None) -> None:
+        if self.partitions.get(followed.partition.key) is not followed:
+            return
+        now_ms = self._cluster.clock.now_ms()
+        found = None if entity is None else entity.topics[0].partitions[0]
+        if found is None or int(found.error_code) != NONE:
+            self._delay(followed, now_ms)
+            return
+        log = followed.partition.log
+        try:
+            if timestamp == LATEST and found.offset >= log.log_end_offset:
+                self._ask_for_range(followed, EARLIEST)
+                return
+            if timestamp == LATEST:
+                log.truncate_to(found.offset, self._cluster.clock.wall_ms())
+            elif found.offset > log.log_end_offset:
+                log.truncate_fully_and_start_at(found.offset, self._cluster.clock.wall_ms())
+        except (KafkaError, OSError) as error:
+            self._storage_failed(followed, error, now_ms)
+            return
+        followed.settle()
+        self._release(followed)
+        self.tick(now_ms)
+
+
+def _topic_order(wanted: FetchPartition) -> bytes:
+    assert wanted.topic_id is not None
+    return wanted.topic_id.bytes
+
+
+def whole_batches(records: memoryview) -> int:
+    """The bytes of the whole batches at the beginning: a leader cuts at the limit, wherever that is."""
+    position, end = 0, len(records)
+    while end - position >= HEADER_SIZE:
+        size = int.from_bytes(records[position + 8 : position + 12], "big") + LOG_OVERHEAD
+        if size < HEADER_SIZE or size > end - position:
+            break
+        position += size
+    return position

@@ -1,0 +1,514 @@
+"""The partitions of this broker and what produce and fetch do with them (Kafka's ReplicaManager).
+
+Rules: a metadata delta is applied by opening, leading, following or dropping replicas; `partitions` holds every replica
+of this broker, `get` and `leader` give those that it leads. An append or a follower's fetch changes a high watermark;
+whoever waits for that partition is looked at after the requests at hand were handled (`complete_delayed`), not in the
+middle of them. A partition whose directory cannot be made, on a full disk, is offline until `open_missing` can make it:
+the topic exists, as it does in Kafka, where a broker learns of it after the answer.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkatools.core.broker.metadata.image import (
+    TOPIC_RESOURCE,
+    MetadataDelta,
+    MetadataImage,
+    PartitionState,
+    TopicState,
+)
+from kafkatools.core.broker.replicas.group_commit import GroupCommit
+from kafkatools.core.broker.replicas.partition import READ_COMMITTED, EpochEnd, Partition, WaitingWrite
+from kafkatools.core.broker.server.purgatory import Purgatory
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.errors import (
+    InconsistentTopicId,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    UnknownServerError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from kafkatools.core.log.format.filenames import TopicPartition
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.log_manager import LogManager
+from kafkatools.core.log.partition.log_results import LogSlice
+from kafkatools.core.protocol.uuids import uuid_text
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.replicas.replication import Replication
+
+NONE = 0
+LEADER_ERRORS = (6, 74)
+"""NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the answer names the leader (KIP-951)."""
+
+
+@dataclass(slots=True)
+class FetchPartition:
+    """What a fetch wants of one partition, by name or by id."""
+
+    topic: str | None
+    topic_id: uuid.UUID | None
+    index: int
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+
+
+@dataclass(slots=True)
+class FetchedPartition:
+    """What there is of it."""
+
+    error_code: int = NONE
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted: Sequence[tuple[int, int]] | None = None
+    records: LogSlice | None = None
+    diverging: EpochEnd | None = None
+    preferred_read_replica: int = -1
+    current_leader: tuple[int, int] | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return 0 if self.records is None else self.records.size_bytes
+
+
+class Reader(NamedTuple):
+    """Who reads: a consumer; since it can tell its rack it may read from followers too (KIP-392)."""
+
+    isolation_level: int
+    rack_id: str = ""
+    is_leader_only: bool = False
+
+
+class ReplicaManager:
+    """Partitions by name and by id."""
+
+    def __init__(self, logs: LogManager, image: MetadataImage, node_id: int, clock: Clock, fetches: Purgatory) -> None:
+        self.logs = logs
+        self.fetches = fetches
+        self.partitions: dict[str, dict[int, Partition]] = {}
+        self.partitions_by_id: dict[uuid.UUID, dict[int, Partition]] = {}
+        self.broker_config: Callable[[], Config] | None = None
+        self.commits: GroupCommit | None = None
+        self.note_failure: Callable[[Exception], None] | None = None
+        self.produces: Purgatory | None = None
+        self.deletes: Purgatory | None = None
+        self.replication: Replication | None = None
+        self.on_elected: Callable[[Partition], None] | None = None
+        self.on_resigned: Callable[[Partition], None] | None = None
+        self.note_directory: Callable[[Partition, PartitionState], None] | None = None
+        self._missing: dict[str, set[int]] = {}
+        self._image = image
+        self._node_id = node_id
+        self._clock = clock
+        self._appended: dict[Hashable, None] = {}
+        self._advanced: dict[Hashable, Partition] = {}
+        self._waited: dict[Hashable, Partition] = {}
+
+    # -- metadata --------------------------------------------------------------------------------------------------
+    def apply_delta(self, delta: MetadataDelta) -> None:
+        """Make the partitions what the image says."""
+        for topic in delta.removed_topics.values():
+            self._drop_topic(topic)
+        for topic in delta.changed_topics.values():
+            self._apply_topic(topic)
+        self._sync_names()
+        for kind, name in delta.changed_configs:
+            if kind == TOPIC_RESOURCE:
+                self._configure(name)
+            else:
+                for topic_name in self.partitions:
+                    self._configure(topic_name)
+
+    def log_config(self, topic: str) -> LogConfig:
+        """The settings of a topic's logs."""
+        from kafkatools.core.config.topic import topic_config
+
+        assert self.broker_config is not None
+        broker = self.broker_config()
+        config = topic_config(broker, self._image.topic_configs(topic))
+        values: dict[str, Any] = {setting.name: config[setting.name] for setting in config.table}
+        if values.get("internal.segment.bytes") is None:
+            values.pop("internal.segment.bytes", None)
+        for name in ("producer.id.expiration.ms", "transaction.partition.verification.enable"):
+            values[name] = broker[name]
+        return LogConfig.from_values(values)
+
+    def _configure(self, topic: str) -> None:
+        if topic in self.partitions:
+            config = self.log_config(topic)
+            for partition in self.partitions[topic].values():
+                partition.log.update_config(config)
+                partition.settle()
+                if partition.followers and partition.maybe_increment_high_watermark():
+                    self.note_high_watermark(partition)
+
+    def _apply_topic(self, topic: TopicState) -> None:
+        mine = self.partitions.setdefault(topic.name, {})
+        self.partitions_by_id[topic.topic_id] = mine
+        config: LogConfig | None = None
+        for index, state in topic.partitions.items():
+            partition = mine.get(index)
+            if self._node_id not in state.replicas:
+                self._missing.get(topic.name, set()).discard(index)
+                if partition is not None:
+                    self._drop(mine.pop(index))
+                continue
+            if partition is None:
+                config = config or self.log_config(topic.name)
+                try:
+                    partition = self._open(topic, state, config)
+                except (OSError, KafkaStorageError) as error:
+                    self._note_missing(topic.name, index, error)
+                    continue
+                mine[index] = partition
+                self._take_role(partition, state, is_new=True)
+                if self.note_directory is not None:
+                    self.note_directory(partition, state)
+            elif partition.partition_epoch != state.partition_epoch or partition.leader_epoch != state.leader_epoch:
+                self._take_role(partition, state, is_new=False)
+
+    def _open(self, topic: TopicState, state: PartitionState, config: LogConfig) -> Partition:
+        index = state.partition_id
+        log = self.logs.get_or_create(
+            TopicPartition(topic.name, index),
+            uuid_text(topic.topic_id),
+            config,
+            self._clock.wall_ms(),
+            is_replicated=self.replication is not None and len(state.replicas) > 1,
+            directory_id=state.directory(self._node_id),
+        )
+        partition = Partition(topic.name, topic.topic_id, index, -1, log)
+        partition.replication = self.replication
+        if self.commits is not None:
+            partition.waits_for_disk = True
+            log.flush(self._clock.wall_ms())  # what a recovery found need not be on the disk
+            partition.durable_end = log.log_end_offset
+        return partition
+
+    def _take_role(self, partition: Partition, state: PartitionState, *, is_new: bool) -> None:
+        """Lead or follow (applyLocalLeadersDelta, applyLocalFollowersDelta). A disk that fails here is told of, and
+        when it is the only one it is tried again."""
+        try:
+            self._lead_or_follow(partition, state, is_new=is_new)
+        except KafkaStorageError as error:
+            if self.logs.has_several:
+                self.tell(error)
+            else:
+                self._note_missing(partition.topic, partition.index, error)
+
+    def _lead_or_follow(self, partition: Partition, state: PartitionState, *, is_new: bool) -> None:
+        was_leader = partition.is_leader and not is_new
+        if state.leader == self._node_id:
+            begins = partition.make_leader(state, self._node_id, self._clock.now_ms())
+            if self.replication is not None:
+                self.replication.fetchers.unfollow(partition)
+                self.note_high_watermark(partition)
+            if begins and self.on_elected is not None:
+                self.on_elected(partition)
+            return
+        follows_anew = partition.make_follower(state, self._node_id)
+        if was_leader:
+            self._complete_all(partition)
+            if self.on_resigned is not None:
+                self.on_resigned(partition)
+        if follows_anew and self.replication is not None:
+            self.replication.fetchers.follow(partition)
+
+    def _complete_all(self, partition: Partition) -> None:
+        """This broker does not lead the partition any more: whoever waits is told now."""
+        self.fetches.check_and_complete(partition.key)
+        partition.answer_waiting()
+        for others in (self.produces, self.deletes):
+            if others is not None:
+                others.check_and_complete(partition.key)
+
+    def _drop(self, partition: Partition) -> None:
+        """A replica goes away, with its files."""
+        was_leader = partition.is_leader
+        partition.mark_deleted()
+        if self.replication is not None:
+            self.replication.fetchers.unfollow(partition)
+        try:
+            self.logs.delete(TopicPartition(partition.topic, partition.index), self._clock.wall_ms())
+        except (OSError, KafkaStorageError) as error:  # the files stay; the replica is gone, and others are to go too
+            self.tell(error)
+        self._complete_all(partition)
+        if was_leader and self.on_resigned is not None:
+            self.on_resigned(partition)
+
+    def _note_missing(self, topic: str, index: int, error: Exception) -> None:
+        """A partition cannot be opened; while the broker starts that is the end of it."""
+        if self.note_failure is None and not self.logs.has_several:
+            raise error
+        missing = self._missing.setdefault(topic, set())
+        if not missing:
+            self.tell(KafkaStorageError(f"Error while creating log for {topic}-{index}: {error}"))
+        missing.add(index)
+
+    def tell(self, error: Exception) -> None:
+        """Report what the disk did."""
+        if self.note_failure is not None:
+            self.note_failure(error)
+
+    def lose(self, names: Sequence[TopicPartition]) -> None:
+        """The log directory of these replicas is offline: they answer KAFKA_STORAGE_ERROR from now on
+        (handleLogDirFailure)."""
+        for name in names:
+            partition = self.partitions.get(name.topic, {}).pop(name.partition, None)
+            if partition is None:
+                continue
+            was_leader = partition.is_leader
+            self._missing.setdefault(name.topic, set()).add(name.partition)
+            if self.replication is not None:
+                self.replication.fetchers.unfollow(partition)
+            self._complete_all(partition)
+            partition.mark_deleted()
+            if was_leader and self.on_resigned is not None:
+                self.on_resigned(partition)
+
+    def _sync_names(self) -> None:
+        try:
+            self.logs.sync_names()
+        except KafkaStorageError as error:
+            if self.note_failure is None:
+                raise
+            self.note_failure(error)
+
+    def open_missing(self) -> None:
+        """Try again to make what could not be made."""
+        if not self._missing:
+            return
+        missing, self._missing = self._missing, {}
+        for name in missing:
+            if name in self._image.topics:
+                self._apply_topic(self._image.topics[name])
+        self._sync_names()
+
+    def _drop_topic(self, topic: TopicState) -> None:
+        self.partitions_by_id.pop(topic.topic_id, None)
+        self._missing.pop(topic.name, None)
+        for partition in self.partitions.pop(topic.name, {}).values():
+            self._drop(partition)
+
+    # -- lookup ----------------------------------------------------------------------------------------------------
+    def get(self, topic: str, index: int) -> Partition:
+        """A partition that this broker leads; UnknownTopicOrPartition when there is none, NotLeaderOrFollower when
+        another broker leads it, KafkaStorageError when it could not be made."""
+        partition = self.partitions.get(topic, {}).get(index)
+        if partition is None:
+            raise self.absence(topic, index)
+        if not partition.is_leader:
+            raise NotLeaderOrFollower()
+        return partition
+
+    def absence(self, topic: str, index: int) -> KafkaError:
+        """What to say of a partition that is not here: it could not be made, others have it, or nobody knows it."""
+        if index in self._missing.get(topic, ()):
+            return KafkaStorageError(f"Partition {topic}-{index} is in an offline log directory")
+        known = self._image.topics.get(topic)
+        if known is not None and index in known.partitions and self.replication is not None:
+            return NotLeaderOrFollower()
+        return UnknownTopicOrPartition()
+
+    def current_leader(self, topic: str | None, topic_id: uuid.UUID | None, index: int) -> tuple[int, int]:
+        """(leader, leader epoch) of a partition as this broker knows them, -1 when it does not (KIP-951)."""
+        state = self._image.topics_by_id.get(topic_id) if topic_id is not None else self._image.topics.get(topic or "")
+        if state is None or index not in state.partitions:
+            return -1, -1
+        found = state.partitions[index]
+        return found.leader, found.leader_epoch
+
+    def endpoint(self, broker_id: int, listener_name: str) -> tuple[str, int, str | None] | None:
+        """(host, port, rack) of a broker that is alive, None of another one."""
+        broker = self._image.brokers.get(broker_id)
+        if broker is None or broker.is_fenced:
+            return None
+        found = [point for point in broker.endpoints if point[0] == listener_name] or broker.endpoints[:1]
+        return (found[0][1], found[0][2], broker.rack) if found else None
+
+    def find(self, wanted: FetchPartition) -> Partition | None:
+        """The partition by id or by name, None when there is none."""
+        if wanted.topic_id is not None:
+            return self.partitions_by_id.get(wanted.topic_id, {}).get(wanted.index)
+        return self.partitions.get(wanted.topic or "", {}).get(wanted.index)
+
+    def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
+        """Name of an id."""
+        topic = None if topic_id is None else self._image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    # -- appends ---------------------------------------------------------------------------------------------------
+    def note_append(self, partition: Partition) -> None:
+        """Its watchers are looked at when the requests at hand are done, and when it is on the disk if it has to be."""
+        if self.commits is not None:
+            self.commits.note(partition)
+        self.wake_readers(partition)
+
+    def wake_readers(self, partition: Partition) -> None:
+        """There is something new to read, for followers or for all: at the next `complete_delayed`."""
+        if partition.sessions:
+            assert self.replication is not None
+            self.replication.sessions.note_append(partition)
+        if partition.is_alone_in_isr:
+            self.wake(partition.key)
+
+    def note_high_watermark(self, partition: Partition) -> None:
+        """The high watermark moved: consumers, and producers with acks=all, are looked at in the next
+        `complete_delayed`."""
+        self._advanced[partition.key] = partition
+        if partition.sessions:
+            assert self.replication is not None
+            self.replication.sessions.note_news(partition)
+
+    def wake(self, key: Hashable) -> None:
+        """Fetches that wait for this key are looked at in the next `complete_delayed`."""
+        if self.fetches.has_watchers(key):
+            self._appended[key] = None
+
+    def wait_for_followers(self, partition: Partition, write: WaitingWrite) -> None:
+        """Answer a write when the high watermark is behind it; writes of a partition are answered in their order."""
+        partition.waiting.append(write)
+        self._waited[partition.key] = partition
+        if partition.log.high_watermark >= write.required_offset:
+            self.note_high_watermark(partition)
+
+    def expire_waiting(self, now_ms: int) -> None:
+        """Answer the writes that have waited too long."""
+        for key, partition in list(self._waited.items()):
+            partition.answer_waiting(now_ms)
+            if not partition.waiting:
+                del self._waited[key]
+
+    def note_low_watermark(self, partition: Partition) -> None:
+        """A follower's log begins later: DeleteRecords may be waiting for that."""
+        if self.deletes is not None:
+            self.deletes.check_and_complete(partition.key)
+
+    @property
+    def has_delayed(self) -> bool:
+        """Whether `complete_delayed` has something to look at."""
+        return bool(self._appended or self._advanced)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something was appended or replicated that nobody has looked at yet."""
+        return self.has_delayed or (self.commits is not None and self.commits.has_new)
+
+    def complete_delayed(self) -> None:
+        """Look at the requests that wait for what was appended or replicated."""
+        replication = self.replication
+        while self._appended or self._advanced or (replication is not None and replication.sessions.has_woken):
+            advanced, self._advanced = self._advanced, {}
+            appended, self._appended = self._appended, {}
+            for key, partition in advanced.items():
+                appended[key] = None
+                if partition.waiting:
+                    partition.answer_waiting()
+                if self.produces is not None:
+                    self.produces.check_and_complete(key)
+            for key in appended:
+                self.fetches.check_and_complete(key)
+            if replication is not None:
+                replication.sessions.complete()
+
+    # -- fetches ---------------------------------------------------------------------------------------------------
+    def read(self, wanted: Sequence[FetchPartition], max_bytes: int, reader: Reader) -> list[FetchedPartition]:
+        """Read every partition in order; the first that has records gives at least one batch whatever the limits."""
+        results = []
+        limit, min_one_message = max_bytes, True
+        for each in wanted:
+            result = self._read_one(each, min(limit, each.max_bytes), reader, min_one_message)
+            if result.size_bytes:
+                min_one_message = False
+                limit = max(0, limit - result.size_bytes)
+            results.append(result)
+        return results
+
+    def _read_one(self, wanted: FetchPartition, limit: int, reader: Reader, min_one: bool) -> FetchedPartition:
+        partition = self.find(wanted)
+        if partition is None:
+            return self._failed(wanted, self._why_absent(wanted), ())
+        try:
+            return self._read_partition(partition, wanted, limit, reader, min_one)
+        except KafkaError as error:
+            return self._failed(wanted, type(error))
+        except OSError:
+            return FetchedPartition(error_code=KafkaStorageError.code)
+
+    def _failed(
+        self, wanted: FetchPartition, error: type[KafkaError], aborted: tuple[tuple[int, int], ...] | None = None
+    ) -> FetchedPartition:
+        result = FetchedPartition(error_code=error.code, aborted=aborted)
+        if self.replication is not None and error.code in LEADER_ERRORS:
+            result.current_leader = self.current_leader(wanted.topic, wanted.topic_id, wanted.index)
+        return result
+
+    def _read_partition(
+        self, partition: Partition, wanted: FetchPartition, limit: int, reader: Reader, min_one: bool
+    ) -> FetchedPartition:
+        log, isolation_level = partition.log, reader.isolation_level
+        if reader.is_leader_only:
+            partition.ensure_leader()
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        diverging = partition.diverging_epoch(wanted.last_fetched_epoch, wanted.fetch_offset)
+        result = FetchedPartition(NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        if diverging is not None:
+            result.diverging = diverging
+            return result
+        if reader.rack_id and self.replication is not None and partition.followers:
+            preferred = self.replication.preferred_replica(partition, wanted.fetch_offset, reader.rack_id)
+            if preferred is not None:
+                result.preferred_read_replica = preferred
+                return result
+        end = partition.fetch_end_offset(isolation_level)
+        if wanted.fetch_offset == end or end < wanted.fetch_offset <= log.log_end_offset:
+            if wanted.fetch_offset < log.log_start_offset:
+                raise OffsetOutOfRange()
+            result.aborted = () if isolation_level == READ_COMMITTED else None
+            return result
+        found = partition.read(wanted.fetch_offset, limit, isolation_level, min_one_message=min_one)
+        if found.first_entry_incomplete:
+            return result  # a reader would take a part of a batch for one too large to ever be read
+        if found.size_bytes:
+            result.records = found
+        if isolation_level == READ_COMMITTED:
+            result.aborted = aborted_transactions(partition, wanted.fetch_offset, found)
+        return result
+
+    def _why_absent(self, wanted: FetchPartition) -> type[KafkaError]:
+        if wanted.topic_id is not None:
+            if wanted.topic_id not in self.partitions_by_id:
+                return UnknownTopicId
+            if wanted.topic is not None and self.topic_name(wanted.topic_id) != wanted.topic:
+                return InconsistentTopicId
+        return type(self.absence(wanted.topic or self.topic_name(wanted.topic_id) or "", wanted.index))
+
+
+def aborted_transactions(partition: Partition, start: int, found: LogSlice) -> list[tuple[int, int]]:
+    """(producer id, first offset) of aborted transactions in what was read. Up to where that reaches is known as well
+    as the offset index knows it: an entry behind it, the next segment, or the end (LocalLog.addAbortedTransactions)."""
+    log, segment = partition.log, found.segment
+    end = segment.fetch_upper_bound_offset(found.position + found.size_bytes)
+    if end is None:
+        higher = log.segments.higher(segment.base_offset)
+        end = log.log_end_offset if higher is None else higher.base_offset
+    return [(txn.producer_id, txn.first_offset) for txn in log.aborted_transactions(start, end)]
+
+
+def error_code_of(error: Exception) -> int:
+    """The wire code of whatever a handler caught."""
+    if isinstance(error, KafkaError):
+        return error.code
+    return KafkaStorageError.code if isinstance(error, OSError) else UnknownServerError.code

@@ -1,0 +1,169 @@
+"""Replicas that move between the log directories of this broker (Kafka's ReplicaAlterLogDirsManager).
+
+Rules: everything is done on the node's one thread, a few milliseconds in a turn, so that requests are served in
+between; the replicas take turns, a slice each. A replica that is caught up takes its place in the same turn. A move
+that a stop interrupted goes on after the start. replica.alter.log.dirs.io.max.bytes.per.second holds for all together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafkatools.core.errors import (
+    InvalidTopic,
+    KafkaError,
+    KafkaStorageError,
+    LogDirNotFound,
+    NotLeaderOrFollower,
+    ReplicaNotAvailable,
+)
+from kafkatools.core.log.format.filenames import MAX_NAME_LENGTH, TopicPartition, future_directory_name
+from kafkatools.core.log.partition.log_directory import LogDirectory
+from kafkatools.core.log.partition.replica_move import SLICE_BYTES, ReplicaMove
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.replicas.partition import Partition
+
+TURN_MS = 5
+NO_LIMIT = 2**63 - 1
+RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+_UUID_HEX = "0" * 32
+
+
+class ReplicaMoves:
+    """The moves under way; `moved(partition)` is called when one is done."""
+
+    def __init__(self, node: Node, moved: Callable[[Partition], None]) -> None:
+        self._node = node
+        self._moved = moved
+        self._moves: dict[TopicPartition, ReplicaMove] = {}
+        self._rate: int | None = None
+        self._next_ms = 0
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When the next slice is due."""
+        return self._next_ms if self._moves else None
+
+    # what is asked for
+
+    def alter(self, name: TopicPartition, path: str) -> None:
+        """Move a replica (ReplicaManager.alterReplicaLogDirs). Raises InvalidTopic, LogDirNotFound, KafkaStorageError,
+        ReplicaNotAvailable, UnknownTopicOrPartition."""
+        logs, replicas = self._node.logs, self._node.replicas
+        if len(future_directory_name(name.topic, name.partition, _UUID_HEX)) > MAX_NAME_LENGTH:
+            raise InvalidTopic("The topic name is too long.")
+        directory = logs.find_directory(path) if os.path.isabs(path) else None
+        if directory is None:
+            raise LogDirNotFound(f"Log dir {path} is not found in the config.")
+        if directory.failure is not None or directory in logs.failing:
+            raise KafkaStorageError(f"Log directory {path} is offline")
+        partition = replicas.partitions.get(name.topic, {}).get(name.partition)
+        if partition is None:
+            error = replicas.absence(name.topic, name.partition)
+            if not isinstance(error, KafkaStorageError):
+                logs.prefer(name, directory)
+            raise ReplicaNotAvailable() if isinstance(error, NotLeaderOrFollower) else error
+        self._move(name, directory)
+
+    def _move(self, name: TopicPartition, directory: LogDirectory) -> None:
+        logs = self._node.logs
+        future = logs.future_logs.get(name)
+        if future is not None:
+            if logs.directory_of(future) is directory:
+                return
+            self._moves.pop(name, None)
+            logs.cancel_future(name, self._node.clock.wall_ms())
+        if logs.directory_of(logs.logs[name]) is not directory:
+            self._begin(name, directory)
+
+    def _begin(self, name: TopicPartition, directory: LogDirectory) -> None:
+        logs = self._node.logs
+        future = logs.begin_future(name, directory, self._node.clock.wall_ms())
+        self._moves[name] = ReplicaMove(logs.logs[name], future)
+        self.read_rate()
+
+    def resume(self) -> None:
+        """Go on with what a stop interrupted; what is of partitions that are gone meanwhile goes too."""
+        if self._node.is_ready:
+            self._forget_strangers()
+        for name, directory in self._node.logs.interrupted_futures():
+            try:
+                self._begin(name, directory)
+            except KafkaStorageError as error:
+                self._node.note_failure(error)
+
+    def _forget_strangers(self) -> None:
+        node = self._node
+        for directory in node.logs.live:
+            for name in [name for name in directory.futures if name not in node.logs.logs]:
+                topic = node.image.topics.get(name.topic)
+                state = None if topic is None else topic.partitions.get(name.partition)
+                if state is None or node.node_id not in state.replicas:
+                    directory.run(partial(directory.forget_future, name))
+
+    def read_rate(self) -> None:
+        """Take the throttle that holds now."""
+        if self._moves:
+            settings = self._node.broker_settings
+            text = settings.dynamic().get(RATE, settings.dynamic_default().get(RATE))
+            rate = None if text is None or int(text) >= NO_LIMIT else int(text)
+            if rate != self._rate:
+                self._rate, self._next_ms = rate, 0
+
+    # the work
+
+    def tick(self, now_ms: int) -> None:
+        """Copy for a few milliseconds."""
+        clock = self._node.clock
+        while self._moves and now_ms >= self._next_ms:
+            name, move = next(iter(self._moves.items()))
+            copied = self._step(name, move)
+            if copied is not None:  # it has its turn again after the others
+                self._moves[name] = self._moves.pop(name)
+                self._note(copied, now_ms)
+            if clock.now_ms() - now_ms >= TURN_MS:
+                return
+
+    def _note(self, copied: int, now_ms: int) -> None:
+        if self._rate is not None:
+            self._next_ms = max(self._next_ms, now_ms) + round(copied * 1000 / self._rate)
+
+    def _give_up(self, name: TopicPartition, error: Exception) -> None:
+        """The replica stays where it is. A disk that failed is the keeper's affair; damage in a log is nobody's."""
+        node = self._node
+        del self._moves[name]
+        node.note_failure(KafkaStorageError(f"The replica {name} cannot be moved: {error}"))
+        if not node.logs.failing:
+            try:
+                node.logs.cancel_future(name, node.clock.wall_ms())
+            except (KafkaError, OSError) as another:
+                node.note_failure(another)
+
+    def _step(self, name: TopicPartition, move: ReplicaMove) -> int | None:
+        """A slice of one replica: its size, None when this one is over."""
+        node = self._node
+        partition = node.replicas.partitions.get(name.topic, {}).get(name.partition)
+        if partition is None or node.logs.future_logs.get(name) is not move.future:
+            del self._moves[name]
+            return None
+        wall_ms = node.clock.wall_ms()
+        if move.future.config is not partition.log.config:
+            move.future.update_config(partition.log.config)
+        try:
+            copied = move.step(wall_ms, SLICE_BYTES if self._rate is None else min(SLICE_BYTES, self._rate))
+            if copied:
+                return copied
+            move.future.flush(wall_ms)
+            partition.log = node.logs.promote_future(name, wall_ms)
+        except (KafkaError, OSError) as error:
+            self._give_up(name, error)
+            return None
+        del self._moves[name]
+        partition.settle()
+        self._moved(partition)
+        return None

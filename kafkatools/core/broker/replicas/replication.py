@@ -1,0 +1,179 @@
+"""A broker's part in replication, as a leader and as a follower: what ties partitions to the other brokers.
+
+Made by whoever makes the node and given to `ReplicaManager.replication` before the first metadata is applied. `tick`
+goes with every turn of the crank, after requests and answers: it sends fetches and ISR changes that are due, and looks
+at the ISR of every partition twice in replica.lag.time.max.ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.core.broker.metadata.directory_ids import is_online
+from kafkatools.core.broker.metadata.image import MetadataImage
+from kafkatools.core.broker.replicas.fetchers import ReplicaFetchers
+from kafkatools.core.broker.replicas.follower_sessions import FollowerSessions
+from kafkatools.core.broker.replicas.isr_changes import IsrChanges
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.broker.replicas.replica import Replica
+from kafkatools.core.broker.replicas.replica_selector import replica_in_rack
+from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
+from kafkatools.core.broker.server.channels import ControllerChannel, PeerChannel
+from kafkatools.core.clock import Clock
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
+    from kafkatools.core.broker.server.timer import TimerTask
+    from kafkatools.core.config import Config
+
+NO_BROKER_EPOCH = -2
+EXPIRY_CHECK_MS = 500
+
+
+class ReplicationSettings(NamedTuple):
+    """Settings by Kafka's names (replica.*)."""
+
+    max_lag_ms: int = 30_000
+    fetch_max_bytes: int = 1_048_576
+    fetch_min_bytes: int = 1
+    fetch_response_max_bytes: int = 10_485_760
+    fetch_wait_max_ms: int = 500
+    fetch_backoff_ms: int = 1000
+    request_timeout_ms: int = 30_000
+    quota_windows: tuple[int, int] = (1000, 11)
+    selects_by_rack: bool = False
+
+    @classmethod
+    def of(cls, config: Config) -> ReplicationSettings:
+        """Those of a broker."""
+        return cls(
+            max_lag_ms=config.replica_lag_time_max_ms,
+            fetch_max_bytes=config.replica_fetch_max_bytes,
+            fetch_min_bytes=config.replica_fetch_min_bytes,
+            fetch_response_max_bytes=config.replica_fetch_response_max_bytes,
+            fetch_wait_max_ms=config.replica_fetch_wait_max_ms,
+            fetch_backoff_ms=config.replica_fetch_backoff_ms,
+            request_timeout_ms=config.replica_socket_timeout_ms,
+            quota_windows=(config.replication_quota_window_size_seconds * 1000, config.replication_quota_window_num),
+            selects_by_rack=(config.replica_selector_class or "").endswith("RackAwareReplicaSelector"),
+        )
+
+
+class Cluster(NamedTuple):
+    """What replication is given of the node and the others."""
+
+    node_id: int
+    image: MetadataImage
+    clock: Clock
+    peers: PeerChannel
+    controller: ControllerChannel
+    broker_epoch: Callable[[], int]
+    """The epoch of this broker's registration, -1 before it has one."""
+    schedule: Callable[[int, Callable[[int], None]], TimerTask]
+    """`Timer.schedule` without the time: (delay in ms, what to run)."""
+    limit_of: Callable[[str], int | None]
+    """A throttle's rate as it is set now, by the setting's name."""
+    note_failure: Callable[[Exception], None] | None = None
+    """Hears of logs that could not be written."""
+
+
+class Replication:
+    """See the module."""
+
+    def __init__(self, replicas: ReplicaManager, cluster: Cluster, settings: ReplicationSettings) -> None:
+        self._replicas = replicas
+        self._image = cluster.image
+        self.node_id = cluster.node_id
+        self.clock = cluster.clock
+        self.schedule = cluster.schedule
+        self.settings = settings
+        self.max_lag_ms = settings.max_lag_ms
+        self.throttles = ReplicationThrottles(cluster.node_id, cluster.clock, cluster.limit_of, settings.quota_windows)
+        self.isr_changes = IsrChanges(
+            cluster.node_id, cluster.broker_epoch, cluster.controller, replicas.note_high_watermark
+        )
+        self.sessions = FollowerSessions(self, replicas)
+        self.fetchers = ReplicaFetchers(self, replicas, cluster)
+        self._next_shrink_ms = self._next_expiry_ms = 0
+
+    # -- turns -----------------------------------------------------------------------------------------------------
+    def tick(self, now_ms: int) -> None:
+        """Do what is due."""
+        if now_ms >= self._next_shrink_ms:
+            self._next_shrink_ms = now_ms + max(1, self.max_lag_ms // 2)
+            self.shrink_isrs(now_ms)
+        if now_ms >= self._next_expiry_ms:
+            self._next_expiry_ms = now_ms + EXPIRY_CHECK_MS
+            self._replicas.expire_waiting(now_ms)
+        self.fetchers.tick(now_ms)
+        self.isr_changes.tick(now_ms)
+
+    @property
+    def next_deadline_ms(self) -> int:
+        """When `tick` is needed at the latest; at once when somebody was not answered yet."""
+        if self._replicas.has_delayed:
+            return 0
+        due = [
+            self._next_shrink_ms,
+            self._next_expiry_ms,
+            self.fetchers.next_deadline_ms,
+            self.isr_changes.next_deadline_ms,
+        ]
+        return min(each for each in due if each is not None)
+
+    def shrink_isrs(self, now_ms: int) -> None:
+        """Ask for smaller ISRs where somebody fell behind (maybeShrinkIsr)."""
+        for partitions in self._replicas.partitions.values():
+            for partition in partitions.values():
+                partition.maybe_shrink_isr(now_ms)
+
+    # -- what partitions ask ---------------------------------------------------------------------------------------
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether a broker is registered and not fenced."""
+        broker = self._image.brokers.get(broker_id)
+        return broker is not None and not broker.is_fenced
+
+    def is_eligible(self, replica: Replica) -> bool:
+        """Whether a follower's broker may be in an ISR: alive, staying, and the one that fetched (KIP-903)."""
+        broker = self._image.brokers.get(replica.broker_id)
+        if broker is None or not broker.is_active or replica.broker_epoch == NO_BROKER_EPOCH:
+            return False
+        return replica.broker_epoch in (-1, broker.epoch)
+
+    def is_joining(self, partition: Partition, replica: Replica) -> bool:
+        """Whether a follower outside of the ISR is caught up and may join it: the high watermark waits for it."""
+        end = partition.log.log_end_offset
+        is_caught_up = replica.is_caught_up(end, self.clock.now_ms(), self.max_lag_ms)
+        return is_caught_up and self.is_eligible(replica) and self._has_directory(partition, replica.broker_id)
+
+    def _has_directory(self, partition: Partition, broker_id: int) -> bool:
+        """Whether the log directory of a follower is online. One that has failed fetches nothing more, and the high
+        watermark would wait for it until replica.lag.time.max.ms is over (as Kafka's does)."""
+        topic, broker = self._image.topics_by_id.get(partition.topic_id), self._image.brokers.get(broker_id)
+        state = None if topic is None else topic.partitions.get(partition.index)
+        if state is None or broker is None or broker_id not in state.replicas:
+            return True
+        return is_online(state.directory(broker_id), broker.log_dirs)
+
+    def preferred_replica(self, partition: Partition, fetch_offset: int, rack: str) -> int | None:
+        """The follower a consumer in a rack should read from, None when the leader (KIP-392)."""
+        if not self.settings.selects_by_rack or not partition.is_leader:
+            return None
+        return replica_in_rack(self._image, partition, fetch_offset, rack)
+
+    def note_fetch(
+        self,
+        partition: Partition,
+        replica: Replica,
+        offsets: tuple[int, int],
+        leader_end: int,
+        broker_epoch: int,
+        now_ms: int,
+    ) -> None:
+        """A follower's fetch tells how far it is; raises NotLeaderOrFollower for an earlier life of its broker."""
+        is_new_start = offsets[1] != replica.log_start_offset
+        if partition.update_follower(replica, offsets, leader_end, broker_epoch, now_ms):
+            self._replicas.note_high_watermark(partition)
+        if is_new_start:
+            self._replicas.note_low_watermark(partition)

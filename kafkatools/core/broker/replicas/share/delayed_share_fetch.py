@@ -1,0 +1,48 @@
+"""A share fetch that waits for records that can be acquired (Kafka's DelayedShareFetch)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey
+from kafkatools.core.broker.server.purgatory import DelayedOperation
+from kafkatools.core.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
+
+
+class DelayedShareFetch(DelayedOperation):
+    """Complete when `min_bytes` can be acquired over all partitions, or any partition has an error; else at the
+    time-out. What is answered is acquired on completion."""
+
+    __slots__ = ("_keys", "_manager", "_min_bytes", "_on_complete")
+
+    def __init__(
+        self,
+        delay_ms: int,
+        manager: SharePartitionManager,
+        keys: Sequence[ShareKey],
+        min_bytes: int,
+        on_complete: Callable[[], None],
+    ) -> None:
+        super().__init__(delay_ms)
+        self._manager = manager
+        self._keys = keys
+        self._min_bytes = min_bytes
+        self._on_complete = on_complete
+
+    def try_complete(self) -> bool:
+        available = 0
+        for key in self._keys:
+            try:
+                available += self._manager.available_bytes(key, self._min_bytes)
+            except (KafkaError, OSError):
+                return self.force_complete()
+            if available >= max(self._min_bytes, 1):
+                return self.force_complete()
+        return False
+
+    def on_complete(self) -> None:
+        self._on_complete()

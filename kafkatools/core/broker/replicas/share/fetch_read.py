@@ -1,0 +1,120 @@
+"""Reading for a member of a share group: log and share partition together (Kafka's ShareFetchUtils).
+
+A read takes whole record batches, at most about READ_BYTES of them: what a member may acquire is limited by the number
+of records. Batches of which nothing was acquired are not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkatools.core.broker.replicas.partition import READ_COMMITTED, Partition
+from kafkatools.core.broker.replicas.share.partition import Acquired, SharePartition, Wish
+
+READ_BYTES = 1 << 20
+MOST_READS = 10
+
+
+@dataclass(slots=True)
+class ShareFetched:
+    """What a member gets of one partition."""
+
+    error_code: int = 0
+    error_message: str | None = None
+    records: memoryview | None = None
+    acquired: Sequence[Acquired] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many offsets were acquired."""
+        return sum(each.last_offset - each.first_offset + 1 for each in self.acquired)
+
+
+def available_bytes(partition: Partition, shared: SharePartition, isolation_level: int, min_bytes: int) -> int:
+    """About how much can be acquired now; never 0 when there is something."""
+    shared.note_log_start(partition.log.log_start_offset)
+    offset = shared.next_fetch_offset()
+    if offset >= partition.fetch_end_offset(isolation_level) or not shared.has_room():
+        return 0
+    if min_bytes <= 1:
+        return 1
+    return partition.read(offset, min_bytes, isolation_level, min_one_message=True).size_bytes
+
+
+def read(
+    partition: Partition, shared: SharePartition, isolation_level: int, limits: tuple[int, Wish], now_ms: int
+) -> ShareFetched:
+    """Read and acquire, beyond what only held records of aborted transactions; raises a KafkaError."""
+    for _ in range(MOST_READS):
+        before = shared.next_fetch_offset()
+        fetched = _read_once(partition, shared, isolation_level, limits, now_ms)
+        if fetched.acquired or shared.next_fetch_offset() == before:
+            return fetched
+    return ShareFetched()
+
+
+def _read_once(
+    partition: Partition, shared: SharePartition, isolation_level: int, limits: tuple[int, Wish], now_ms: int
+) -> ShareFetched:
+    max_bytes, wish = limits
+    if available_bytes(partition, shared, isolation_level, 1) == 0:
+        return ShareFetched()
+    offset = shared.next_fetch_offset()
+    found = partition.read(offset, min(max_bytes, READ_BYTES), isolation_level, min_one_message=True)
+    if not found.size_bytes:
+        return ShareFetched()
+    from kafkatools.core.records.batch import read_batches
+
+    data = memoryview(found.read())
+    batches = [batch for batch in read_batches(data) if batch.last_offset >= offset]
+    if not batches:
+        return ShareFetched()
+    spans = [(batch.base_offset, batch.last_offset) for batch in batches]
+    acquired = shared.acquire(wish, spans, offset, now_ms)
+    if acquired and isolation_level == READ_COMMITTED:
+        acquired = _without_aborted(partition, shared, batches, acquired)
+    return ShareFetched(records=_sent(batches, data, acquired), acquired=acquired)
+
+
+def _sent(batches: Sequence[Any], data: memoryview, acquired: Sequence[Acquired]) -> memoryview | None:
+    """The record batches from the first to the last that the member got something of."""
+    if not acquired:
+        return None
+    first, last = acquired[0].first_offset, acquired[-1].last_offset
+    wanted = [batch for batch in batches if batch.last_offset >= first and batch.base_offset <= last]
+    start = wanted[0].position
+    return data[start : wanted[-1].position + wanted[-1].size_bytes]
+
+
+def _without_aborted(
+    partition: Partition, shared: SharePartition, batches: Sequence[Any], acquired: Sequence[Acquired]
+) -> list[Acquired]:
+    """Records of aborted transactions are archived, and nobody gets them."""
+    first, last = acquired[0].first_offset, acquired[-1].last_offset
+    open_from = sorted(
+        (txn.first_offset, txn.last_offset, txn.producer_id)
+        for txn in partition.log.aborted_transactions(first, last + 1)
+    )
+    kept = list(acquired)
+    for batch in batches:
+        if not batch.is_transactional or batch.is_control:
+            continue
+        base, end, producer = batch.base_offset, batch.last_offset, batch.producer_id
+        if any(since <= base <= until and producer == who for since, until, who in open_from):
+            shared.archive(base, end)
+            kept = [part for each in kept for part in _cut(each, base, end)]
+    return kept
+
+
+def _cut(acquired: Acquired, first: int, last: int) -> list[Acquired]:
+    """What is left of acquired offsets without others."""
+    if acquired.last_offset < first or acquired.first_offset > last:
+        return [acquired]
+    parts = []
+    if acquired.first_offset < first:
+        parts.append(acquired._replace(last_offset=first - 1))
+    if acquired.last_offset > last:
+        parts.append(acquired._replace(first_offset=last + 1))
+    return parts

@@ -1,0 +1,373 @@
+"""What a share group has under way of one partition (Kafka's SharePartition, KIP-932).
+
+Between the start offset (SPSO) and the end (SPEO) every offset is available, acquired by a member until its lock ends,
+acknowledged or archived. The start moves over what is done. A change of what is kept is written to the share
+coordinator before it counts; an acquisition is not written, so after a restart its records are available again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from kafkatools.core.broker.coordinators.share_state.pending import Kept
+from kafkatools.core.broker.coordinators.share_state.share_state import ShareState, ShareUpdate, StateBatch
+from kafkatools.core.broker.replicas.share.partition_runs import NO_MEMBER, RecordState, Run, Runs
+from kafkatools.core.errors import InvalidRecordState, InvalidRequest
+
+GAP, ACCEPT, RELEASE, REJECT, RENEW = 0, 1, 2, 3, 4
+STATE_OF_ACKNOWLEDGEMENT = {
+    GAP: RecordState.ARCHIVED,
+    ACCEPT: RecordState.ACKNOWLEDGED,
+    RELEASE: RecordState.AVAILABLE,
+    REJECT: RecordState.ARCHIVED,
+}
+BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
+NOT_ACQUIRED = {
+    False: "The batch cannot be acknowledged. The batch is not in the acquired state.",
+    True: "The offset cannot be acknowledged. The offset is not acquired.",
+}
+
+
+class Acquired(NamedTuple):
+    """Offsets that a member got, and which delivery that is."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+
+
+class Acknowledgement(NamedTuple):
+    """What a member says of offsets: one type for all, or one for each."""
+
+    first_offset: int
+    last_offset: int
+    types: Sequence[int]
+
+
+class Wish(NamedTuple):
+    """What a fetch asks for."""
+
+    member_id: str
+    max_records: int
+    batch_size: int
+    mode: int = BATCH_OPTIMIZED
+
+
+class Limits(Protocol):
+    """The settings of the group, which may change at any time."""
+
+    def lock_duration_ms(self) -> int:
+        """How long a record is acquired."""
+
+    def delivery_count_limit(self) -> int:
+        """How often a record is delivered at most."""
+
+    def max_record_locks(self) -> int:
+        """Records in flight at most."""
+
+
+class _Step(NamedTuple):
+    run: Run
+    state: RecordState
+    delivery_count: int
+
+
+class SharePartition:
+    """One share partition. `write` keeps an update; it raises a KafkaError when it is not kept."""
+
+    def __init__(
+        self,
+        state: ShareState,
+        leader_epoch: int,
+        limits: Limits,
+        write: Callable[[ShareUpdate], Kept],
+    ) -> None:
+        self.start_offset = state.start_offset
+        self.state_epoch = state.state_epoch
+        self._leader_epoch = leader_epoch
+        self._limits = limits
+        self._write = write
+        self._runs = Runs()
+        self.next_new_offset = state.start_offset
+        for batch in state.batches:
+            if batch.last_offset >= state.start_offset:
+                kept = RecordState(batch.delivery_state)
+                self._runs.insert(
+                    Run(max(batch.first_offset, state.start_offset), batch.last_offset, kept, batch.delivery_count)
+                )
+                self.next_new_offset = batch.last_offset + 1
+        self._move_start()
+
+    # -- where to read -----------------------------------------------------------------------------------------------
+    def next_fetch_offset(self) -> int:
+        """The first offset that somebody may acquire."""
+        position = self.start_offset
+        for run in self._runs:
+            if run.first > position or run.state is RecordState.AVAILABLE:
+                return position
+            position = run.last + 1
+        return self.next_new_offset
+
+    def has_room(self) -> bool:
+        """Whether anything can be acquired: again, or anew below the limit of records in flight."""
+        return self.next_fetch_offset() < self.next_new_offset or self._room() > 0
+
+    def _room(self) -> int:
+        return self._limits.max_record_locks() - self.in_flight_count
+
+    @property
+    def in_flight_count(self) -> int:
+        """Offsets between start and end that are not done."""
+        return self.next_new_offset - self.start_offset - self.delivery_complete_count
+
+    @property
+    def delivery_complete_count(self) -> int:
+        """Offsets between start and end that are done."""
+        return sum(run.count for run in self._runs if run.state.is_terminal)
+
+    @property
+    def next_expiration_ms(self) -> int | None:
+        """When the first lock ends."""
+        return min((run.expires_ms for run in self._runs if run.state is RecordState.ACQUIRED), default=None)
+
+    # -- acquiring ---------------------------------------------------------------------------------------------------
+    def acquire(self, wish: Wish, batches: Sequence[tuple[int, int]], fetch_offset: int, now_ms: int) -> list[Acquired]:
+        """Give what was read to a member. `batches`: first and last offsets of the record batches that were read from
+        `fetch_offset` on."""
+        if not batches:
+            return []
+        first, last = max(batches[0][0], self.start_offset), batches[-1][1]
+        self._archive_missing(fetch_offset, first - 1)
+        acquired: list[Acquired] = []
+        left = wish.max_records
+        position = max(first, fetch_offset)
+        while left > 0 and position <= last:
+            is_failing = self._is_failing(position)
+            if is_failing and acquired:
+                break
+            step, position = self._acquire_at(wish, position, (last, left), batches, now_ms)
+            acquired += step
+            left -= sum(each.last_offset - each.first_offset + 1 for each in step)
+            if is_failing:
+                break
+        return acquired
+
+    def _acquire_at(
+        self, wish: Wish, position: int, limits: tuple[int, int], batches: Sequence[tuple[int, int]], now_ms: int
+    ) -> tuple[list[Acquired], int]:
+        """Acquire the run or the gap at a position; gives where to go on."""
+        last, left = limits
+        found = self._runs.overlapping(position, last)
+        if found and found[0].first <= position:
+            run = found[0]
+            end = min(run.last, last)
+            if run.state is not RecordState.AVAILABLE:
+                return [], end + 1
+            end = position + self._deliverable(run, end - position + 1, left, wish.mode) - 1
+            again = self._runs.within(position, end)
+            for each in again:
+                self._lock(each, wish.member_id, now_ms)
+            return [Acquired(each.first, each.last, each.delivery_count) for each in again], end + 1
+        is_gap = position < self.next_new_offset
+        end = min(last, self.next_new_offset - 1 if is_gap else last, found[0].first - 1 if found else last)
+        count = left if is_gap else min(left, self._room())
+        if count <= 0:
+            return [], last + 1
+        if position + count - 1 < end:
+            wanted = position + count - 1
+            end = wanted if wish.mode == RECORD_LIMIT else min(end, _end_of_batch(batches, wanted))
+        result = []
+        for run_first, run_last in _chunks(batches, position, end, wish.batch_size):
+            run = Run(run_first, run_last, RecordState.AVAILABLE, 0)
+            self._runs.insert(run)
+            self._lock(run, wish.member_id, now_ms)
+            result.append(Acquired(run_first, run_last, 1))
+        self.next_new_offset = max(self.next_new_offset, end + 1)
+        return result, end + 1
+
+    def _is_failing(self, offset: int) -> bool:
+        """Whether an available record failed so often that it is delivered in ever smaller parts, at last alone: a bad
+        one shall not take others with it."""
+        found = self._runs.overlapping(offset, offset)
+        return bool(found) and found[0].state is RecordState.AVAILABLE and self._failures(found[0]) >= 0
+
+    def _failures(self, run: Run) -> int:
+        """How many deliveries a run is above half of the limit; negative below it."""
+        return run.delivery_count - max(2, -(-self._limits.delivery_count_limit() // 2))
+
+    def _deliverable(self, run: Run, count: int, left: int, mode: int) -> int:
+        """How much of an available run is delivered at once."""
+        failures = self._failures(run)
+        if failures >= 0:
+            is_last = run.delivery_count >= self._limits.delivery_count_limit() - 1
+            count = 1 if is_last else max(1, count >> (failures + 1))
+        return min(count, left) if mode == RECORD_LIMIT else count
+
+    def _lock(self, run: Run, member_id: str, now_ms: int) -> None:
+        run.state = RecordState.ACQUIRED
+        run.delivery_count += 1
+        run.member_id = member_id
+        run.expires_ms = now_ms + self._limits.lock_duration_ms()
+
+    def _archive_missing(self, first: int, last: int) -> None:
+        """Available offsets that the log has not any more, since it was compacted."""
+        if first > last or first >= self.next_new_offset:
+            return
+        last = min(last, self.next_new_offset - 1)
+        for gap_first, gap_last in self._runs.gaps(first, last):
+            self._runs.insert(Run(gap_first, gap_last, RecordState.ARCHIVED, 0))
+        for run in self._runs.within(first, last):
+            if run.state is RecordState.AVAILABLE:
+                run.state = RecordState.ARCHIVED
+        self._move_start()
+
+    def archive(self, first: int, last: int) -> None:
+        """Offsets that nobody is to see: records of aborted transactions."""
+        for run in self._runs.within(first, last):
+            if not run.state.is_terminal:
+                run.state, run.member_id = RecordState.ARCHIVED, NO_MEMBER
+        self._runs.join_terminal(first, last)
+        self._move_start()
+
+    # -- acknowledging -----------------------------------------------------------------------------------------------
+    def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> Kept:
+        """All of them, or none. Raises InvalidRequest, InvalidRecordState, or what writing raises."""
+        steps: list[_Step] = []
+        renewed: list[Run] = []
+        for each in acknowledgements:
+            if each.last_offset >= self.start_offset:
+                self._ensure_known(each)
+                for first, last, kind in _stretches(each):
+                    if last < self.start_offset:
+                        continue
+                    for run in self._owned(member_id, max(first, self.start_offset), last):
+                        if kind == RENEW:
+                            renewed.append(run)
+                        else:
+                            steps.append(self._step(run, STATE_OF_ACKNOWLEDGEMENT[kind]))
+        if len({id(step.run) for step in steps}) != len(steps):
+            raise InvalidRecordState(NOT_ACQUIRED[True])
+        status = self._commit(steps)
+        duration_ms = self._limits.lock_duration_ms()
+        for run in renewed:
+            run.expires_ms = now_ms + duration_ms
+        return status
+
+    def _ensure_known(self, said: Acknowledgement) -> None:
+        first, end = max(said.first_offset, self.start_offset), self._runs.last_offset
+        if end is not None and first > end:
+            raise InvalidRequest("Batch record not found. The first offset in request is past acquired records.")
+        if end is None or not self._runs.overlapping(first, first):
+            raise InvalidRecordState("Batch record not found. The request batch offsets are not found in the cache.")
+        if said.last_offset > end:
+            raise InvalidRequest("Batch record not found. The last offset in request is past acquired records.")
+
+    def _owned(self, member_id: str, first: int, last: int) -> list[Run]:
+        for run in self._runs.overlapping(first, last):
+            if run.state is not RecordState.ACQUIRED:
+                raise InvalidRecordState(NOT_ACQUIRED[run.is_part])
+            if run.member_id != member_id:
+                is_part = run.is_part or run.first < first or run.last > last
+                raise InvalidRecordState(f"Member is not the owner of {'offset' if is_part else 'batch record'}")
+        return self._runs.within(first, last)
+
+    def _step(self, run: Run, state: RecordState) -> _Step:
+        if state is RecordState.AVAILABLE and run.delivery_count >= self._limits.delivery_count_limit():
+            state = RecordState.ARCHIVED
+        return _Step(run, state, run.delivery_count)
+
+    def release_member(self, member_id: str) -> Kept:
+        """A member is gone, or its session is: what it had is available again."""
+        return self._commit(
+            [
+                self._step(run, RecordState.AVAILABLE)
+                for run in self._runs
+                if run.state is RecordState.ACQUIRED and run.member_id == member_id
+            ]
+        )
+
+    def expire_locks(self, now_ms: int) -> Kept:
+        """Locks that ended by now."""
+        return self._commit(
+            [
+                self._step(run, RecordState.AVAILABLE)
+                for run in self._runs
+                if run.state is RecordState.ACQUIRED and run.expires_ms <= now_ms
+            ]
+        )
+
+    def _commit(self, steps: Sequence[_Step]) -> Kept:
+        """Write the new states, then let them count."""
+        if not steps:
+            return None
+        batches = _merged(sorted((step.run.first, step.run.last, step.state, step.delivery_count) for step in steps))
+        done = sum(step.run.count for step in steps if step.state.is_terminal)
+        update = ShareUpdate(
+            self.state_epoch, self._leader_epoch, self.start_offset, self.delivery_complete_count + done, batches
+        )
+        status = self._write(update)
+        for run, state, delivery_count in steps:
+            run.state, run.delivery_count, run.member_id = state, delivery_count, NO_MEMBER
+        self._runs.join_terminal(batches[0].first_offset, batches[-1].last_offset)
+        self._move_start()
+        return status
+
+    # -- the start ---------------------------------------------------------------------------------------------------
+    def _move_start(self) -> None:
+        while (run := self._runs.first) is not None and run.first <= self.start_offset and run.state.is_terminal:
+            self.start_offset = run.last + 1
+            self._runs.drop_below(self.start_offset)
+
+    def note_log_start(self, offset: int) -> None:
+        """The log begins later by now: what lay before is gone."""
+        if offset > self.start_offset:
+            self._runs.drop_below(offset)
+            self.start_offset = offset
+            self.next_new_offset = max(self.next_new_offset, offset)
+            self._move_start()
+
+
+def _stretches(said: Acknowledgement) -> list[tuple[int, int, int]]:
+    """First offset, last offset and type, neighbours of one type together."""
+    if len(said.types) == 1:
+        return [(said.first_offset, said.last_offset, said.types[0])]
+    found: list[tuple[int, int, int]] = []
+    for offset, kind in enumerate(said.types, said.first_offset):
+        if found and found[-1][2] == kind:
+            found[-1] = (found[-1][0], offset, kind)
+        else:
+            found.append((offset, offset, kind))
+    return found
+
+
+def _merged(rows: Iterable[tuple[int, int, RecordState, int]]) -> list[StateBatch]:
+    merged: list[StateBatch] = []
+    for first, last, state, count in rows:
+        before = merged[-1] if merged else None
+        if before is not None and before.last_offset + 1 == first and before[2:] == (state, count):
+            merged[-1] = before._replace(last_offset=last)
+        else:
+            merged.append(StateBatch(first, last, int(state), count))
+    return merged
+
+
+def _end_of_batch(batches: Sequence[tuple[int, int]], offset: int) -> int:
+    """The last offset of the record batch that holds an offset."""
+    return next((last for _, last in batches if last >= offset), offset)
+
+
+def _chunks(batches: Sequence[tuple[int, int]], first: int, last: int, batch_size: int) -> list[tuple[int, int]]:
+    """Offsets `first` to `last` in parts of about `batch_size`, cut between record batches."""
+    if last - first + 1 <= batch_size:
+        return [(first, last)]
+    chunks = []
+    start = first
+    for _, end in batches:
+        if end >= last:
+            break
+        if end - start + 1 >= batch_size:
+            chunks.append((start, end))
+            start = end + 1
+    chunks.append((start, last))
+    return chunks

@@ -1,0 +1,334 @@
+"""All share partitions and share sessions of a broker (Kafka's SharePartitionManager, KIP-932).
+
+Rules: a share partition is read back from the share coordinator when it is first fetched from, and forgotten when its
+group is empty or its state was begun anew. When records become available again, who waits for them is looked at after
+the requests at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
+from kafkatools.core.broker.coordinators.share_state.pending import Kept, PendingWrite
+from kafkatools.core.broker.coordinators.share_state.persister import error_for_members
+from kafkatools.core.broker.coordinators.share_state.service import open_share_coordinator
+from kafkatools.core.broker.coordinators.share_state.share_state import (
+    UNINITIALIZED_START_OFFSET,
+    ShareKey,
+    ShareState,
+    ShareUpdate,
+)
+from kafkatools.core.broker.coordinators.share_state.share_state_topic import TOPIC
+from kafkatools.core.broker.replicas.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from kafkatools.core.broker.replicas.share.fetch_read import ShareFetched, available_bytes, read
+from kafkatools.core.broker.replicas.share.partition import Acknowledgement, SharePartition, Wish
+from kafkatools.core.broker.replicas.share.session import SessionKey, ShareSessions
+from kafkatools.core.broker.server.timer import TimerTask
+from kafkatools.core.config.setting import parse_iso_duration_ms
+from kafkatools.core.errors import (
+    FencedStateEpoch,
+    InvalidRequest,
+    KafkaError,
+    KafkaStorageError,
+    UnknownServerError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
+    from kafkatools.core.broker.metadata.image import MetadataDelta
+    from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.server.listener import Connection
+
+EARLIEST = "earliest"
+LOCK_RETRY_MS = 500
+"""When the end of locks could not be written."""
+
+
+class GroupLimits:
+    """The settings of one group."""
+
+    def __init__(self, settings: ShareGroupSettings, group_id: str) -> None:
+        self._settings = settings
+        self._group_id = group_id
+
+    def lock_duration_ms(self) -> int:
+        """How long a record is acquired."""
+        return self._settings.lock_duration_ms(self._group_id)
+
+    def delivery_count_limit(self) -> int:
+        """How often a record is delivered at most."""
+        return self._settings.delivery_count_limit(self._group_id)
+
+    def max_record_locks(self) -> int:
+        """Records in flight at most."""
+        return self._settings.max_record_locks(self._group_id)
+
+
+class SharePartitionManager:
+    """Share partitions by key."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.sessions = ShareSessions(node.config.group_share_max_share_sessions)
+        self._partitions: dict[ShareKey, SharePartition] = {}
+        self._by_group: dict[str, set[ShareKey]] = {}
+        self._lock_timers: dict[ShareKey, TimerTask] = {}
+        self._states: ShareCoordinator | None = None
+        self._opening: set[ShareKey] = set()
+        self._failed: dict[ShareKey, KafkaError] = {}
+        node.coordination.on_partition_gone = self._note_gone
+
+    @property
+    def settings(self) -> ShareGroupSettings:
+        """The settings of share groups."""
+        return self._node.groups.share.settings
+
+    @property
+    def states(self) -> ShareCoordinator:
+        """The share coordinator; read back when it is first needed."""
+        if self._states is None:
+            self._states = open_share_coordinator(self._node)
+            self._node.every(self._node.config.share_coordinator_state_topic_prune_interval_ms, self._states.prune)
+        return self._states
+
+    # -- share partitions --------------------------------------------------------------------------------------------
+    def log_partition(self, key: ShareKey) -> Partition:
+        """The partition itself, which this node leads; UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower."""
+        topic = self._node.image.topics_by_id.get(key.topic_id)
+        if topic is None:
+            raise UnknownTopicId()
+        if key.partition not in topic.partitions:
+            raise UnknownTopicOrPartition()
+        return self._node.replicas.get(topic.name, key.partition)
+
+    def isolation_level(self, group_id: str) -> int:
+        """How far the group may read."""
+        return READ_COMMITTED if self.settings.reads_committed(group_id) else READ_UNCOMMITTED
+
+    def find(self, key: ShareKey) -> SharePartition | None:
+        """The share partition when something was fetched from it."""
+        return self._partitions.get(key)
+
+    def _opened(self, key: ShareKey, partition: Partition) -> SharePartition | None:
+        """The share partition, read back when need be; None while its coordinator is asked. Raises a KafkaError."""
+        known = self._partitions.get(key)
+        if known is None and self._node.coordination.is_clustered:
+            if key in self._failed:
+                raise self._failed[key]
+            if key not in self._opening:
+                self._ask_to_open(key, partition)
+            return self._partitions.get(key)
+        return known or self._open_here(key, partition)
+
+    def _open_here(self, key: ShareKey, partition: Partition) -> SharePartition:
+        try:
+            state = self.states.read(key, partition.leader_epoch)
+        except InvalidRequest as error:
+            raise UnknownServerError(str(error)) from error
+        return self._begin(key, partition, state)
+
+    def _ask_to_open(self, key: ShareKey, partition: Partition) -> None:
+        epoch = partition.leader_epoch
+        self._opening.add(key)
+
+        def done(error: KafkaError | None, state: ShareState | None) -> None:
+            self._opening.discard(key)
+            if error is not None:
+                self._failed[key] = error_for_members(error)
+            elif state is not None and partition.is_leader and partition.leader_epoch == epoch:
+                try:
+                    self._begin(key, partition, state)
+                except KafkaError as failure:
+                    self._failed[key] = failure
+            self._node.replicas.wake(key)
+
+        self._node.coordination.persister.read(key, epoch, done)
+
+    def _begin(self, key: ShareKey, partition: Partition, state: ShareState) -> SharePartition:
+        if state.start_offset == UNINITIALIZED_START_OFFSET:
+            state = replace(state, start_offset=self._first_offset(key, partition))
+        made = SharePartition(
+            state,
+            partition.leader_epoch,
+            GroupLimits(self.settings, key.group_id),
+            lambda update: self._write(key, update),
+        )
+        made.note_log_start(partition.log.log_start_offset)
+        self._partitions[key] = made
+        self._by_group.setdefault(key.group_id, set()).add(key)
+        return made
+
+    def available_bytes(self, key: ShareKey, min_bytes: int) -> int:
+        """About how much a member could acquire of a share partition now. Raises a KafkaError."""
+        partition = self.log_partition(key)
+        shared = self._opened(key, partition)
+        if shared is None:
+            return 0
+        return available_bytes(partition, shared, self.isolation_level(key.group_id), min_bytes)
+
+    def read(self, key: ShareKey, max_bytes: int, wish: Wish) -> ShareFetched:
+        """Acquire for a member; an error becomes the partition's."""
+        try:
+            partition = self.log_partition(key)
+            shared = self._opened(key, partition)
+            if shared is None:
+                return ShareFetched()
+            now_ms = self._node.clock.now_ms()
+            fetched = read(partition, shared, self.isolation_level(key.group_id), (max_bytes, wish), now_ms)
+            self.watch_locks(key, shared)
+            return fetched
+        except KafkaError as error:
+            self._failed.pop(key, None)
+            return ShareFetched(error_code=error.code)
+        except OSError as error:
+            self._node.note_failure(error)
+            return ShareFetched(error_code=KafkaStorageError.code)
+
+    def _first_offset(self, key: ShareKey, partition: Partition) -> int:
+        """Where the group begins to read (share.auto.offset.reset)."""
+        rule = self.settings.auto_offset_reset(key.group_id)
+        if rule == EARLIEST:
+            return partition.log.log_start_offset
+        _, colon, duration = rule.partition(":")
+        if colon:
+            since_ms = self._node.clock.wall_ms() - (parse_iso_duration_ms(duration) or 0)
+            found = partition.offset_for_timestamp(since_ms, READ_UNCOMMITTED)
+            if found.offset >= 0:
+                return found.offset
+        return partition.log.high_watermark
+
+    def _write(self, key: ShareKey, update: ShareUpdate) -> Kept:
+        """Have an update kept. When that fails the share partition is forgotten, and what the coordinator knows is read
+        back: what was acquired is available again."""
+        if self._node.coordination.is_clustered:
+            return self._ask_to_write(key, update)
+        try:
+            return self.states.write(key, update)
+        except FencedStateEpoch:
+            self._forget(key)
+            raise
+
+    def _ask_to_write(self, key: ShareKey, update: ShareUpdate) -> Kept:
+        pending = PendingWrite()
+        written = self._partitions.get(key)
+
+        def done(error: KafkaError | None, _state: ShareState | None) -> None:
+            if error is not None and self._partitions.get(key) is written:
+                self._forget(key)
+            pending.finish(None if error is None else error_for_members(error))
+
+        self._node.coordination.persister.write(key, update, done)
+        return pending
+
+    def _forget(self, key: ShareKey) -> None:
+        self._partitions.pop(key, None)
+        self._by_group.get(key.group_id, set()).discard(key)
+        timer = self._lock_timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        self._node.replicas.wake(key)
+
+    # -- what members do ---------------------------------------------------------------------------------------------
+    def acknowledge(self, key: ShareKey, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> Kept:
+        """All of one partition, or none. Raises a KafkaError."""
+        found = self._partitions.get(key)
+        if found is None:
+            raise UnknownTopicOrPartition()
+        status = found.acknowledge(member_id, acknowledgements, self._node.clock.now_ms())
+        self.watch_locks(key, found)
+        self._node.replicas.wake(key)
+        return status
+
+    def release(self, group_id: str, member_id: str) -> list[Kept]:
+        """All that a member of a group has is available again."""
+        statuses: list[Kept] = []
+        for key in list(self._by_group.get(group_id, ())):
+            try:
+                statuses.append(self._partitions[key].release_member(member_id))
+            except KafkaError as error:
+                self._node.note_failure(error)
+            self._node.replicas.wake(key)
+        return statuses
+
+    def close_session(self, key: SessionKey) -> list[Kept]:
+        """The session is over: its records are released."""
+        self.sessions.remove(key)
+        return self.release(*key)
+
+    def watch_connection(self, connection: Connection) -> None:
+        """Sessions end with their connection."""
+        if connection.on_close is None:
+            connection.on_close = lambda: self._close_sessions_of(connection)
+
+    def _close_sessions_of(self, connection: Connection) -> None:
+        for key in self.sessions.of_connection(connection):
+            self.close_session(key)
+
+    # -- locks -------------------------------------------------------------------------------------------------------
+    def watch_locks(self, key: ShareKey, partition: SharePartition) -> None:
+        """Wake up when the first lock ends."""
+        timer = self._lock_timers.get(key)
+        next_ms = partition.next_expiration_ms
+        if next_ms is None or (timer is not None and timer.expiration_ms <= next_ms):
+            return
+        if timer is not None:
+            timer.cancel()
+        self._watch_locks_until(key, partition, next_ms)
+
+    def _watch_locks_until(self, key: ShareKey, partition: SharePartition, next_ms: int) -> None:
+        made = TimerTask(next_ms, lambda now_ms: self._expire(key, partition, now_ms))
+        self._lock_timers[key] = made
+        self._node.timer.add(made, self._node.clock.now_ms())
+
+    def _expire(self, key: ShareKey, partition: SharePartition, now_ms: int) -> None:
+        self._lock_timers.pop(key, None)
+        if self._partitions.get(key) is not partition:
+            return
+        try:
+            partition.expire_locks(now_ms)
+        except KafkaError as error:
+            self._node.note_failure(error)
+            self._watch_locks_until(key, partition, now_ms + LOCK_RETRY_MS)
+        else:
+            self.watch_locks(key, partition)
+        self._node.replicas.wake(key)
+        self._node.replicas.complete_delayed()
+
+    def _note_gone(self, partition: Partition) -> None:
+        """The partition is led elsewhere, or in another epoch: the next leader reads back what is kept."""
+        place = (partition.topic_id, partition.index)
+        for key in [key for key in self._partitions if (key.topic_id, key.partition) == place]:
+            self._forget(key)
+
+    # -- groups and topics -------------------------------------------------------------------------------------------
+    def note_member_left(self, group_id: str, member_id: str) -> None:
+        """A member is gone, and its session with it."""
+        self.close_session((group_id, member_id))
+
+    def forget_group(self, group_id: str) -> None:
+        """Nobody reads: what is under way is read back when somebody comes."""
+        for key in list(self._by_group.get(group_id, ())):
+            self._forget(key)
+        self._by_group.pop(group_id, None)
+
+    def note_deleted_topics(self, delta: MetadataDelta) -> None:
+        """Topics are gone with all that groups had of them."""
+        names = {topic.name for topic in delta.removed_topics.values()}
+        topic_ids = {topic.topic_id for topic in delta.removed_topics.values()}
+        for key in [key for key in self._partitions if key.topic_id in topic_ids]:
+            self._forget(key)
+        if TOPIC in names:
+            self.states.unload()
+            for group_id in list(self._by_group):
+                self.forget_group(group_id)
+        for topic_id in topic_ids:
+            try:
+                self.states.forget_topic(topic_id)
+            except KafkaError as error:
+                self._node.note_failure(error)
+        self._node.groups.share.forget_topics(topic_ids)

@@ -1,0 +1,66 @@
+"""Replication throttles: leader.replication.throttled.rate and follower.replication.throttled.rate, for the replicas
+that a topic's *.replication.throttled.replicas names (Kafka's ReplicationQuotaManager).
+
+Rules: the rate is that of all throttled replicas of this broker together. A leader above it sends nothing to throttled
+followers that are not in sync; a follower above it asks for nothing of its throttled partitions. Who is not throttled
+is not counted. A rate that was never set is no limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.broker.server.quotas import Rate
+from kafkatools.core.clock import Clock
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+NO_LIMIT = 2**63 - 1
+
+
+class ReplicationThrottles:
+    """The two quotas of one broker. `limit_of` gives the setting as it is now, None when it was not set."""
+
+    def __init__(
+        self, node_id: int, clock: Clock, limit_of: Callable[[str], int | None], windows: tuple[int, int] = (1000, 11)
+    ) -> None:
+        """`windows`: replication.quota.window.size.seconds in ms, and replication.quota.window.num."""
+        self._node_id = node_id
+        self._clock = clock
+        self._limit_of = limit_of
+        self._sent = Rate(*windows)
+        self._received = Rate(*windows)
+
+    def is_sending_throttled(self, partition: Partition, follower_id: int) -> bool:
+        """Whether a follower gets no records now (shouldLeaderThrottle)."""
+        names = partition.log.config.leader_replication_throttled_replicas
+        if not names or follower_id in partition.isr or not self._is_named(partition, names):
+            return False
+        return self._is_above(self._sent, LEADER_RATE)
+
+    def note_sent(self, partition: Partition, size_bytes: int) -> None:
+        """Records went to a follower."""
+        names = partition.log.config.leader_replication_throttled_replicas
+        if names and self._is_named(partition, names):
+            self._sent.record(size_bytes, self._clock.now_ms())
+
+    def is_receiving_throttled(self, partition: Partition) -> bool:
+        """Whether nothing is asked for now (shouldFollowerThrottle): not in sync, and above the rate."""
+        names = partition.log.config.follower_replication_throttled_replicas
+        if not names or self._node_id in partition.isr or not self._is_named(partition, names):
+            return False
+        return self._is_above(self._received, FOLLOWER_RATE)
+
+    def note_received(self, partition: Partition, size_bytes: int) -> None:
+        """Records came from a leader."""
+        names = partition.log.config.follower_replication_throttled_replicas
+        if names and self._is_named(partition, names):
+            self._received.record(size_bytes, self._clock.now_ms())
+
+    def _is_named(self, partition: Partition, names: frozenset[str]) -> bool:
+        return "*" in names or f"{partition.index}:{self._node_id}" in names
+
+    def _is_above(self, rate: Rate, name: str) -> bool:
+        limit = self._limit_of(name)
+        return limit is not None and limit < NO_LIMIT and rate.per_second(self._clock.now_ms()) > limit

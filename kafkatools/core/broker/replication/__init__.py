@@ -1,1 +1,0 @@
-"""Following a leader: replica fetchers, in-sync replicas, throttles."""

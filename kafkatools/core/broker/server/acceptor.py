@@ -1,0 +1,58 @@
+"""One address on which a broker takes connections."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from kafkatools.core.broker.server.requests import Request, Response
+
+BACKLOG = 50
+
+
+class Dispatch(Protocol):
+    """The request handler of a listener: `apis` by API key."""
+
+    apis: Mapping[int, Any]
+
+    def __call__(self, request: Request) -> Response:
+        """Handle a request and return its response."""
+        ...
+
+
+class Acceptor:
+    """One listener in Kafka's sense: a name, an address and a request handler. `is_internal`: only other nodes of the
+    cluster connect to it."""
+
+    def __init__(self, name: str, address: tuple[str, int], dispatch: Dispatch) -> None:
+        """Bind the address; connections are refused until `open`."""
+        self.name = name
+        self.dispatch = dispatch
+        self.socket = bind_acceptor(address)
+        self.host, self.port = self.socket.getsockname()[:2]
+        self.is_open = False
+        self.is_internal = False
+        self.is_protected = False
+
+    def open(self) -> None:
+        """Accept connections from now on."""
+        try:
+            self.socket.listen(BACKLOG)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, f"{self.host}:{self.port}") from error
+        self.is_open = True
+
+
+def bind_acceptor(address: tuple[str, int]) -> socket.socket:
+    """Bind a socket that does not listen yet; port 0 chooses a free port."""
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    acceptor = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        acceptor.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        acceptor.bind(address)
+    except OSError as error:
+        acceptor.close()
+        raise OSError(error.errno, error.strerror, f"{address[0]}:{address[1]}") from error
+    acceptor.setblocking(False)
+    return acceptor

@@ -1,0 +1,146 @@
+"""Who may do what (Kafka's StandardAuthorizer over the ACLs of the metadata log).
+
+Rules: a super user may do everything. Else a DENY that fits decides, whatever else is allowed; then an ALLOW that fits;
+else no. A resource that no ACL covers is for nobody, or for everybody with allow.everyone.if.no.acl.found. An ACL fits
+by principal (or `User:*`), host (or `*`) and operation (or ALL); being allowed to read, write, delete or alter implies
+describe, and to alter settings implies describing them. Deny implies nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+
+from kafkatools.core.broker.metadata.controller.acls import (
+    ALL,
+    ALTER,
+    ALTER_CONFIGS,
+    CLUSTER,
+    CLUSTER_ACTION,
+    CREATE,
+    CREATE_TOKENS,
+    DELEGATION_TOKEN,
+    DELETE,
+    DENY,
+    DESCRIBE,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_TOKENS,
+    GROUP,
+    IDEMPOTENT_WRITE,
+    LITERAL,
+    READ,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    TWO_PHASE_COMMIT,
+    USER,
+    WILDCARD,
+    WRITE,
+    Acl,
+    AclFilter,
+    Acls,
+)
+from kafkatools.core.config import Config
+from kafkatools.core.errors import ConfigError
+
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+ANONYMOUS = "User:ANONYMOUS"
+EVERYBODY = "User:*"
+IMPLIED_BY = {
+    DESCRIBE: frozenset((DESCRIBE, READ, WRITE, DELETE, ALTER, ALL)),
+    DESCRIBE_CONFIGS: frozenset((DESCRIBE_CONFIGS, ALTER_CONFIGS, ALL)),
+}
+SUPPORTED_OPERATIONS = {
+    TOPIC: (READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS),
+    GROUP: (READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS),
+    CLUSTER: (
+        CREATE,
+        ALTER,
+        DESCRIBE,
+        CLUSTER_ACTION,
+        DESCRIBE_CONFIGS,
+        ALTER_CONFIGS,
+        IDEMPOTENT_WRITE,
+    ),
+    TRANSACTIONAL_ID: (DESCRIBE, WRITE, TWO_PHASE_COMMIT),
+    DELEGATION_TOKEN: (DESCRIBE,),
+    USER: (CREATE_TOKENS, DESCRIBE_TOKENS),
+}
+
+
+class StandardAuthorizer:
+    """Decides by the ACLs as they are now."""
+
+    def __init__(self, acls: Acls, super_users: Iterable[str], *, allow_if_no_acl: bool) -> None:
+        self.acls = acls
+        self.super_users = frozenset(super_users)
+        self.allow_if_no_acl = allow_if_no_acl
+
+    def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
+        """Whether a principal, from a host, may do an operation on a resource."""
+        if principal in self.super_users:
+            return True
+        is_covered = is_allowed = False
+        allowing = IMPLIED_BY.get(operation, (operation, ALL))
+        for acls in self.acls.covering(resource_type, name):
+            is_covered = True
+            for acl in acls:
+                if not _is_about(acl, principal, host):
+                    continue
+                if acl.permission_type == DENY:
+                    if acl.operation in (operation, ALL):
+                        return False
+                elif acl.operation in allowing:
+                    is_allowed = True
+        return is_allowed if is_covered else self.allow_if_no_acl
+
+    def authorize_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
+        """Whether there is any resource of a type on which the operation is allowed
+        (Authorizer.authorizeByResourceType)."""
+        if self.authorize(principal, host, operation, resource_type, "hardcode"):
+            return True
+        mine = [
+            acl
+            for acl in self.acls.matching(AclFilter(resource_type=resource_type))
+            if _is_about(acl, principal, host) and acl.operation in (operation, ALL)
+        ]
+        denied = [acl for acl in mine if acl.permission_type == DENY]
+        if any(acl.pattern_type == LITERAL and acl.resource_name == WILDCARD for acl in denied):
+            return False
+        return any(acl.permission_type != DENY and not _is_dominated(acl, denied) for acl in mine)
+
+
+def _is_about(acl: Acl, principal: str, host: str) -> bool:
+    return acl.principal in (principal, EVERYBODY) and acl.host in (host, WILDCARD)
+
+
+def _is_dominated(acl: Acl, denied: Iterable[Acl]) -> bool:
+    """Whether a denial covers everything that an ACL allows."""
+    if acl.pattern_type == LITERAL and acl.resource_name == WILDCARD:
+        return False
+    for other in denied:
+        if other.pattern_type == LITERAL:
+            if acl.pattern_type == LITERAL and acl.resource_name == other.resource_name:
+                return True
+        elif acl.resource_name.startswith(other.resource_name):
+            return True
+    return False
+
+
+def operations_field(operations: Iterable[int]) -> int:
+    """Operations as the bits of an `authorized_operations` field."""
+    return reduce(or_, (1 << operation for operation in operations), 0)
+
+
+def open_authorizer(config: Config, acls: Acls) -> StandardAuthorizer | None:
+    """The authorizer that the settings ask for; None when there is none. Raises ConfigError for another class."""
+    name = config.authorizer_class_name
+    if not name:
+        return None
+    if name != STANDARD_AUTHORIZER:
+        raise ConfigError(f"kt knows one authorizer, {STANDARD_AUTHORIZER}; authorizer.class.name is {name}")
+    users = [user.strip() for user in (config["super.users"] or "").split(";") if user.strip()]
+    wrong = next((user for user in users if ":" not in user), None)
+    if wrong is not None:
+        raise ConfigError(f"expected a string in format principalType:principalName but got {wrong}")
+    return StandardAuthorizer(acls, users, allow_if_no_acl=config["allow.everyone.if.no.acl.found"])

@@ -1,0 +1,193 @@
+"""Requests to the active controller, wherever it is (Kafka's NodeToControllerChannelManager).
+
+Rules: a request goes to the node that leads the quorum; when that is not known, does not answer, or says
+NOT_CONTROLLER, it is tried again, until its time is over. When another leader is known it goes there at once: the old
+one may be paused and never answer, and what it still says does not count any more.
+
+A request that is tried again may be executed twice, the second time after a later change. So a client's change is sent
+with `send_once`: at most once, unless a controller refused it with NOT_CONTROLLER. When the connection is lost after
+the request was sent, when the time-out passes, or when the leader changes and the old leader does not respond within
+`LAST_WORD_MS`, its fate is unknown and the client has to decide. Before it is sent it may be tried again, as long as
+the client is connected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import partial
+from typing import Any
+
+from kafkatools.core.broker.server.channels import OnAnswer, PeerChannel
+from kafkatools.core.clock import Clock
+from kafkatools.core.errors import NotController, RequestTimedOut
+
+RETRY_MS = 50
+LAST_WORD_MS = 1000
+
+
+class Fate(Enum):
+    """The outcome of a request without a response."""
+
+    NOT_SENT = "no controller took it"
+    UNKNOWN = "it was sent, and whether it was done is not known"
+    ABANDONED = "its client was gone before it was sent"
+
+
+class _Call:
+    __slots__ = (
+        "api_key",
+        "attempt",
+        "deadline_ms",
+        "fields",
+        "is_once",
+        "is_sent",
+        "is_wanted",
+        "last_word_ms",
+        "on_answer",
+        "retry_ms",
+    )
+
+    def __init__(self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, deadline_ms: int) -> None:
+        self.api_key = api_key
+        self.fields = fields
+        self.on_answer = on_answer
+        self.deadline_ms = deadline_ms
+        self.attempt = 0
+        self.retry_ms: int | None = None  # None while it is on its way
+        self.is_once = False
+        self.is_sent = False
+        self.last_word_ms: int | None = None  # deadline for the response of a controller that no longer leads
+        self.is_wanted: Callable[[], bool] = lambda: True
+
+    @property
+    def ends_ms(self) -> int:
+        """The time at which the call ends without a response."""
+        return self.deadline_ms if self.last_word_ms is None else min(self.deadline_ms, self.last_word_ms)
+
+
+class ControllerLink:
+    """A `ControllerChannel`. `leader` gives the node that leads the quorum, None when nobody is known to."""
+
+    def __init__(
+        self, channel: PeerChannel, clock: Clock, leader: Callable[[], int | None], request_timeout_ms: int
+    ) -> None:
+        self._channel = channel
+        self._clock = clock
+        self._leader = leader
+        self._request_timeout_ms = request_timeout_ms
+        self._calls: dict[_Call, None] = {}
+        self._asked: int | None = None
+
+    def send(
+        self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, *, timeout_ms: int | None = None
+    ) -> None:
+        """Send a request; `on_answer` runs once, later, with the answer, or None when the time is over."""
+        self._begin(self._call(api_key, fields, on_answer, timeout_ms))
+
+    def send_once(
+        self,
+        api_key: int,
+        fields: Mapping[str, Any],
+        on_end: Callable[[Any], None],
+        *,
+        is_wanted: Callable[[], bool],
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Send a request that must not be executed twice; `on_end` is called once, later, with the response or its
+        `Fate`. `is_wanted` returns False when the client has disconnected."""
+        call = self._call(api_key, fields, on_end, timeout_ms)
+        call.is_once, call.is_wanted = True, is_wanted
+        self._begin(call)
+
+    def _call(self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, timeout_ms: int | None) -> _Call:
+        timeout = self._request_timeout_ms if timeout_ms is None else timeout_ms
+        return _Call(api_key, fields, on_answer, self._clock.now_ms() + timeout)
+
+    def _begin(self, call: _Call) -> None:
+        self._calls[call] = None
+        self._try(call, self._clock.now_ms())
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        waits = [call.ends_ms for call in self._calls]
+        waits += [call.retry_ms for call in self._calls if call.retry_ms is not None]
+        return min(waits, default=None)
+
+    def tick(self, now_ms: int) -> None:
+        """Try again what is due, and give up what took too long."""
+        self.note_leader(now_ms)
+        for call in list(self._calls):
+            if call.ends_ms <= now_ms:
+                self._finish(call, _fate(call))
+            elif call.retry_ms is not None and call.retry_ms <= now_ms:
+                if call.is_wanted():
+                    self._try(call, now_ms)
+                else:
+                    self._finish(call, Fate.ABANDONED)
+
+    def note_leader(self, now_ms: int) -> None:
+        """Send everything to the leader, when it is not the one that was asked. A request of `send_once` that was
+        sent waits a little longer for the response of the old leader."""
+        leader = self._leader()
+        if leader is None or leader == self._asked:
+            return
+        self._asked = leader
+        for call in list(self._calls):
+            if call.is_sent:
+                call.last_word_ms = now_ms + LAST_WORD_MS
+            elif call.is_once:
+                call.attempt += 1  # a pending send to the old leader must not happen any more
+                call.retry_ms = now_ms
+            else:
+                self._try(call, now_ms)
+
+    def _try(self, call: _Call, now_ms: int) -> None:
+        leader = self._leader()
+        call.attempt += 1
+        if leader is None:
+            call.retry_ms = now_ms + RETRY_MS
+            return
+        self._asked = leader
+        call.retry_ms = None
+        attempt = call.attempt
+
+        def answered(answer: Any | None) -> None:
+            if call in self._calls and call.attempt == attempt:
+                self._take(call, answer)
+
+        timeout_ms = max(1, call.deadline_ms - now_ms)
+        if call.is_once:
+            may_send = partial(self._may_send, call, attempt)
+            self._channel.send(leader, call.api_key, call.fields, answered, timeout_ms=timeout_ms, may_send=may_send)
+        else:
+            self._channel.send(leader, call.api_key, call.fields, answered, timeout_ms=timeout_ms)
+
+    def _may_send(self, call: _Call, attempt: int) -> bool:
+        """Called right before the request is written; from then on the controller may execute it."""
+        if call not in self._calls or call.attempt != attempt or not call.is_wanted():
+            return False
+        call.is_sent = True
+        return True
+
+    def _take(self, call: _Call, answer: Any | None) -> None:
+        error_code = getattr(answer, "error_code", 0)
+        if call.is_sent and (answer is None or error_code == RequestTimedOut.code):
+            self._finish(call, Fate.UNKNOWN)
+        elif answer is None or error_code == NotController.code:
+            call.is_sent, call.last_word_ms = False, None
+            call.retry_ms = self._clock.now_ms() + RETRY_MS
+        else:
+            self._finish(call, answer)
+
+    def _finish(self, call: _Call, answer: Any | None) -> None:
+        del self._calls[call]
+        call.on_answer(answer)
+
+
+def _fate(call: _Call) -> Fate | None:
+    """The outcome of a call whose time-out has passed."""
+    if not call.is_once:
+        return None
+    return Fate.UNKNOWN if call.is_sent else Fate.NOT_SENT

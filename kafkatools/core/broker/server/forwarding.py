@@ -1,0 +1,303 @@
+"""APIs that belong to the controller: they are answered by the node whose controller is active, wherever they were
+asked (Kafka's ForwardingManager, EnvelopeUtils and the controller's purgatory).
+
+Rules: the response to a change is sent when everything that the controller had written by then is committed; a request
+that only reads is answered at once. A change that a controller refused (NOT_CONTROLLER) is sent to the next one. A
+change that a controller began, or whose connection was lost, is not sent again: it may have been made. Then, and when
+no controller accepts it in time, the client gets REQUEST_TIMED_OUT with the reason, in the form of the API: AdminClient
+and librdkafka report that to their user, whereas they would repeat NOT_CONTROLLER themselves. The request of a client
+that has disconnected is dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME
+from kafkatools.core.broker.server.client_presence import is_present
+from kafkatools.core.broker.server.controller_link import Fate
+from kafkatools.core.broker.server.dispatch import APIS, Handler, handler_in
+from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    DecodeError,
+    InvalidRequest,
+    KafkaError,
+    NotController,
+    RequestTimedOut,
+)
+from kafkatools.core.protocol.frames import decode_request_header
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.cluster_node import ClusterNode
+
+ENVELOPE_KEY, DESCRIBE_QUORUM = 58, 55
+FORWARDED = frozenset((19, 20, 30, 31, 33, 37, 43, 44, 45, 46, 49, 51, 55, 57, 64))
+READ_ONLY = frozenset((46, 55))
+INCREMENTAL_ALTER_CONFIGS, BROKER_LOGGER = 44, 8
+_HEADER = Struct(">hhi")
+# DefaultPrincipalData version 0: User:ANONYMOUS, no delegation token.
+ANONYMOUS_PRINCIPAL = b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0" + b"\0"
+
+
+class PendingAnswers:
+    """Answers that wait until an offset of the metadata log is committed, in its order."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, Callable[[], None], Callable[[], None]]] = deque()
+
+    def add(self, offset: int, answer: Callable[[], None], give_up: Callable[[], None]) -> None:
+        """Call `answer` when the log is committed up to the offset, or `give_up` when this is not known any more."""
+        self._waiting.append((offset, answer, give_up))
+
+    def note_committed(self, offset: int) -> None:
+        """The log is committed up to here."""
+        while self._waiting and self._waiting[0][0] <= offset:
+            self._waiting.popleft()[1]()
+
+    def give_up(self) -> None:
+        """This node is not the controller any more."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, _, give_up in waiting:
+            give_up()
+
+
+def run_on_controller(
+    node: ClusterNode,
+    api_key: int,
+    work: Callable[[], Any],
+    answer: Callable[[Any], None],
+    refuse: Callable[[], None],
+    give_up: Callable[[], None],
+) -> None:
+    """Do something with the active controller and answer what it gives when that is committed, and all that it was
+    decided by: what others wrote before. `refuse` is called at once when this node's controller is not active: nothing
+    was changed. `give_up` is called when it loses its leadership before the commit: the outcome is not known."""
+    if not node.controller.is_active:
+        refuse()
+        return
+    begun = node.raft.end_offset
+    try:
+        result = work()
+    except NotController:
+        (refuse if node.raft.end_offset == begun else give_up)()
+        return
+    if api_key == DESCRIBE_QUORUM or node.raft.end_offset <= node.metadata_offset:
+        answer(result)
+    else:
+        node.pending.add(node.raft.end_offset, lambda: answer(result), give_up)
+
+
+def forward(node: ClusterNode, request: Request) -> Response:
+    """Handle a client's request to the controller, on this node or by forwarding it. A request whose client
+    disconnected while it waited is dropped."""
+    if not is_present(request.connection):
+        raise CloseConnection("the client is gone")
+    return Forwarded(node, request).begin()
+
+
+class Forwarded:
+    """A client's request on its way to the controller."""
+
+    def __init__(self, node: ClusterNode, request: Request) -> None:
+        self._node = node
+        self._request = request
+        self._frame = bytes(request.frame)
+        self._begun_ms = node.clock.now_ms()
+        self._handler: Handler = handler_in(APIS[request.api_key].name)
+        self._later = LaterResponse(request)
+
+    def begin(self) -> Response:
+        """The response, or DELAYED."""
+        request = self._request
+        request.frame = memoryview(bytearray(self._frame))  # it is read again when the answer takes its time
+        if request.api_key == INCREMENTAL_ALTER_CONFIGS and _is_of_loggers(request):
+            return self._handler(self._node, request)
+        self._run()
+        return self._later.returned()
+
+    def _run(self) -> None:
+        node = self._node
+        request = self._request
+        give_up = self._send if request.api_key in READ_ONLY else self._note_unknown
+        run_on_controller(
+            node, request.api_key, lambda: self._handler(node, request), self._later.give, self._send, give_up
+        )
+
+    def _wait_ms(self) -> int:
+        """The time for the controller's response: the request's own time-out, if any, at most request.timeout.ms."""
+        limit_ms: int = self._node.config.request_timeout_ms
+        own = getattr(self._request.decode(), "timeout", None)
+        own_ms = 0 if own is None else int(own.total_seconds() * 1000)
+        return min(limit_ms, own_ms) if own_ms > 0 else limit_ms
+
+    def _send(self) -> None:
+        node = self._node
+        fields = {
+            "request_data": self._frame,
+            "request_principal": ANONYMOUS_PRINCIPAL,
+            "client_host_address": _address_bytes(self._request.connection.client_host),
+        }
+        left_ms = max(1, self._begun_ms + self._wait_ms() - node.clock.now_ms())
+        if self._request.api_key in READ_ONLY:
+            node.link.send(ENVELOPE_KEY, fields, self._ended, timeout_ms=left_ms)
+            return
+        connection = self._request.connection
+        node.link.send_once(
+            ENVELOPE_KEY, fields, self._ended, is_wanted=lambda: is_present(connection), timeout_ms=left_ms
+        )
+
+    def _note_unknown(self) -> None:
+        words = "Whether the change was made is not known: the controller did not commit it before another was elected"
+        self._later.give(self._refusal(RequestTimedOut(words)))
+
+    def _ended(self, answer: Any | None) -> None:
+        """An Envelope response, or a `Fate`."""
+        if answer is None or answer is Fate.NOT_SENT:
+            error = RequestTimedOut(f"The request timed out: {self._node.why_no_controller()}")
+            self._later.give(self._refusal(error))
+        elif answer is Fate.UNKNOWN:
+            words = f"Whether the change was made is not known: {self._node.why_no_answer()}"
+            self._later.give(self._refusal(RequestTimedOut(words)))
+        elif answer is Fate.ABANDONED or int(answer.error_code) or answer.response_data is None:
+            self._request.connection.close()
+        else:
+            data = bytes(answer.response_data)
+            self._later.give([len(data).to_bytes(4, "big") + data])
+
+    def _refusal(self, error: KafkaError) -> Response:
+        view: Any = NodeView(self._node, AbsentController(self._node, error))
+        try:
+            return self._handler(view, self._request)
+        except (CloseConnection, KafkaError):
+            self._request.connection.close()
+            return ()
+
+
+def _is_of_loggers(request: Request) -> bool:
+    resources = request.decode().resources
+    return bool(resources) and all(each.resource_type == BROKER_LOGGER for each in resources)
+
+
+def _address_bytes(host: str) -> bytes:
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).packed
+    except ValueError:
+        return b"\x7f\0\0\1"
+
+
+class NodeView:
+    """A node, but with another controller."""
+
+    def __init__(self, node: ClusterNode, controller: AbsentController) -> None:
+        self._node = node
+        self.controller = controller
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
+
+
+class AbsentController:
+    """Says of every change why it was not made."""
+
+    def __init__(self, node: ClusterNode, error: KafkaError) -> None:
+        self._error = error
+        self.image = node.image
+        self.settings = node.broker_settings
+        self.effective_config = node.broker_settings.effective()
+
+    def create_topics(self, wanted: Any, *, validate_only: bool = False) -> dict[str, KafkaError]:
+        return {topic.name: self._error for topic in wanted}
+
+    def create_acls(self, wanted: Any) -> list[KafkaError]:
+        return [self._error for _ in wanted]
+
+    def __getattr__(self, name: str) -> Any:
+        def refuse(*args: object, **named: object) -> Any:
+            raise self._error
+
+        return refuse
+
+
+class _EnvelopeConnection:
+    """What stands for the client's connection while its request is handled at the controller."""
+
+    def __init__(self, outer: Request, client_host: str, complete: Callable[[Response], None]) -> None:
+        self.acceptor = outer.connection.acceptor
+        self.client_host = client_host
+        self.complete = complete
+        self.is_closed = False
+
+    def throttle(self, delay_ms: int) -> None:
+        """The client is throttled where it is."""
+
+    def close(self) -> None:
+        """The client's connection is elsewhere."""
+
+
+def handle_envelope(node: ClusterNode, request: Request) -> Response:
+    """Answer what another node forwarded."""
+    return _Envelope(node, request).begin()
+
+
+class _Envelope:
+    def __init__(self, node: ClusterNode, request: Request) -> None:
+        self._node = node
+        self._request = request
+        self._later = LaterResponse(request)
+
+    def begin(self) -> Response:
+        """The response, or DELAYED."""
+        import ipaddress
+
+        entity = self._request.decode()
+        if not self._node.authorize(self._request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
+            return self._request.respond({"response_data": None, "error_code": ClusterAuthorizationFailed.code})
+        try:
+            host = str(ipaddress.ip_address(bytes(entity.client_host_address)))
+            inner = self._inner(bytes(entity.request_data), host)
+        except (ValueError, DecodeError, KeyError):
+            return self._request.respond({"response_data": None, "error_code": InvalidRequest.code})
+        handler = handler_in(APIS[inner.api_key].name)
+        node = self._node
+        try:
+            give_up = self._refuse if inner.api_key in READ_ONLY else self._give_up
+            run_on_controller(node, inner.api_key, lambda: handler(node, inner), self._finish, self._refuse, give_up)
+        except CloseConnection:
+            return self._request.respond({"response_data": None, "error_code": InvalidRequest.code})
+        return self._later.returned()
+
+    def _inner(self, data: bytes, client_host: str) -> Request:
+        frame = memoryview(bytearray(data))
+        if len(frame) < _HEADER.size:
+            raise DecodeError("a request without a header")
+        key, version, correlation_id = _HEADER.unpack_from(frame)
+        api = APIS[key]
+        if key not in FORWARDED or not api.lowest <= version <= api.highest:
+            raise DecodeError(f"{api.name} v{version} is not forwarded")
+        connection: Any = _EnvelopeConnection(self._request, client_host, self._finish)
+        inner = Request(connection, frame, (key, version, correlation_id))
+        header = decode_request_header(frame)
+        inner.client_id, inner.body_offset = header.client_id, header.body_offset
+        inner.is_flexible = version >= api.flexible_since
+        return inner
+
+    def _finish(self, response: Response) -> None:
+        if response is DELAYED:
+            return
+        data = b"".join(bytes(part) for part in response if not hasattr(part, "position"))
+        self._later.respond({"response_data": data[4:], "error_code": 0})
+
+    def _refuse(self) -> None:
+        """Respond NOT_CONTROLLER: nothing was changed, another controller may do it."""
+        self._later.respond({"response_data": None, "error_code": NotController.code})
+
+    def _give_up(self) -> None:
+        """Respond REQUEST_TIMED_OUT: the outcome is not known."""
+        self._later.respond({"response_data": None, "error_code": RequestTimedOut.code})

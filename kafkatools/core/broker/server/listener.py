@@ -1,0 +1,597 @@
+"""The broker's sockets: accept, read frames, write responses; one thread, one selector (Kafka's SocketServer and
+Selector).
+
+Rules:
+- Requests of a connection are handled one after the other and answered in that order. While one is delayed, or its
+  answer does not fit into the socket, the connection is muted: nothing more is read or handled. So a slow reader
+  costs one response, and order needs no bookkeeping. Only writes like the last one, which a shortcut takes, need not
+  wait for each other's answers (`OWED`): what follows them and is of another kind does.
+- Memory grows with the bytes that arrived, never with the size a frame announces. A frame above `max_request_bytes`
+  closes the connection; so does one that would take the receive buffers of all connections together above
+  `max_buffered_bytes`.
+- A frame is handed on as a writable view on the receive buffer, valid until the handler returns.
+- A connection that has handled frames for `TURN_NS` goes on in the next turn, after the others. A large request is
+  handled in slices (`slow_lane.py`); its connection is muted until the response is complete.
+- A queued file region keeps its own descriptor (dup) once the socket is full, so that a deleted segment cannot be
+  replaced by another file under it. Connections and these descriptors are bounded by `ConnectionLimits`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import Final, Protocol
+
+from kafkatools.core.broker.server.acceptor import Acceptor, Dispatch
+from kafkatools.core.broker.server.connection_limits import ConnectionLimits, OwnedDescriptor
+from kafkatools.core.broker.server.requests import (
+    DELAYED,
+    SLICED,
+    CloseConnection,
+    FileRegion,
+    HasDescriptor,
+    Request,
+    Response,
+)
+from kafkatools.core.broker.server.slow_lane import SlowLane
+from kafkatools.core.clock import monotonic_ns
+
+_INT32 = Struct(">i")
+_HEADER = Struct(">hhi")
+
+INITIAL_BUFFER_BYTES = 16 * 1024
+READ_BUFFER_BYTES = 256 * 1024
+MAX_REQUEST_BYTES = 100 * 1024 * 1024
+MAX_BUFFERED_BYTES = 256 * 1024 * 1024
+FLUSH_BYTES = 64 * 1024
+TURN_NS = 10_000_000
+ACCEPT_PAUSE_MS = 1000
+IDLE_CHECK_MS = 1000
+SENDFILE_CHUNK = 1 << 20
+MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
+READ = selectors.EVENT_READ
+WRITE = selectors.EVENT_WRITE
+OWED: Final = b"owed"
+MAX_OWED = 64
+
+
+class Shortcut(Protocol):
+    """What a handler leaves with a connection to answer requests like the last one without parsing them."""
+
+    def answer(self, frame: memoryview) -> bytes | None:
+        """The response to a frame; OWED when it comes later, by `Connection.pay`; None, and nothing has happened, when
+        it has to be dispatched."""
+        ...
+
+
+class Connection:
+    """One client. State: receive buffer with `start..end` unread bytes, output queue, muted while a request is
+    delayed. What a peer asks, another node of the cluster, is no use of the broker."""
+
+    def __init__(self, listener: Listener, acceptor: Acceptor, sock: socket.socket, now_ms: int, host: str) -> None:
+        self.listener = listener
+        self.acceptor = acceptor
+        self.socket = sock
+        self.last_active_ms = now_ms
+        self.is_muted = False
+        self.is_throttled = False
+        self.is_closed = False
+        self.is_peer = acceptor.is_internal
+        self._buffer = bytearray(INITIAL_BUFFER_BYTES)
+        self._view = memoryview(self._buffer)
+        self._start = 0
+        self._end = 0
+        self._output: deque[bytes | memoryview | FileRegion] = deque()
+        self._queued_bytes = 0
+        self._events = READ
+        self._is_handling = False
+        self.client_host = host
+        self.shortcut: Shortcut | None = None
+        self._owed = 0
+        self._is_held = False
+        self._is_in_lane = False
+        self.is_unfinished = False
+        self.last_written: object = None
+        self.on_close: Callable[[], None] | None = None
+        listener.buffered_bytes += len(self._buffer)
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether its listener is used by other nodes of the cluster only."""
+        return self.acceptor.is_protected
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+    def handle_readable(self) -> None:
+        """Read what is there and handle every whole frame."""
+        try:
+            received = self.socket.recv_into(self._view[self._end :])
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.close()
+            return
+        if not received:
+            self.close()
+            return
+        self._end += received
+        self.handle_frames()
+
+    def handle_frames(self) -> None:
+        """Handle buffered frames until one is delayed, the socket is full or no whole frame is left."""
+        if self._is_handling or self._is_in_lane:
+            return  # a request completed by the handler of another one of this very connection
+        self._is_handling = True
+        over_ns = monotonic_ns() + TURN_NS
+        try:
+            while not (self.is_muted or self.is_throttled or self.is_closed):
+                if self._queued_bytes >= FLUSH_BYTES and self._is_blocked():
+                    break
+                frame = self._next_frame()
+                if frame is None:
+                    break
+                self._handle_frame(frame)
+                if self._start < self._end and monotonic_ns() > over_ns:
+                    self.listener.go_on_later(self)
+                    break
+            self._flush()
+        except CloseConnection:
+            self._flush()
+            self.close()
+        finally:
+            self._is_handling = False
+        self._compact()
+        self._update_events()
+
+    def go_on(self) -> None:
+        """Handle the remaining frames, after the turns of other connections."""
+        self.is_unfinished = False
+        if not self.is_closed:
+            self.handle_frames()
+
+    def _is_blocked(self) -> bool:
+        self._flush()
+        return bool(self._output)
+
+    def _next_frame(self) -> memoryview | None:
+        start, available = self._start, self._end - self._start
+        if available < 4:
+            return None
+        (size,) = _INT32.unpack_from(self._buffer, start)
+        if size < 8 or size > self.listener.max_request_bytes:
+            raise CloseConnection(f"invalid frame size {size}")
+        if available < size + 4:
+            return None
+        self._start = start + 4 + size
+        return self._view[start + 4 : self._start]
+
+    def _handle_frame(self, frame: memoryview) -> None:
+        if self.shortcut is not None:
+            answer = self.shortcut.answer(frame)
+            if answer is OWED:
+                self._owed += 1
+                self.is_muted = self._owed >= MAX_OWED
+                return
+            if self._owed and answer is None:
+                self._start -= len(frame) + 4  # what is owed goes first
+                self._is_held = self.is_muted = True
+                return
+            if answer is not None:
+                self._output.append(answer)
+                self._queued_bytes += len(answer)
+                return
+        request = Request(self, frame, _HEADER.unpack_from(frame))
+        request.lane = self.listener.lane
+        response = self.acceptor.dispatch(request)
+        if response is SLICED:
+            self.is_muted = self._is_in_lane = True
+            return
+        if response is DELAYED:
+            if not self.is_closed:
+                self.is_muted = True
+            return
+        if request.throttle_ms:
+            self.throttle(request.throttle_ms)
+        self._queue(response)
+
+    def _compact(self) -> None:
+        """Make room: move the partial frame to the front, double the buffer when it is full of one frame."""
+        if self.is_closed or self._is_in_lane:
+            return
+        pending = self._end - self._start
+        capacity = len(self._buffer)
+        if pending == 0 and capacity > READ_BUFFER_BYTES:
+            self._replace_buffer(READ_BUFFER_BYTES)
+        elif self._end == capacity and (pending == capacity or capacity < READ_BUFFER_BYTES):
+            self._replace_buffer(min(capacity * 2, max(READ_BUFFER_BYTES, self.listener.max_request_bytes + 4)))
+        elif self._start and (pending == 0 or self._end == capacity):
+            self._view[:pending] = self._view[self._start : self._end]
+            self._start, self._end = 0, pending
+
+    def _replace_buffer(self, capacity: int) -> None:
+        if self.listener.buffered_bytes + capacity > self.listener.max_buffered_bytes:
+            self.close()
+            return
+        pending = self._end - self._start
+        buffer = bytearray(capacity)
+        buffer[:pending] = self._view[self._start : self._end]
+        self.listener.buffered_bytes += capacity - len(self._buffer)
+        self._buffer, self._view = buffer, memoryview(buffer)
+        self._start, self._end = 0, pending
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+    def complete(self, response: Response) -> None:
+        """The delayed request of this connection is answered; go on with what it has sent since."""
+        if self.is_closed:
+            return
+        self.is_muted = False
+        self._queue(response)
+        self.handle_frames()
+
+    def end_slices(self, outcome: Response | CloseConnection) -> None:
+        """Send the response to a request that was handled in slices, then go on with the frames after it."""
+        self._is_in_lane = False
+        if isinstance(outcome, CloseConnection):
+            self._flush()
+            self.close()
+        elif outcome is not DELAYED:
+            self.complete(outcome)
+        else:
+            self._compact()
+            self._update_events()
+
+    def pay(self, answer: bytes) -> None:
+        """One of the answers that the shortcut owes, in their order; `settle` sends them."""
+        if not self.is_closed:
+            self._owed -= 1
+            self._output.append(answer)
+            self._queued_bytes += len(answer)
+
+    def settle(self) -> None:
+        """Answers were paid: send them, and go on with what the client has sent since."""
+        if self.is_closed:
+            return
+        self._is_held = self._is_held and self._owed > 0
+        self.is_muted = self._is_held or self._owed >= MAX_OWED
+        self.handle_frames()
+
+    def throttle(self, delay_ms: int) -> None:
+        """Read and handle nothing more for so long (KIP-219)."""
+        if not self.is_throttled and not self.is_closed:
+            self.is_throttled = True
+            self.listener.schedule(delay_ms, self._end_throttle)
+
+    def _end_throttle(self, now_ms: int) -> None:
+        self.is_throttled = False
+        self.last_active_ms = now_ms
+        if not self.is_closed:
+            self.handle_frames()
+
+    def _queue(self, response: Response) -> None:
+        for part in response:
+            if isinstance(part, FileRegion):
+                if part.size_bytes:
+                    self._output.append(part)
+                    self._queued_bytes += part.size_bytes
+            else:
+                self._output.append(part if isinstance(part, bytes) else memoryview(part))
+                self._queued_bytes += len(part)
+
+    def _flush(self) -> None:
+        """Send until the queue is empty or the socket is full."""
+        output = self._output
+        try:
+            while output and not self.is_closed:
+                if isinstance(output[0], FileRegion):
+                    if not self._send_file(output[0]):
+                        break
+                elif not self._send_bytes():
+                    break
+        except (BlockingIOError, InterruptedError):
+            self._own_queued_files()
+        except OSError:
+            self.close()
+
+    def _send_bytes(self) -> bool:
+        output = self._output
+        if len(output) == 1:
+            first = output[0]
+            assert not isinstance(first, FileRegion)
+            size, sent, flags = len(first), self.socket.send(first), 0
+        else:
+            parts: list[bytes | memoryview] = []
+            size = flags = 0
+            for part in output:
+                if isinstance(part, FileRegion) or len(parts) == 64:
+                    flags = MSG_MORE
+                    break
+                parts.append(part)
+                size += len(part)
+            sent = self.socket.sendmsg(parts, (), flags)
+        self._queued_bytes -= sent
+        if sent == size and len(output) == 1:
+            output.clear()
+            return True
+        is_complete = sent == size
+        while sent:
+            part = output.popleft()
+            assert not isinstance(part, FileRegion)
+            if len(part) > sent:
+                output.appendleft(memoryview(part)[sent:])
+                break
+            sent -= len(part)
+        return is_complete
+
+    def _send_file(self, region: FileRegion) -> bool:
+        sent = os.sendfile(
+            self.socket.fileno(), region.file.fileno(), region.position, min(region.size_bytes, SENDFILE_CHUNK)
+        )
+        if sent == 0:  # the file is shorter than the response promised: the frame cannot be finished
+            self.close()
+            return False
+        region.position += sent
+        region.size_bytes -= sent
+        self._queued_bytes -= sent
+        if region.size_bytes == 0:
+            self._output.popleft()
+            release_region(region)
+        return True
+
+    def _own_queued_files(self) -> None:
+        for part in self._output:
+            if isinstance(part, FileRegion) and not isinstance(part.file, OwnedDescriptor):
+                owned = self.listener.duplicate(part.file)
+                if owned is None:  # no descriptor is left for a client that reads too slowly
+                    self.close()
+                    return
+                part.file = owned
+
+    def handle_writable(self) -> None:
+        """The socket takes bytes again; when all is out, handle the frames that waited."""
+        self._flush()
+        if not self._output and not self.is_closed:
+            self.handle_frames()
+        self._update_events()
+
+    def _update_events(self) -> None:
+        if self.is_closed:
+            return
+        events = WRITE if self._output else 0 if self.is_muted or self.is_throttled else READ
+        if events != self._events:
+            self.listener.change_events(self, self._events, events)
+            self._events = events
+
+    def close(self) -> None:
+        """Drop the connection and everything queued for it."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if self._is_in_lane:
+            self.listener.lane.abandon(self)
+        for part in self._output:
+            if isinstance(part, FileRegion):
+                release_region(part)
+        self._output.clear()
+        self.listener.forget(self, self._events)
+        self.listener.buffered_bytes -= len(self._buffer)
+        with contextlib.suppress(OSError):
+            self.socket.close()
+        if self.on_close is not None:
+            self.on_close()
+
+
+def release_region(region: FileRegion) -> None:
+    """Close the region's own descriptor, if it has one."""
+    if isinstance(region.file, OwnedDescriptor):
+        region.file.close()
+
+
+class Listener:
+    """Accepts connections and runs their input and output; `poll` is one turn."""
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        dispatch: Dispatch,
+        *,
+        name: str = "PLAINTEXT",
+        is_open: bool = True,
+        max_request_bytes: int = MAX_REQUEST_BYTES,
+        max_buffered_bytes: int = MAX_BUFFERED_BYTES,
+        max_idle_ms: int = 600_000,
+        limits: ConnectionLimits | None = None,
+    ) -> None:
+        self.limits = limits or ConnectionLimits()
+        self.max_request_bytes = max_request_bytes
+        self.max_buffered_bytes = max_buffered_bytes
+        self.max_idle_ms = max_idle_ms
+        self.buffered_bytes = 0
+        self.connections: set[Connection] = set()
+        self.last_request_ms = 0
+        self.schedule: Callable[[int, Callable[[int], None]], object] = lambda delay_ms, run: None
+        self._now_ms = 0
+        self._next_idle_check_ms = 0
+        self._accept_again_ms: int | None = None
+        self.lane = SlowLane()
+        self._unfinished: deque[Connection] = deque()
+        self.acceptors: list[Acceptor] = []
+        first = Acceptor(name, address, dispatch)
+        self.host, self.port = first.host, first.port
+        self._selector = selectors.DefaultSelector()
+        self._wake_receiver, self._wake_sender = socket.socketpair()
+        self._wake_receiver.setblocking(False)
+        self._wake_sender.setblocking(False)
+        self._selector.register(self._wake_receiver, READ, None)
+        self._add(first, is_open)
+
+    @property
+    def dispatch(self) -> Dispatch:
+        """Who answers on the first address."""
+        return self.acceptors[0].dispatch
+
+    def add_acceptor(self, name: str, address: tuple[str, int], dispatch: Dispatch, *, is_open: bool = True) -> int:
+        """Take connections on another address too; gives its port. Raises OSError."""
+        acceptor = Acceptor(name, address, dispatch)
+        self._add(acceptor, is_open)
+        return int(acceptor.port)
+
+    def _add(self, acceptor: Acceptor, is_open: bool) -> None:
+        self.acceptors.append(acceptor)
+        if is_open:
+            try:
+                self._open(acceptor)
+            except OSError:
+                self.close()
+                raise
+
+    def _open(self, acceptor: Acceptor) -> None:
+        acceptor.open()
+        self._selector.register(acceptor.socket, READ, acceptor)
+
+    def open_acceptors(self) -> None:
+        """Take connections on every address: until then some were refused. Raises OSError."""
+        for acceptor in self.acceptors:
+            if not acceptor.is_open:
+                self._open(acceptor)
+
+    def watch(self, descriptor: HasDescriptor, run: Callable[[], None]) -> None:
+        """Wait for something else too, with the sockets; `run` is called in the turn in which it can be read."""
+        self._selector.register(descriptor, READ, run)
+
+    def unwatch(self, descriptor: HasDescriptor) -> None:
+        """Wait for it no longer."""
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(descriptor)
+
+    def poll(self, timeout_ms: int | None, now_ms: int) -> int:
+        """Wait for events at most `timeout_ms` (None: for ever) and handle them; gives how many there were."""
+        self._now_ms = now_ms
+        if self._accept_again_ms is not None:
+            timeout_ms = min(ACCEPT_PAUSE_MS, timeout_ms if timeout_ms is not None else ACCEPT_PAUSE_MS)
+        if self.lane.is_busy or self._unfinished:
+            timeout_ms = 0
+        events = self._selector.select(None if timeout_ms is None else timeout_ms / 1000)
+        for key, mask in events:
+            owner = key.data
+            if isinstance(owner, Connection):
+                self._run_connection(owner, mask)
+            elif isinstance(owner, Acceptor):
+                self._accept(owner)
+            elif owner is None:
+                self._drain_wakeups()
+            else:
+                owner()
+        for _ in range(len(self._unfinished)):
+            self._unfinished.popleft().go_on()
+        self.lane.turn()
+        return len(events)
+
+    def go_on_later(self, connection: Connection) -> None:
+        """Continue with the frames of this connection in the next turn, since its share of this turn is used up."""
+        if not connection.is_unfinished:
+            connection.is_unfinished = True
+            self._unfinished.append(connection)
+
+    def maintain(self, now_ms: int) -> None:
+        """Idle connections and a paused acceptor; called by the node between polls."""
+        self._now_ms = now_ms
+        if self._accept_again_ms is not None and now_ms >= self._accept_again_ms:
+            self._accept_again_ms = None
+            for acceptor in self._open_acceptors():
+                self._selector.register(acceptor.socket, READ, acceptor)
+        if now_ms >= self._next_idle_check_ms:
+            self._next_idle_check_ms = now_ms + IDLE_CHECK_MS
+            self.limits.tell(now_ms)
+            oldest = now_ms - self.max_idle_ms
+            for connection in [c for c in self.connections if c.last_active_ms < oldest]:
+                if not connection.is_muted and not connection.is_throttled:
+                    connection.close()
+
+    def _run_connection(self, connection: Connection, mask: int) -> None:
+        if connection.is_closed:
+            return
+        connection.last_active_ms = self._now_ms
+        if not connection.is_peer:
+            self.last_request_ms = self._now_ms
+        if mask & WRITE:
+            connection.handle_writable()
+        if mask & READ and not connection.is_closed:
+            connection.handle_readable()
+
+    def _open_acceptors(self) -> list[Acceptor]:
+        return [acceptor for acceptor in self.acceptors if acceptor.is_open]
+
+    def _accept(self, acceptor: Acceptor) -> None:
+        if self._accept_again_ms is not None:
+            return
+        try:
+            sock, address = acceptor.socket.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                raise
+            for each in self._open_acceptors():
+                self._selector.unregister(each.socket)
+            self._accept_again_ms = self._now_ms + ACCEPT_PAUSE_MS
+            return
+        host = str(address[0])
+        if not self.limits.admit(self.connections, host, self._now_ms, is_protected=acceptor.is_protected):
+            sock.close()
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(self, acceptor, sock, self._now_ms, host)
+        self.connections.add(connection)
+        self._selector.register(sock, READ, connection)
+
+    def _drain_wakeups(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._wake_receiver.recv(4096):
+                pass
+
+    def change_events(self, connection: Connection, before: int, after: int) -> None:
+        """Register what the connection waits for now; 0 while it is muted."""
+        if not before:
+            self._selector.register(connection.socket, after, connection)
+        elif not after:
+            self._selector.unregister(connection.socket)
+        else:
+            self._selector.modify(connection.socket, after, connection)
+
+    def forget(self, connection: Connection, events: int) -> None:
+        """The connection closes itself."""
+        if events:
+            self._selector.unregister(connection.socket)
+        self.connections.discard(connection)
+        self.limits.forget(connection.client_host)
+
+    def duplicate(self, file: HasDescriptor) -> OwnedDescriptor | None:
+        """Duplicate a descriptor for a response that waits; None above the limits, or when the system has none."""
+        try:
+            return self.limits.duplicate(file.fileno(), len(self.connections))
+        except OSError:
+            return None
+
+    def wakeup(self) -> None:
+        """Make `poll` return; safe from signal handlers and other threads."""
+        with contextlib.suppress(BlockingIOError, OSError):
+            self._wake_sender.send(b"\0")
+
+    def close(self) -> None:
+        """Close all sockets."""
+        self.lane.close()
+        for connection in list(self.connections):
+            connection.close()
+        for acceptor in self.acceptors:
+            if acceptor.is_open and self._accept_again_ms is None:
+                self.unwatch(acceptor.socket)
+            acceptor.socket.close()
+        self._wake_receiver.close()
+        self._wake_sender.close()
+        self._selector.close()

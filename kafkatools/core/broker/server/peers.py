@@ -1,0 +1,283 @@
+"""Requests to other nodes over connections that one thread waits for, together with its clients' (Kafka's
+NodeToControllerChannelManager, InterBrokerSendThread and KafkaNetworkChannel).
+
+Rules: a request waits until the connection stands, and fails with it. A node has two connections: answers come in the
+order of the requests, so what may wait long at the other side (Fetch) must not hold up a vote or a heartbeat. After a
+failure the next try waits for reconnect.backoff.ms; requests that come meanwhile wait for that try. `on_answer` is
+never called from within `send`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from kafkatools.core import config as tables
+from kafkatools.core.broker.server.channels import OnAnswer, OnRawAnswer
+from kafkatools.core.broker.server.listener import Listener
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.net.metadata import Metadata, Node
+from kafkatools.core.net.network_client import ClientRequest, ClientResponse, NetworkClient
+
+Address = tuple[str, int]
+FETCH_KEY = 1
+NEVER_MS = 2**31 - 1
+RECONNECT_BACKOFF_MS = 50
+RECONNECT_BACKOFF_MAX_MS = 500
+
+
+class _NoMetadata(Metadata):
+    """Nodes are given with their addresses; nobody is asked."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def time_to_next_update_ms(self, now_ms: int) -> int:
+        return NEVER_MS
+
+
+class _Waiting:
+    __slots__ = ("deadline_ms", "may_send", "request")
+
+    def __init__(self, request: ClientRequest, deadline_ms: int, may_send: Callable[[], bool] | None) -> None:
+        self.request = request
+        self.deadline_ms = deadline_ms
+        self.may_send = may_send
+
+
+class Peers:
+    """A `PeerChannel`. `address_of` gives where a node is now, None when nobody knows."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        clock: Clock,
+        address_of: Callable[[int], Address | None],
+        *,
+        client_id: str,
+        request_timeout_ms: int,
+        max_idle_ms: int = 600_000,
+        receive_buffer_bytes: int = -1,
+        note_failure: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """`receive_buffer_bytes` is SO_RCVBUF, -1 leaves it to the system. `note_failure` is told what an `on_answer`
+        raises, and the others get their answers; without it the error is the caller's."""
+        self._note_failure = note_failure
+        self._listener = listener
+        self._clock = clock
+        self._address_of = address_of
+        self._request_timeout_ms = request_timeout_ms
+        self._client = NetworkClient(
+            _client_config(client_id, request_timeout_ms, max_idle_ms, receive_buffer_bytes), clock, _NoMetadata()
+        )
+        self._client.failures.level = logging.DEBUG  # the caller gets the error
+        self._waiting: dict[int, deque[_Waiting]] = {}
+        self._addresses: dict[int, Address] = {}
+        self._next_ms: int | None = None
+        self._is_polling = False
+        self.watch_answers: Callable[[int, Any], None] | None = None
+        listener.watch(self._client, self.poll)
+
+    def send(
+        self,
+        node_id: int,
+        api_key: int,
+        fields: Mapping[str, Any],
+        on_answer: OnAnswer,
+        *,
+        timeout_ms: int | None = None,
+        may_send: Callable[[], bool] | None = None,
+    ) -> None:
+        """Send a request when the connection is up; `on_answer` runs once, later, with the response or None.
+        `may_send` is called right before."""
+
+        def build(version: int) -> Any:
+            from kafkatools.core.protocol import messages
+
+            return [messages.encode_fields(messages.request_type(api_key, version), fields)]
+
+        def answered(response: ClientResponse) -> None:
+            answer = _decoded(response)
+            if self.watch_answers is not None and answer is not None:
+                self.watch_answers(node_id, answer)
+            on_answer(answer)
+
+        request = ClientRequest(_lane(node_id, api_key), api_key, build, answered, timeout_ms, decode=False)
+        self._send(request, may_send)
+
+    def send_raw(
+        self,
+        node_id: int,
+        api_key: int,
+        version: int,
+        body: bytes,
+        on_answer: OnRawAnswer,
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Send a body that is framed already; the answer's is given as it is."""
+        self._send(
+            ClientRequest(
+                _lane(node_id, api_key),
+                api_key,
+                lambda _: [body],
+                lambda response: on_answer(response.raw),
+                timeout_ms,
+                min_version=version,
+                max_version=version,
+                decode=False,
+            )
+        )
+
+    def _send(self, request: ClientRequest, may_send: Callable[[], bool] | None = None) -> None:
+        timeout_ms = self._request_timeout_ms if request.timeout_ms is None else request.timeout_ms
+        lane, now_ms = request.node, self._clock.now_ms()
+        request = request._replace(callback=partial(self._answer, request.callback))
+        if lane not in self._waiting and self._client.can_send(lane, now_ms) and (may_send is None or may_send()):
+            self._client.send(request, now_ms)
+            self._note_deadline(now_ms)
+            return
+        self._waiting.setdefault(lane, deque()).append(_Waiting(request, now_ms + timeout_ms, may_send))
+        self._next_ms = now_ms
+
+    def _answer(self, callback: Callable[[ClientResponse], None] | None, response: ClientResponse) -> None:
+        try:
+            if callback is not None:
+                callback(response)
+        except Exception as error:  # boundary: work that fails with its answer ends itself, not the connections
+            if self._note_failure is None:
+                raise
+            self._note_failure(error)
+
+    # -- the turn of the crank -------------------------------------------------------------------------------------
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do at the latest."""
+        return self._next_ms
+
+    def tick(self, now_ms: int) -> None:
+        """Connect, send what waited, and give up what took too long; nothing before `next_deadline_ms`."""
+        if self._next_ms is not None and now_ms >= self._next_ms:
+            self.poll()
+
+    def poll(self) -> None:
+        """Look at the connections now; answers are handed out in here."""
+        if self._is_polling:
+            return
+        self._is_polling = True
+        try:
+            now_ms = self._clock.now_ms()
+            tried = self._connect(now_ms)
+            self._client.poll(0, now_ms)
+            now_ms = self._clock.now_ms()
+            for lane in list(self._waiting):
+                self._serve(lane, now_ms, has_failed=lane in tried and self._client.connection_failed(lane))
+            self._note_deadline(now_ms)
+        finally:
+            self._is_polling = False
+
+    def _connect(self, now_ms: int) -> set[int]:
+        """Begin connections that are wanted; gives those that may fail in this turn."""
+        tried = set()
+        for lane in self._waiting:
+            address = self._address_of(lane // 2)
+            if address is None:
+                continue
+            if self._addresses.get(lane) != address:
+                if lane in self._addresses:
+                    self._client.disconnect(lane, now_ms)
+                self._addresses[lane] = address
+                self._client.add_node(Node(lane, *address))
+            states = self._client.connection_states
+            if states.is_setting_up(lane) or states.can_connect(lane, now_ms):
+                tried.add(lane)
+            self._client.ready(lane, now_ms)
+        return tried
+
+    def _serve(self, lane: int, now_ms: int, *, has_failed: bool) -> None:
+        """Send what waits for a connection that stands; fail it when that could not be made or the time is over."""
+        waiting = self._waiting[lane]
+        if self._client.can_send(lane, now_ms):
+            while waiting and self._client.can_send(lane, now_ms):
+                each = waiting.popleft()
+                if each.may_send is not None and not each.may_send():
+                    self._fail(each)
+                    continue
+                self._client.send(each.request._replace(timeout_ms=max(1, each.deadline_ms - now_ms)), now_ms)
+        else:
+            is_lost = has_failed or self._address_of(lane // 2) is None
+            failed = [each for each in waiting if is_lost or each.deadline_ms <= now_ms]
+            self._waiting[lane] = deque(each for each in waiting if not is_lost and each.deadline_ms > now_ms)
+            for each in failed:
+                self._fail(each)
+        if not self._waiting[lane]:
+            del self._waiting[lane]
+
+    def _fail(self, waiting: _Waiting) -> None:
+        request = waiting.request
+        if request.callback is not None:
+            error = self._client.connection_error(request.node)
+            request.callback(ClientResponse(request, -1, None, None, error, True, 0))
+
+    def _note_deadline(self, now_ms: int) -> None:
+        waits = [self._client.next_timeout_ms(now_ms)]
+        for lane, waiting in self._waiting.items():
+            waits.append(min(each.deadline_ms for each in waiting) - now_ms)
+            if self._client.connection_states.can_connect(lane, now_ms):
+                waits.append(0)
+            elif self._client.connection_states.is_blacked_out(lane, now_ms):
+                waits.append(self._client.poll_delay_ms(lane, now_ms))
+        known = [wait for wait in waits if wait is not None]
+        self._next_ms = now_ms + max(0, min(known)) if known else None
+
+    def connection_error(self, node_id: int, max_age_ms: int = NEVER_MS) -> str:
+        """Why the last connection to a node failed, if that is not longer ago; empty when it did not."""
+        states, oldest_ms = self._client.connection_states, self._clock.now_ms() - max_age_ms
+        for lane in (2 * node_id, 2 * node_id + 1):
+            error = self._client.connection_error(lane)
+            if error is not None and states.last_attempt_ms(lane) >= oldest_ms:
+                return str(error)
+        return ""
+
+    def close(self) -> None:
+        """Close the connections; what waits is forgotten."""
+        self._listener.unwatch(self._client)
+        self._waiting.clear()
+        self._client.close()
+        self._next_ms = None
+
+
+def _lane(node_id: int, api_key: int) -> int:
+    """The connection that a request takes, as the client knows it."""
+    return 2 * node_id + (api_key == FETCH_KEY)
+
+
+def _decoded(response: ClientResponse) -> Any | None:
+    from kafkatools.core.errors import DecodeError
+    from kafkatools.core.protocol import messages
+
+    if response.raw is None:
+        return None
+    try:
+        return messages.decode(messages.response_type(response.request.api_key, response.api_version), response.raw)[0]
+    except DecodeError:
+        return None
+
+
+def _client_config(client_id: str, request_timeout_ms: int, max_idle_ms: int, receive_buffer_bytes: int) -> Config:
+    return Config(
+        tables.ADMIN,
+        {
+            "bootstrap.servers": "127.0.0.1:1",
+            "client.id": client_id,
+            "request.timeout.ms": str(request_timeout_ms),
+            "connections.max.idle.ms": str(max_idle_ms),
+            "receive.buffer.bytes": str(receive_buffer_bytes),
+            "reconnect.backoff.ms": str(RECONNECT_BACKOFF_MS),
+            "reconnect.backoff.max.ms": str(RECONNECT_BACKOFF_MAX_MS),
+        },
+    )

@@ -1,0 +1,193 @@
+"""Client quotas: what a client has used in the last seconds, and how long it has to wait (Kafka's ClientQuotaManager,
+ClientRequestQuotaManager and QuotaUtils).
+
+Rules: produce and fetch count bytes, requests count the time they take in per cent. The quota of a client is that of
+the most exact entity that has one: user and client id, user, client id, each by name before by default; clients that
+share the entity share what is used. A client above its quota is answered with a throttle time and not read until it is
+over (KIP-219); a fetch is answered without records then, and not counted. Without quotas nothing is measured.
+Not done: connection rates per address and controller mutations are stored and described, not enforced.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from kafkatools.core.broker.metadata.controller.client_quotas import (
+    CLIENT_ID,
+    CONSUMER_BYTE_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    USER,
+    ClientQuotas,
+    Entity,
+    entity_of,
+)
+from kafkatools.core.broker.server.authorizer import ANONYMOUS
+from kafkatools.core.broker.server.requests import Request
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+
+USER_NAME = ANONYMOUS.removeprefix("User:")
+PERCENT_PER_SECOND_NS = 1e7
+MAX_CLIENT_IDS = 10_000
+Tags = tuple[str, str]
+
+
+class Rate:
+    """A rate over the last samples (org.apache.kafka.common.metrics.stats.Rate): a sample spans a window; the time that
+    counts is at least all windows but one, so that a short burst is not taken for a rate."""
+
+    __slots__ = ("_samples", "_window_count", "_window_ms")
+
+    def __init__(self, window_ms: int, window_count: int) -> None:
+        self._window_ms = window_ms
+        self._window_count = window_count
+        self._samples: deque[list[float]] = deque()
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Count a value; a negative one takes back."""
+        samples = self._samples
+        if not samples or now_ms - samples[-1][0] >= self._window_ms:
+            samples.append([now_ms, 0.0])
+            self._expire(now_ms)
+        samples[-1][1] += value
+
+    def _expire(self, now_ms: int) -> None:
+        oldest = now_ms - self._window_ms * self._window_count
+        while self._samples and self._samples[0][0] <= oldest:
+            self._samples.popleft()
+
+    def elapsed_ms(self, now_ms: int) -> int:
+        """The time that the samples stand for (Rate.windowSize)."""
+        elapsed = int(now_ms - self._samples[0][0]) if self._samples else 0
+        missing = self._window_count - 1 - elapsed // self._window_ms
+        return max(elapsed + max(0, missing) * self._window_ms, self._window_ms)
+
+    def per_second(self, now_ms: int) -> float:
+        """What was used in a second."""
+        self._expire(now_ms)
+        return sum(total for _, total in self._samples) * 1000 / self.elapsed_ms(now_ms)
+
+    def throttle_ms(self, bound: float, now_ms: int) -> int:
+        """How long to wait until the rate is back at its bound (QuotaUtils.throttleTime)."""
+        rate = self.per_second(now_ms)
+        if not rate > bound:
+            return 0
+        return round((rate - bound) / bound * self.elapsed_ms(now_ms))
+
+
+class ClientQuotaManager:
+    """The rates of one kind of quota."""
+
+    def __init__(self, quotas: ClientQuotas, key: str, make_rate: Callable[[], Rate]) -> None:
+        self._quotas = quotas
+        self._key = key
+        self._make_rate = make_rate
+        self._rates: dict[Tags, Rate] = {}
+        self._limits: dict[str, tuple[float, Tags] | None] = {}
+        self._version = -1
+
+    def record(self, client_id: str, value: float, now_ms: int) -> int:
+        """Count what a client used; gives how long it has to wait, in ms."""
+        limit = self._limit(client_id)
+        if limit is None:
+            return 0
+        bound, tags = limit
+        rate = self._rates.get(tags)
+        if rate is None:
+            rate = self._rates[tags] = self._make_rate()
+        rate.record(value, now_ms)
+        return rate.throttle_ms(bound, now_ms)
+
+    def take_back(self, client_id: str, value: float, now_ms: int) -> None:
+        """What was counted was not sent after all."""
+        limit = self._limit(client_id)
+        if limit is not None and limit[1] in self._rates:
+            self._rates[limit[1]].record(-value, now_ms)
+
+    def _limit(self, client_id: str) -> tuple[float, Tags] | None:
+        """The bound of a client, and what it shares it by (DefaultQuotaCallback)."""
+        if self._version != self._quotas.version:
+            self._version = self._quotas.version
+            self._limits.clear()
+        if client_id not in self._limits:
+            if len(self._limits) >= MAX_CLIENT_IDS:  # whoever makes up client ids gets no memory for it
+                self._limits.clear()
+                self._rates.clear()
+            self._limits[client_id] = self._find(client_id)
+        return self._limits[client_id]
+
+    def _find(self, client_id: str) -> tuple[float, Tags] | None:
+        for entity, tags in _candidates(USER_NAME, client_id):
+            bound = self._quotas.by_entity.get(entity, {}).get(self._key)
+            if bound is not None:
+                return bound, tags
+        return None
+
+
+def _candidates(user: str, client_id: str) -> Sequence[tuple[Entity, Tags]]:
+    """The entities of a client, the most exact first, and the tags under which its use is counted."""
+    both, by_user, by_client = (user, client_id), (user, ""), ("", client_id)
+    return (
+        (entity_of({USER: user, CLIENT_ID: client_id}), both),
+        (entity_of({USER: user, CLIENT_ID: None}), both),
+        (entity_of({USER: user}), by_user),
+        (entity_of({USER: None, CLIENT_ID: client_id}), both),
+        (entity_of({USER: None, CLIENT_ID: None}), both),
+        (entity_of({USER: None}), by_user),
+        (entity_of({CLIENT_ID: client_id}), by_client),
+        (entity_of({CLIENT_ID: None}), by_client),
+    )
+
+
+class Quotas:
+    """All kinds of quotas of a node."""
+
+    def __init__(self, quotas: ClientQuotas, config: Config, clock: Clock) -> None:
+        window_ms, count = config.quota_window_size_seconds * 1000, config.quota_window_num
+
+        def make_rate() -> Rate:
+            return Rate(window_ms, count)
+
+        self._by_entity = quotas.by_entity
+        self._clock = clock
+        self._max_request_throttle_ms = window_ms
+        self._produce = ClientQuotaManager(quotas, PRODUCER_BYTE_RATE, make_rate)
+        self._fetch = ClientQuotaManager(quotas, CONSUMER_BYTE_RATE, make_rate)
+        self._request = ClientQuotaManager(quotas, REQUEST_PERCENTAGE, make_rate)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there is any quota."""
+        return bool(self._by_entity)
+
+    def begin(self, request: Request) -> None:
+        """A request comes in: its time is measured from here on."""
+        request.quotas = self
+        request.started_ns = self._clock.now_ns()
+
+    def note_request(self, request: Request) -> None:
+        """Count the time of a request that was handled, once: what it waits afterwards is not its doing. Sets its
+        throttle time."""
+        if request.started_ns == 0:
+            return
+        elapsed_ns, request.started_ns = self._clock.now_ns() - request.started_ns, 0
+        used = elapsed_ns / PERCENT_PER_SECOND_NS
+        throttle_ms = self._request.record(request.client_id or "", used, self._clock.now_ms())
+        request.throttle_ms = max(request.throttle_ms, min(throttle_ms, self._max_request_throttle_ms))
+
+    def note_produce(self, request: Request, size_bytes: int) -> None:
+        """Count the bytes of a produce request; sets its throttle time."""
+        throttle_ms = self._produce.record(request.client_id or "", size_bytes, self._clock.now_ms())
+        request.throttle_ms = max(request.throttle_ms, throttle_ms)
+
+    def note_fetch(self, request: Request, size_bytes: int) -> bool:
+        """Count the bytes of a fetch; whether it may be answered with them. If not it was not counted, and the request
+        has a throttle time."""
+        client_id, now_ms = request.client_id or "", self._clock.now_ms()
+        self.note_request(request)
+        request.throttle_ms = max(request.throttle_ms, self._fetch.record(client_id, size_bytes, now_ms))
+        if request.throttle_ms:
+            self._fetch.take_back(client_id, size_bytes, now_ms)
+        return request.throttle_ms == 0

@@ -1,0 +1,130 @@
+"""What travels between the listener and the handlers: requests in, responses out.
+
+A response is a list of parts. A part is bytes, or a `FileRegion` that goes from the log to the socket with sendfile.
+The size prefix counts all of them. A handler returns the parts; or `DELAYED` when it answers later with
+`request.complete(parts)`; or `()` when nothing is to be sent (acks=0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kafkatools.core.protocol.slices import pausing
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.server.listener import Connection
+    from kafkatools.core.broker.server.quotas import Quotas
+    from kafkatools.core.broker.server.slow_lane import SlowLane
+
+_SIZE_AND_CORRELATION = Struct(">ii")
+
+
+class CloseConnection(Exception):
+    """The connection is to be closed without an answer: malformed or unsupported request, failed produce with
+    acks=0."""
+
+
+class HasDescriptor(Protocol):
+    """An open file."""
+
+    def fileno(self) -> int:
+        """Its descriptor now."""
+        ...
+
+
+class FileRegion:
+    """Bytes of a file that are sent without being copied. The file is asked for its descriptor at the moment of
+    sending."""
+
+    __slots__ = ("file", "position", "size_bytes")
+
+    def __init__(self, file: HasDescriptor, position: int, size_bytes: int) -> None:
+        self.file = file
+        self.position = position
+        self.size_bytes = size_bytes
+
+
+Part = bytes | bytearray | memoryview | FileRegion
+Response = Sequence[Part]
+DELAYED: Final[Response] = (b"delayed",)
+SLICED: Final[Response] = (b"sliced",)
+NO_RESPONSE: Final[Response] = ()
+
+
+class Request:
+    """One request frame. `frame` is a writable view on the connection's receive buffer: valid only until the handler
+    returns."""
+
+    __slots__ = (
+        "api_key",
+        "body_offset",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "frame",
+        "is_flexible",
+        "lane",
+        "pause",
+        "quotas",
+        "started_ns",
+        "throttle_ms",
+        "version",
+    )
+
+    def __init__(self, connection: Connection, frame: memoryview, header: tuple[int, int, int]) -> None:
+        self.connection = connection
+        self.frame = frame
+        self.api_key, self.version, self.correlation_id = header
+        self.client_id: str | None = None
+        self.body_offset = 0
+        self.is_flexible = False
+        self.quotas: Quotas | None = None
+        self.started_ns = 0
+        self.throttle_ms = 0
+        self.lane: SlowLane | None = None
+        self.pause: Callable[[], None] | None = None
+
+    @property
+    def listener_name(self) -> str:
+        """The listener that the client is connected to."""
+        return self.connection.acceptor.name
+
+    def decode(self) -> Any:
+        """The body as kio's entity; raises CloseConnection when it cannot be read."""
+        from kafkatools.core.protocol import messages
+
+        try:
+            entity_type = messages.request_type(self.api_key, self.version)
+            with pausing(self.pause):
+                entity, _ = messages.decode(entity_type, self.frame, self.body_offset)
+        except Exception as error:  # noqa: BLE001 - boundary: whatever a decoder raises over hostile bytes ends this connection only
+            raise CloseConnection(
+                f"malformed request (api key {self.api_key}, version {self.version}): {error}"
+            ) from error
+        return entity
+
+    def respond(self, fields: dict[str, Any]) -> Response:
+        """A response of this request's API and version from the newest version's fields; what the version lacks is
+        left out."""
+        from kafkatools.core.protocol import messages
+
+        if self.quotas is not None:
+            self.quotas.note_request(self)
+            fields = {**fields, "throttle_time": self.throttle_ms}
+        entity_type = messages.response_type(self.api_key, self.version)
+        return [self.frame_response(messages.encode_fields(entity_type, fields))]
+
+    def frame_response(self, body: bytes | bytearray, following_bytes: int = 0) -> bytes:
+        """Size prefix, response header and body; `following_bytes` is what other parts add to the frame."""
+        if self.is_flexible:
+            return _SIZE_AND_CORRELATION.pack(len(body) + 5 + following_bytes, self.correlation_id) + b"\0" + body
+        return _SIZE_AND_CORRELATION.pack(len(body) + 4 + following_bytes, self.correlation_id) + body
+
+    def complete(self, response: Response) -> None:
+        """Answer a request that was delayed; the connection is read again from here on, or when its throttle time is
+        over."""
+        if self.throttle_ms:
+            self.connection.throttle(self.throttle_ms)
+        self.connection.complete(response)

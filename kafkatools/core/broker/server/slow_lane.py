@@ -1,0 +1,133 @@
+"""Requests that take long, handled in slices between the turns of the listener.
+
+Rules:
+- A request in the lane has a thread of its own, which runs only while the listener's thread waits for it: `turn` lets
+  one request work for a slice, then the listener goes on. So only one thread at a time works on the broker's state, and
+  no lock is needed; a slice ends only where the code of the request calls the pause (`protocol/slices.py`).
+- The active requests take turns. At most `MOST_ACTIVE` are active; the others wait, and cost nothing but their frame.
+- The frame stays in the connection's buffer until the request has ended; the connection handles nothing meanwhile.
+- When a connection closes, its request ends at its next pause.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
+from kafkatools.core.clock import thread_time_ns
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.server.listener import Connection
+
+SLICE_NS = 5_000_000
+MOST_ACTIVE = 4
+
+
+class _Abandoned(BaseException):
+    """Ends a request whose connection is closed. A BaseException, so that no handler catches it as an error."""
+
+
+class _Job:
+    """One request and its thread. The listener's thread calls `resume`, the job's own thread calls `pause`."""
+
+    def __init__(self, request: Request, work: Callable[[], Response], slice_ns: int) -> None:
+        self.connection: Connection = request.connection
+        self.is_done = False
+        self.is_abandoned = False
+        self.outcome: Response | CloseConnection = ()
+        self._request = request
+        self._work = work
+        self._slice_ns = slice_ns
+        self._end_ns = 0
+        self._may_work = threading.Semaphore(0)
+        self._has_paused = threading.Semaphore(0)
+        self._thread: threading.Thread | None = None
+
+    def resume(self) -> None:
+        """Let the request work for a slice; on return its thread waits or has ended."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="kafka-slow-request", daemon=True)
+            self._thread.start()
+        self._may_work.release()
+        self._has_paused.acquire()
+        if self.is_done:
+            self._thread.join()
+
+    def pause(self) -> None:
+        """Hand control back to the listener when the slice has ended."""
+        if thread_time_ns() < self._end_ns:
+            return
+        self._has_paused.release()
+        self._begin_slice()
+
+    def _begin_slice(self) -> None:
+        self._may_work.acquire()
+        if self.is_abandoned:
+            raise _Abandoned
+        self._end_ns = thread_time_ns() + self._slice_ns
+
+    def _run(self) -> None:
+        try:
+            self._begin_slice()
+            self._request.pause = self.pause
+            self.outcome = self._work()
+        except CloseConnection as error:
+            self.outcome = error
+        except _Abandoned:
+            pass
+        except BaseException as error:  # noqa: BLE001 - the boundary of a thread: the listener must get the control back
+            self.outcome = CloseConnection(f"{type(error).__name__}: {error}")
+        finally:
+            self._request.pause = None
+            self.is_done = True
+            self._has_paused.release()
+
+
+class SlowLane:
+    """The slow lane of one listener. Only the listener's thread calls its methods."""
+
+    def __init__(self, slice_ns: int = SLICE_NS) -> None:
+        self._slice_ns = slice_ns
+        self._active: deque[_Job] = deque()
+        self._waiting: deque[_Job] = deque()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether `turn` has something to do."""
+        return bool(self._active or self._waiting)
+
+    def submit(self, request: Request, work: Callable[[], Response]) -> None:
+        """Queue a request; a later turn passes the outcome to its connection (`end_slices`)."""
+        self._waiting.append(_Job(request, work, self._slice_ns))
+
+    def turn(self) -> None:
+        """Run one slice of one request."""
+        while self._waiting and len(self._active) < MOST_ACTIVE:
+            self._active.append(self._waiting.popleft())
+        if not self._active:
+            return
+        job = self._active.popleft()
+        job.resume()
+        if not job.is_done:
+            self._active.append(job)
+        elif not job.is_abandoned:
+            job.connection.end_slices(job.outcome)
+
+    def abandon(self, connection: Connection) -> None:
+        """Drop the request of a connection that was closed."""
+        self._waiting = deque(job for job in self._waiting if job.connection is not connection)
+        for job in self._active:
+            if job.connection is connection:
+                job.is_abandoned = True
+
+    def close(self) -> None:
+        """Drop all requests and end their threads."""
+        self._waiting.clear()
+        while self._active:
+            job = self._active.popleft()
+            job.is_abandoned = True
+            while not job.is_done:
+                job.resume()

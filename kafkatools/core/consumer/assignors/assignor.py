@@ -1,0 +1,267 @@
+"""Who reads what in a group of the classic protocol: Kafka's assignors.
+
+Rules: the leader's assignor is given what all members said and answers for all of them, without I/O and without a
+clock. The result is Kafka's, list for list, so that members with Java and with this client take turns as leader
+without moving a partition. `subscriptions` has the order of the JoinGroup answer. Every assignor has to be used for
+one group only: it remembers the last assignment of its member. Sources: RangeAssignor, RoundRobinAssignor,
+AbstractPartitionAssignor (KIP-345 for the order of static members, KIP-881 for racks).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, cycle, islice
+from typing import NamedTuple, Protocol
+
+from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.core.errors import ConfigError
+from kafkatools.core.java.map_order import map_order, utf16_order
+from kafkatools.core.net.metadata import ClusterView
+
+_PACKAGE = "org.apache.kafka.clients.consumer."
+
+
+class RebalanceProtocol(enum.IntEnum):
+    """How members rebalance: give everything up first, or only what moves (KIP-429)."""
+
+    EAGER = 0
+    COOPERATIVE = 1
+
+
+class PartitionInfo(NamedTuple):
+    """A partition and the racks of its replicas (None where a broker has none)."""
+
+    topic: str
+    partition: int
+    racks: tuple[str | None, ...] = ()
+
+
+class MemberSubscription(NamedTuple):
+    """What a member said when it joined. `generation_id` is -1 when it did not say."""
+
+    topics: Sequence[str]
+    owned_partitions: Sequence[TopicPartition] = ()
+    user_data: bytes | None = None
+    generation_id: int = -1
+    group_instance_id: str | None = None
+    rack_id: str | None = None
+
+
+Partitions = Mapping[str, Sequence[PartitionInfo]]
+Subscriptions = Mapping[str, MemberSubscription]
+GroupAssignment = dict[str, list[TopicPartition]]
+
+
+class Assignor(Protocol):
+    """One way to share partitions."""
+
+    name: str
+    supported_protocols: tuple[RebalanceProtocol, ...]
+
+    def subscription_user_data(self, topics: Iterable[str]) -> bytes | None:
+        """What the member says about itself when it joins."""
+
+    def assign(self, partitions_per_topic: Partitions, subscriptions: Subscriptions) -> GroupAssignment:
+        """The partitions of every member; topics without metadata are left out of `partitions_per_topic`."""
+
+    def on_assignment(self, assignment: Sequence[TopicPartition], generation: int) -> None:
+        """The member was given these partitions in this generation."""
+
+
+def partitions_of(view: ClusterView, topics: Iterable[str]) -> dict[str, list[PartitionInfo]]:
+    """The partitions of those topics that the cluster has, with the racks of their replicas."""
+    found: dict[str, list[PartitionInfo]] = {}
+    for name in topics:
+        topic = view.topics.get(name)
+        if topic is not None and topic.partitions:
+            found[name] = [
+                PartitionInfo(name, index, tuple(_rack(view, node) for node in topic.partitions[index].replicas))
+                for index in sorted(topic.partitions)
+            ]
+    return found
+
+
+def _rack(view: ClusterView, node_id: int) -> str | None:
+    node = view.node(node_id)
+    return None if node is None else node.rack
+
+
+def in_map_order(partitions_per_topic: Partitions, subscriptions: Subscriptions) -> tuple[Partitions, Subscriptions]:
+    """Both in the order of the HashMaps that Kafka fills: members as they joined, topics as members name them."""
+    members = {member: subscriptions[member] for member in map_order(subscriptions)}
+    named = map_order(chain.from_iterable(said.topics for said in members.values()))
+    topics = {topic: partitions_per_topic[topic] for topic in named if partitions_per_topic.get(topic)}
+    return {topic: topics[topic] for topic in map_order(topics)}, members
+
+
+def sorted_members(members: Iterable[str], subscriptions: Subscriptions) -> list[str]:
+    """Static members first, by group.instance.id, then the others by member id (MemberInfo.compareTo)."""
+
+    def key(member: str) -> tuple[bool, bytes]:
+        instance = subscriptions[member].group_instance_id
+        return (True, utf16_order(member)) if instance is None else (False, utf16_order(instance))
+
+    return sorted(members, key=key)
+
+
+def racks_of(info: PartitionInfo) -> frozenset[str]:
+    """The racks of a partition's replicas."""
+    return frozenset(rack for rack in info.racks if rack is not None)
+
+
+def needs_rack_awareness(consumer_racks: Iterable[str], partition_racks: Sequence[frozenset[str]]) -> bool:
+    """Whether racks make a difference: some consumer is in a partition's rack, and some partition not everywhere."""
+    everywhere = frozenset(chain.from_iterable(partition_racks))
+    if everywhere.isdisjoint(consumer_racks):
+        return False
+    return any(racks != everywhere for racks in partition_racks)
+
+
+class _NoUserData:
+    """What assignors without a memory have in common."""
+
+    supported_protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+
+    def subscription_user_data(self, topics: Iterable[str]) -> bytes | None:
+        """Nothing."""
+        return None
+
+    def on_assignment(self, assignment: Sequence[TopicPartition], generation: int) -> None:
+        """Nothing is remembered."""
+
+
+class RoundRobinAssignor(_NoUserData):
+    """All partitions in turn over all members (RoundRobinAssignor)."""
+
+    name = "roundrobin"
+
+    def assign(self, partitions_per_topic: Partitions, subscriptions: Subscriptions) -> GroupAssignment:
+        """The partitions of every member."""
+        partitions_per_topic, subscriptions = in_map_order(partitions_per_topic, subscriptions)
+        assignment: GroupAssignment = {member: [] for member in subscriptions}
+        members = cycle(sorted_members(subscriptions, subscriptions))
+        wanted = {member: frozenset(said.topics) for member, said in subscriptions.items()}
+        for topic in sorted(partitions_per_topic, key=utf16_order):
+            for index in range(len(partitions_per_topic[topic])):
+                member = next(member for member in members if topic in wanted[member])
+                assignment[member].append(TopicPartition(topic, index))
+        return assignment
+
+
+class RangeAssignor(_NoUserData):
+    """Each topic's partitions in equal stretches (RangeAssignor); with racks, in the members' racks first."""
+
+    name = "range"
+
+    def assign(self, partitions_per_topic: Partitions, subscriptions: Subscriptions) -> GroupAssignment:
+        """The partitions of every member."""
+        partitions_per_topic, subscriptions = in_map_order(partitions_per_topic, subscriptions)
+        assignment: GroupAssignment = {member: [] for member in subscriptions}
+        topics = [_TopicRanges(topic, infos, subscriptions) for topic, infos in partitions_per_topic.items()]
+        is_rack_aware = any(topic.is_rack_aware for topic in topics)
+        if is_rack_aware:
+            for same in _co_partitioned(topics):
+                if len(same) > 1:
+                    _assign_together(same, assignment)
+                elif same[0].is_rack_aware:
+                    same[0].assign_ranges(same[0].racks_match, assignment)
+        for topic in topics:
+            topic.assign_ranges(lambda _member, _part: True, assignment)
+        if is_rack_aware:
+            for taken in assignment.values():
+                taken.sort(key=lambda part: (utf16_order(part.topic), part.partition))
+        return assignment
+
+
+class _TopicRanges:
+    """One topic on its way to being assigned (TopicAssignmentState)."""
+
+    def __init__(self, topic: str, infos: Sequence[PartitionInfo], subscriptions: Subscriptions) -> None:
+        self.topic = topic
+        members = [member for member, said in subscriptions.items() if topic in said.topics]
+        self.racks: dict[str, str | None] = {
+            member: subscriptions[member].rack_id or None for member in sorted_members(members, subscriptions)
+        }
+        self.unassigned = {TopicPartition(topic, info.partition): None for info in infos}
+        self._taken = dict.fromkeys(self.racks, 0)
+        self._each, self._left_over = divmod(len(infos), len(self.racks)) if self.racks else (0, 0)
+        consumer_racks = [rack for rack in self.racks.values() if rack is not None]
+        self.partition_racks = (
+            {TopicPartition(topic, info.partition): racks_of(info) for info in infos} if consumer_racks else {}
+        )
+        self.is_rack_aware = needs_rack_awareness(consumer_racks, tuple(self.partition_racks.values()))
+
+    def racks_match(self, member: str, partition: TopicPartition) -> bool:
+        """Whether a replica is in the member's rack; a member without a rack may read anywhere."""
+        rack = self.racks[member]
+        return rack is None or rack in self.partition_racks.get(partition, ())
+
+    def max_assignable(self, member: str) -> int:
+        """How many partitions the member may still be given."""
+        return max(0, self._each + (self._left_over > 0) - self._taken[member])
+
+    def assign_ranges(self, may_assign: Callable[[str, TopicPartition], bool], assignment: GroupAssignment) -> None:
+        """Gives every member its stretch of the partitions that it may have."""
+        for member in self.racks:
+            allowed = (part for part in self.unassigned if may_assign(member, part))
+            partitions = list(islice(allowed, self.max_assignable(member)))
+            if partitions:
+                self.give(member, partitions, assignment)
+
+    def give(self, member: str, partitions: Sequence[TopicPartition], assignment: GroupAssignment) -> None:
+        """Hands partitions to a member."""
+        assignment[member].extend(partitions)
+        self._taken[member] += len(partitions)
+        if self._taken[member] > self._each:
+            self._left_over -= 1
+        for part in partitions:
+            self.unassigned.pop(part, None)
+
+
+def _co_partitioned(topics: Iterable[_TopicRanges]) -> list[list[_TopicRanges]]:
+    """Topics of the same members and as many partitions, together: what is joined by key has to stay together."""
+    groups: dict[tuple[tuple[tuple[str, str | None], ...], int], list[_TopicRanges]] = {}
+    for topic in topics:
+        groups.setdefault((tuple(topic.racks.items()), len(topic.partition_racks)), []).append(topic)
+    return list(groups.values())
+
+
+def _assign_together(topics: Sequence[_TopicRanges], assignment: GroupAssignment) -> None:
+    """Gives partition n of all topics to a member in whose rack all of them are, where there is one."""
+    members = list(topics[0].racks)
+
+    def fits(member: str, index: int) -> bool:
+        return all(
+            topic.racks_match(member, TopicPartition(topic.topic, index)) and topic.max_assignable(member) > 0
+            for topic in topics
+        )
+
+    for index in range(len(topics[0].partition_racks)):
+        member = next((member for member in members if fits(member, index)), None)
+        if member is None:
+            continue
+        for topic in topics:
+            topic.give(member, [TopicPartition(topic.topic, index)], assignment)
+        if not any(topic.max_assignable(member) > 0 for topic in topics):
+            members.remove(member)
+            if not members:
+                break
+
+
+def assignor_for_name(name: str) -> Assignor:
+    """A new assignor by Java class name, or by its name in the protocol; ConfigError for one that is not known."""
+    from kafkatools.core.consumer.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+
+    known: tuple[Callable[[], Assignor], ...] = (
+        RangeAssignor,
+        RoundRobinAssignor,
+        StickyAssignor,
+        CooperativeStickyAssignor,
+    )
+    for assignor in known:
+        class_name = getattr(assignor, "__name__", "")
+        if name.strip() in (class_name, _PACKAGE + class_name, getattr(assignor, "name", None)):
+            return assignor()
+    names = ", ".join(_PACKAGE + getattr(assignor, "__name__", "") for assignor in known)
+    raise ConfigError(f"Unknown assignor {name} in partition.assignment.strategy. Known ones: {names}")

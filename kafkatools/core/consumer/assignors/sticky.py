@@ -1,0 +1,251 @@
+"""The assignors that leave partitions where they are: StickyAssignor and CooperativeStickyAssignor (KIP-54, KIP-429).
+
+Rules: members say what they owned and in which generation. StickyAssignor reads that from its user data (version 1
+with the generation, version 0 without), CooperativeStickyAssignor from the subscription itself (version 2 on) or the
+generation from its user data. Of two claims to a partition the newer generation's counts; two claims of one generation
+are both void. User data that cannot be read means that the member owned nothing. What moves is left out of a
+cooperative assignment until its owner has given it up; the next rebalance hands it out. Source: AbstractStickyAssignor.
+Better than Kafka's in two rare cases, which there end in partitions that nobody reads: a partition that a topic no
+longer has is nobody's, and a member without topics is given none.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kafkatools.core.consumer.assignors.assignor import (
+    GroupAssignment,
+    MemberSubscription,
+    Partitions,
+    RebalanceProtocol,
+    Subscriptions,
+    in_map_order,
+)
+from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.core.java.map_order import map_order
+
+DEFAULT_GENERATION = -1
+_INT32 = struct.Struct(">i")
+_INT16 = struct.Struct(">h")
+
+
+class MemberData(NamedTuple):
+    """What a member owned; generation None when it did not say."""
+
+    partitions: Sequence[TopicPartition]
+    generation: int | None = None
+
+
+class Claims:
+    """Who owned what, as far as the claims hold together (allSubscriptionsEqual)."""
+
+    def __init__(self) -> None:
+        self.owned: dict[str, list[TopicPartition]] = {}
+        self.doubly_claimed: set[TopicPartition] = set()
+        self._owners: dict[TopicPartition, str] = {}
+
+    def take(
+        self, member: str, data: MemberData, partitions_per_topic: Partitions, subscriptions: Subscriptions
+    ) -> None:
+        """Notes a member's claims and settles those that another made too."""
+        generation = DEFAULT_GENERATION if data.generation is None else data.generation
+        owned = self.owned[member] = []
+        for part in data.partitions:
+            if not 0 <= part.partition < len(partitions_per_topic.get(part.topic, ())):
+                continue
+            other = self._owners.get(part)
+            # Kafka compares with the generation the other's subscription states, whatever its user data says.
+            other_generation = (
+                DEFAULT_GENERATION if other is None else max(DEFAULT_GENERATION, subscriptions[other].generation_id)
+            )
+            if other is None or generation > other_generation:
+                owned.append(part)
+            elif generation < other_generation:
+                continue
+            else:
+                self.doubly_claimed.add(part)
+            if other is not None and part in self.owned[other]:
+                self.owned[other].remove(part)
+            self._owners[part] = member
+
+
+class _StickyBase(ABC):
+    """What both assignors share."""
+
+    def __init__(self) -> None:
+        self._generation = DEFAULT_GENERATION
+        self._max_generation = DEFAULT_GENERATION
+
+    @abstractmethod
+    def _member_data(self, said: MemberSubscription) -> MemberData:
+        """What a member says it owned."""
+
+    def _assign(
+        self, partitions_per_topic: Partitions, subscriptions: Subscriptions
+    ) -> tuple[GroupAssignment, dict[TopicPartition, str] | None]:
+        """The assignment, and what changes its owner where that is known (None: look at what was owned)."""
+        # Only a leader assigns: no other member loads this.
+        from kafkatools.core.consumer.assignors.sticky_constrained import ConstrainedAssignment
+        from kafkatools.core.consumer.assignors.sticky_general import GeneralAssignment
+        from kafkatools.core.consumer.assignors.sticky_racks import RackInfo
+
+        partitions_per_topic, subscriptions = in_map_order(partitions_per_topic, subscriptions)
+        data = {member: self._member_data(said) for member, said in subscriptions.items()}
+        claims = Claims()
+        for member, said in data.items():
+            if said.generation is not None:
+                self._max_generation = max(self._max_generation, said.generation)
+            claims.take(member, said, partitions_per_topic, subscriptions)
+        owned = {member: claims.owned[member] for member in map_order(claims.owned)}
+        racks = RackInfo(partitions_per_topic, subscriptions)
+        if _are_equal(subscriptions):
+            constrained = ConstrainedAssignment(partitions_per_topic, racks, owned, claims.doubly_claimed)
+            return constrained.build(), constrained.transferring
+        previous = self._previous_owners(data)
+        return GeneralAssignment(partitions_per_topic, racks, owned, subscriptions).build(previous), None
+
+    def _previous_owners(self, data: dict[str, MemberData]) -> dict[TopicPartition, str]:
+        """Who owned a partition in the newest generation before the last one (prevAssignment)."""
+        previous: dict[TopicPartition, tuple[str, int]] = {}
+        for member, said in data.items():
+            generation = DEFAULT_GENERATION if said.generation is None else said.generation
+            if generation >= self._max_generation:
+                continue
+            for part in said.partitions:
+                if part not in previous or generation > previous[part][1]:
+                    previous[part] = (member, generation)
+        return {part: member for part, (member, _) in previous.items()}
+
+
+def _are_equal(subscriptions: Subscriptions) -> bool:
+    said = [frozenset(each.topics) for each in subscriptions.values()]
+    return all(topics == said[0] for topics in said)
+
+
+class StickyAssignor(_StickyBase):
+    """Sticky with the eager protocol: everything is given up first, and mostly comes back."""
+
+    name = "sticky"
+    supported_protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._assignment: Sequence[TopicPartition] | None = None
+
+    def subscription_user_data(self, topics: Iterable[str]) -> bytes | None:
+        """The last assignment and its generation (version 1); None before the first."""
+        if self._assignment is None:
+            return None
+        return write_sticky_user_data(self._assignment, self._generation)
+
+    def on_assignment(self, assignment: Sequence[TopicPartition], generation: int) -> None:
+        """Remembers it for the next time the member joins."""
+        self._assignment, self._generation = tuple(assignment), generation
+
+    def assign(self, partitions_per_topic: Partitions, subscriptions: Subscriptions) -> GroupAssignment:
+        """The partitions of every member."""
+        return self._assign(partitions_per_topic, subscriptions)[0]
+
+    def _member_data(self, said: MemberSubscription) -> MemberData:
+        return read_sticky_user_data(said.user_data) if said.user_data else MemberData(())
+
+
+class CooperativeStickyAssignor(_StickyBase):
+    """Sticky with the cooperative protocol: only what moves is given up, before it is handed out anew.
+
+    It supports the eager protocol too, so that a group can change over in two rolling restarts: first with this and
+    the old assignor in partition.assignment.strategy, then with this one alone.
+    """
+
+    name = "cooperative-sticky"
+    supported_protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+
+    def subscription_user_data(self, topics: Iterable[str]) -> bytes | None:
+        """The generation of the last assignment (for leaders that do not read subscriptions of version 2)."""
+        return _INT32.pack(self._generation)
+
+    def on_assignment(self, assignment: Sequence[TopicPartition], generation: int) -> None:
+        """Remembers the generation."""
+        self._generation = generation
+
+    def assign(self, partitions_per_topic: Partitions, subscriptions: Subscriptions) -> GroupAssignment:
+        """The partitions of every member, without those that another has to give up first."""
+        assignment, transferring = self._assign(partitions_per_topic, subscriptions)
+        if transferring is None:
+            transferring = _transferring(assignment, subscriptions)
+        for part, member in transferring.items():
+            assignment[member].remove(part)
+        return assignment
+
+    def _member_data(self, said: MemberSubscription) -> MemberData:
+        if said.generation_id >= 0:
+            return MemberData(said.owned_partitions, said.generation_id)
+        if said.user_data is None:
+            return MemberData(said.owned_partitions)
+        is_readable = len(said.user_data) >= _INT32.size
+        generation = _INT32.unpack_from(said.user_data)[0] if is_readable else DEFAULT_GENERATION
+        return MemberData(said.owned_partitions, generation)
+
+
+def _transferring(assignment: GroupAssignment, subscriptions: Subscriptions) -> dict[TopicPartition, str]:
+    """What one member gets and another still owns."""
+    added: dict[TopicPartition, str] = {}
+    revoked: set[TopicPartition] = set()
+    for member, partitions in assignment.items():
+        owned = {TopicPartition(*part) for part in subscriptions[member].owned_partitions}
+        added.update((part, member) for part in partitions if part not in owned)
+        revoked.update(owned.difference(partitions))
+    return {part: member for part, member in added.items() if part in revoked}
+
+
+# --- the user data of StickyAssignor: STICKY_ASSIGNOR_USER_DATA_V0 and V1
+
+
+def write_sticky_user_data(partitions: Iterable[TopicPartition], generation: int) -> bytes:
+    """Version 1: the topics with their partitions, then the generation."""
+    by_topic: dict[str, list[int]] = {}
+    for part in partitions:
+        by_topic.setdefault(part.topic, []).append(part.partition)
+    out = bytearray(_INT32.pack(len(by_topic)))
+    for topic in map_order(by_topic):
+        name, indexes = topic.encode(), by_topic[topic]
+        out += _INT16.pack(len(name)) + name
+        out += struct.pack(f">{len(indexes) + 1}i", len(indexes), *indexes)
+    return bytes(out + _INT32.pack(generation))
+
+
+def read_sticky_user_data(data: bytes) -> MemberData:
+    """Version 1, or 0 when the generation is missing; nothing owned when it is neither."""
+    try:
+        partitions, end = _read_partitions(data)
+    except (struct.error, UnicodeDecodeError, ValueError):
+        return MemberData((), DEFAULT_GENERATION)
+    if len(data) - end < _INT32.size:
+        return MemberData(partitions)
+    return MemberData(partitions, _INT32.unpack_from(data, end)[0])
+
+
+def _read_partitions(data: bytes) -> tuple[list[TopicPartition], int]:
+    partitions: list[TopicPartition] = []
+    topics, position = _count(data, 0)
+    for _ in range(topics):
+        (length,) = _INT16.unpack_from(data, position)
+        position += _INT16.size
+        if not 0 <= length <= len(data) - position:
+            raise ValueError(length)
+        topic = data[position : position + length].decode()
+        count, position = _count(data, position + length)
+        partitions += [TopicPartition(topic, index) for index in struct.unpack_from(f">{count}i", data, position)]
+        position += _INT32.size * count
+    return partitions, position
+
+
+def _count(data: bytes, position: int) -> tuple[int, int]:
+    """The length of an array, which cannot be larger than what is there."""
+    (count,) = _INT32.unpack_from(data, position)
+    if not 0 <= count <= len(data) - position:
+        raise ValueError(count)
+    return count, position + _INT32.size

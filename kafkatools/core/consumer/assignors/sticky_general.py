@@ -1,0 +1,239 @@
+"""The sticky assignment when members want different topics (AbstractStickyAssignor.GeneralAssignmentBuilder).
+
+Rules: what a member owned and may keep stays. Free partitions go to the member with the fewest that may have them, in
+its rack first. Then partitions move, one at a time and those with the fewest candidates first, as long as the balance
+gets better; one that could go back to its owner of an older generation does, and of two partitions of a topic that
+would cross, the one that came back is taken. If all that moving was no improvement it is undone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping, Sequence
+
+from kafkatools.core.consumer.assignors.assignor import GroupAssignment, Partitions, Subscriptions
+from kafkatools.core.consumer.assignors.sticky_racks import RackInfo
+from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.core.java.map_order import PartitionSet, utf16_order
+
+Previous = Mapping[TopicPartition, str]
+
+
+class PartitionMovements:
+    """Which partitions moved from whom to whom (AbstractStickyAssignor.PartitionMovements)."""
+
+    def __init__(self) -> None:
+        self._by_topic: dict[str, dict[tuple[str, str], PartitionSet]] = {}
+        self._pairs: dict[TopicPartition, tuple[str, str]] = {}
+
+    def move(self, part: TopicPartition, old: str, new: str) -> None:
+        """Notes a move; one that undoes another leaves nothing."""
+        source = old
+        if part in self._pairs:
+            source = self._forget(part)
+            if source == new:
+                return
+        self._pairs[part] = (source, new)
+        self._by_topic.setdefault(part.topic, {}).setdefault((source, new), PartitionSet()).add(part)
+
+    def actual_partition(self, part: TopicPartition, old: str, new: str) -> TopicPartition:
+        """The partition to move in the place of `part`: one of its topic that came the opposite way, if any did."""
+        moved = self._by_topic.get(part.topic)
+        if moved is None:
+            return part
+        if part in self._pairs:
+            old = self._pairs[part][0]
+        opposite = moved.get((new, old))
+        return part if opposite is None else opposite.first()
+
+    def _forget(self, part: TopicPartition) -> str:
+        pair = self._pairs.pop(part)
+        moved = self._by_topic[part.topic]
+        moved[pair].remove(part)
+        if not moved[pair]:
+            del moved[pair]
+        if not moved:
+            del self._by_topic[part.topic]
+        return pair[0]
+
+
+class GeneralAssignment:
+    """One assignment under way."""
+
+    def __init__(
+        self,
+        partitions_per_topic: Partitions,
+        racks: RackInfo,
+        owned: Mapping[str, Sequence[TopicPartition]],
+        subscriptions: Subscriptions,
+    ) -> None:
+        self._counts = {topic: len(infos) for topic, infos in partitions_per_topic.items()}
+        self._racks = racks
+        self._topics = {
+            member: [topic for topic in said.topics if topic in self._counts] for member, said in subscriptions.items()
+        }
+        self._wanted = {member: frozenset(topics) for member, topics in self._topics.items()}
+        self._consumers: dict[str, list[str]] = {topic: [] for topic in self._counts}
+        for member, topics in self._topics.items():
+            for topic in topics:
+                self._consumers[topic].append(member)
+        self._current: GroupAssignment = {member: list(partitions) for member, partitions in owned.items()}
+        self._owner = {part: member for member, partitions in self._current.items() for part in partitions}
+        self._needs_revocation = False
+        self._sorted: list[tuple[int, bytes, str]] = []
+        self._movements = PartitionMovements()
+
+    def build(self, previous: Previous) -> GroupAssignment:
+        """The partitions of every member."""
+        kept = self._drop_unwanted()
+        everything = self._sorted_partitions()
+        free = [part for part in everything if part not in kept]
+        for member in self._current:
+            self._put(member)
+        is_fresh = not self._current[self._sorted[-1][2]]
+        self._assign_free(free)
+        fixed = self._set_fixed_apart()
+        movable = [part for part in everything if len(self._consumers[part.topic]) >= 2]
+        self._balance([part for part in free if len(self._consumers[part.topic]) >= 2], movable, previous, is_fresh)
+        self._current.update(fixed)
+        return self._current
+
+    def _drop_unwanted(self) -> set[TopicPartition]:
+        """Takes from members what they may not keep; returns what they do."""
+        kept: set[TopicPartition] = set()
+        for member, partitions in self._current.items():
+            stays = [
+                part
+                for part in partitions
+                if part.topic in self._wanted[member] and not self._racks.is_mismatch(member, part)
+            ]
+            self._needs_revocation = self._needs_revocation or len(stays) < len(partitions)
+            partitions[:] = stays
+            kept.update(stays)
+        return kept
+
+    def _sorted_partitions(self) -> list[TopicPartition]:
+        """All partitions: topics that few members may have come first."""
+        topics = sorted(self._counts, key=lambda topic: (len(self._consumers[topic]), utf16_order(topic)))
+        return [TopicPartition(topic, index) for topic in topics for index in range(self._counts[topic])]
+
+    # --- members by the number of their partitions
+
+    def _key(self, member: str) -> tuple[int, bytes, str]:
+        return len(self._current[member]), utf16_order(member), member
+
+    def _put(self, member: str) -> None:
+        insort(self._sorted, self._key(member))
+
+    def _take(self, member: str) -> None:
+        del self._sorted[bisect_left(self._sorted, self._key(member))]
+
+    # --- first: what is free
+
+    def _assign_free(self, free: Iterable[TopicPartition]) -> None:
+        if self._racks:
+            free = [part for part in free if not self._assign_to_fewest(part, is_rack_aware=True)]
+        for part in free:
+            self._assign_to_fewest(part, is_rack_aware=False)
+
+    def _assign_to_fewest(self, part: TopicPartition, is_rack_aware: bool) -> bool:
+        for _, _, member in self._sorted:
+            if part.topic in self._wanted[member] and not (is_rack_aware and self._racks.is_mismatch(member, part)):
+                self._take(member)
+                self._current[member].append(part)
+                self._owner[part] = member
+                self._put(member)
+                return True
+        return False
+
+    # --- then: what may move
+
+    def _set_fixed_apart(self) -> GroupAssignment:
+        """Takes out the members that nothing can be moved to or from; returns them."""
+        fixed: GroupAssignment = {}
+        for member in self._topics:
+            if not self._can_take_part(member):
+                self._take(member)
+                fixed[member] = self._current.pop(member)
+        return fixed
+
+    def _can_take_part(self, member: str) -> bool:
+        partitions = self._current[member]
+        if len(partitions) < self._largest_share(member):
+            return True
+        return any(len(self._consumers[part.topic]) >= 2 for part in partitions)
+
+    def _largest_share(self, member: str) -> int:
+        return sum(self._counts[topic] for topic in self._topics[member])
+
+    def _balance(
+        self, free: Sequence[TopicPartition], movable: Sequence[TopicPartition], previous: Previous, is_fresh: bool
+    ) -> None:
+        before = {member: list(partitions) for member, partitions in self._current.items()}
+        if not self._needs_revocation:
+            self._reassign(free, previous)
+        is_changed = self._reassign(movable, previous)
+        if not is_fresh and is_changed and balance_score(self._current) >= balance_score(before):
+            self._current = before
+
+    def _reassign(self, partitions: Sequence[TopicPartition], previous: Previous) -> bool:
+        """Moves partitions until nothing gets better; True when one was moved."""
+        has_moved = False
+        is_modified = True
+        while is_modified:
+            is_modified = False
+            for part in partitions:
+                if self._is_balanced():
+                    break
+                target = self._target(part, previous)
+                if target is not None:
+                    self._move(part, target)
+                    has_moved = is_modified = True
+        return has_moved
+
+    def _target(self, part: TopicPartition, previous: Previous) -> str | None:
+        """Who should have the partition instead of its owner; None when it is in good hands."""
+        size = len(self._current[self._owner[part]])
+        former = previous.get(part)
+        if former in self._current and size > len(self._current[former]) + 1:
+            return former
+        if any(size > len(self._current[other]) + 1 for other in self._consumers[part.topic]):
+            return next(member for _, _, member in self._sorted if part.topic in self._wanted[member])
+        return None
+
+    def _move(self, part: TopicPartition, new: str) -> None:
+        actual = self._movements.actual_partition(part, self._owner[part], new)
+        old = self._owner[actual]
+        self._take(old)
+        if new != old:
+            self._take(new)
+        self._movements.move(actual, old, new)
+        self._current[old].remove(actual)
+        self._current[new].append(actual)
+        self._owner[actual] = new
+        self._put(new)
+        if new != old:
+            self._put(old)
+
+    def _is_balanced(self) -> bool:
+        """Whether no partition could go to a member that would still have fewer than its owner has."""
+        if self._sorted[0][0] >= self._sorted[-1][0] - 1:
+            return True
+        return not any(self._could_get_more(size, member) for size, _, member in self._sorted)
+
+    def _could_get_more(self, size: int, member: str) -> bool:
+        if size == self._largest_share(member) or size + 1 >= self._sorted[-1][0]:
+            return False
+        current, owner = self._current, self._owner
+        for topic in self._topics[member]:
+            for index in range(self._counts[topic]):
+                other = owner[TopicPartition(topic, index)]
+                if other != member and size + 1 < len(current[other]):
+                    return True
+        return False
+
+
+def balance_score(assignment: GroupAssignment) -> int:
+    """The sum of the differences between all members' numbers of partitions: 0 is balanced."""
+    sizes = sorted(len(partitions) for partitions in assignment.values())
+    return sum((2 * index - len(sizes) + 1) * size for index, size in enumerate(sizes))

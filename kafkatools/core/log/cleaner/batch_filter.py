@@ -1,0 +1,230 @@
+"""What the cleaner leaves of one batch: nothing, an empty batch, the batch as it is, or one with fewer records
+(MemoryRecords.filterTo with the filter of Cleaner.cleanInto).
+
+A batch that is written anew keeps its base offset, its last offset and its producer's numbers, so that holes are all a
+reader sees and a producer's last sequence stays known. The first cleaning that finds a tombstone, or a marker of a
+transaction of which nothing is left, writes into the batch when they may go (the delete horizon, KIP-534). The
+checksum of every batch is looked at before anything is believed: a batch that is written anew gets a new one, and
+damage would be damage nobody sees.
+"""
+
+from array import array
+from dataclasses import dataclass
+
+from kafkatools.core.errors import CorruptRecord
+from kafkatools.core.log.cleaner.cleaned_transactions import CleanedTransactions
+from kafkatools.core.log.cleaner.log_to_clean import LastRecord
+from kafkatools.core.log.cleaner.offset_map import OffsetMap
+from kafkatools.core.log.files import Buffer
+from kafkatools.core.log.format.batch_headers import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_MASK,
+    BatchHeader,
+    ensure_valid,
+)
+from kafkatools.core.records import _clean_kernel as kernel
+from kafkatools.core.records.batch import DELETE_HORIZON_BIT, batch_at
+from kafkatools.core.records.builder import BatchHeader as HeaderFields
+from kafkatools.core.records.builder import write_header
+from kafkatools.core.records.columns import TimestampType
+from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, compress, decompress
+
+NO_CODEC = 0
+LENGTH_ROOM = 15
+
+
+@dataclass
+class FilterStats:
+    """Counts of one round of cleaning (CleanerStats)."""
+
+    records_read: int = 0
+    records_kept: int = 0
+    keyless_records: int = 0
+    bytes_read: int = 0
+    bytes_kept: int = 0
+
+
+def delete_horizon_ms(header: BatchHeader) -> int | None:
+    """When the tombstones and the marker of a batch may go; None as long as nobody has said so."""
+    if header.magic >= 2 and header.attributes & DELETE_HORIZON_BIT:
+        return header.base_timestamp
+    return None
+
+
+def plain_records(header: BatchHeader, batch: memoryview, max_decompressed_bytes: int) -> tuple[Buffer, int]:
+    """The decompressed records of a batch of magic 2, and the position of the first one in the returned buffer. Raises
+    RecordTooLarge when they unpack to more than `max_decompressed_bytes`."""
+    codec = header.attributes & CODEC_MASK
+    if codec == NO_CODEC:
+        return batch, HEADER_SIZE
+    return decompress(codec, batch[HEADER_SIZE:], max_output_bytes=max_decompressed_bytes), 0
+
+
+class BatchFilter:
+    """Decides over the batches of one round, in the order of the log."""
+
+    def __init__(
+        self,
+        offset_map: OffsetMap,
+        transactions: CleanedTransactions,
+        last_records: dict[int, LastRecord],
+        *,
+        now_ms: int,
+        delete_retention_ms: int,
+        upper_bound_offset: int,
+        max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+    ) -> None:
+        self._map = offset_map
+        self._transactions = transactions
+        self._last_records = last_records
+        self._now_ms = now_ms
+        self._delete_retention_ms = delete_retention_ms
+        self._upper_bound_offset = upper_bound_offset
+        self._max_decompressed_bytes = max_decompressed_bytes
+        self._found = array("q", bytes(8 * kernel.FOUND_SIZE))
+        self.retains_legacy_tombstones = True
+        self.stats = FilterStats()
+
+    def apply(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
+        """The bytes that take the batch's place, None for none. Raises CorruptRecord."""
+        ensure_valid(batch, header)
+        self.stats.bytes_read += len(batch)
+        left = self._apply_v2(header, batch) if header.magic >= 2 else self._apply_legacy(header, batch)
+        if left is not None:
+            self.stats.bytes_kept += len(left)
+        return left
+
+    def _apply_v2(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
+        self.stats.records_read += header.record_count
+        horizon = delete_horizon_ms(header)
+        if header.is_control:
+            is_of_nothing = self._transactions.on_control_batch(header, batch)
+            if is_of_nothing and horizon is not None and horizon <= self._now_ms:
+                return self._emptied(header)
+            return self._control_batch(header, batch, needs_horizon=is_of_nothing and horizon is None)
+        if self._transactions.on_batch(header):
+            return self._emptied(header)
+        return self._data_batch(header, batch, horizon)
+
+    def _emptied(self, header: BatchHeader) -> Buffer | None:
+        """Nothing of the batch is left: only its header stays, and only where it still says something."""
+        last = self._last_records.get(header.producer_id)
+        is_last_of_producer = False
+        if header.producer_id != NO_PRODUCER_ID and last is not None:
+            if last.last_data_offset >= 0:
+                is_last_of_producer = header.last_offset == last.last_data_offset
+            else:
+                is_last_of_producer = header.is_control and header.producer_epoch == last.producer_epoch
+        if not is_last_of_producer and header.last_offset + 1 != self._upper_bound_offset:
+            return None
+        empty = bytearray(HEADER_SIZE)
+        timestamps = NO_TIMESTAMP, header.max_timestamp
+        write_header(empty, HEADER_SIZE, NO_CODEC, header.last_offset_delta, 0, timestamps, _header_fields(header))
+        return empty
+
+    def _control_batch(self, header: BatchHeader, batch: memoryview, *, needs_horizon: bool) -> Buffer | None:
+        if header.record_count == 0:
+            return self._emptied(header)
+        self.stats.records_kept += header.record_count
+        if not needs_horizon:
+            return batch
+        return self._rewritten(header, batch, bytearray(b"\1" * header.record_count), needs_horizon=True)
+
+    def _data_batch(self, header: BatchHeader, batch: memoryview, horizon: int | None) -> Buffer | None:
+        records, position = plain_records(header, batch, self._max_decompressed_bytes)
+        count = header.record_count
+        keep = bytearray(max(count, 0))
+        found = self._found
+        retains_tombstones = horizon is None or self._now_ms < horizon
+        found[kernel.RETAIN_TOMBSTONES] = retains_tombstones
+        found[kernel.KEPT_RECORDS] = 0
+        base_offset, base_timestamp = header.base_offset, header.base_timestamp
+        sound = kernel.mark_retained(
+            records, position, base_offset, base_timestamp, self._map.table, self._map.state, keep, found
+        )
+        if sound != count:
+            raise CorruptRecord(f"Record {max(sound, 0)} of the batch at offset {base_offset} is damaged")
+        kept = found[kernel.KEPT_RECORDS]
+        self.stats.keyless_records += found[kernel.KEYLESS_RECORDS] if count else 0
+        if kept == 0:
+            return self._emptied(header)
+        self.stats.records_kept += kept
+        needs_horizon = found[kernel.KEPT_TOMBSTONES] > 0 and horizon is None
+        if kept == count and not needs_horizon:
+            return batch
+        return self._rewritten(header, batch, keep, needs_horizon=needs_horizon, plain=(records, position))
+
+    def _rewritten(
+        self,
+        header: BatchHeader,
+        batch: memoryview,
+        keep: bytearray,
+        *,
+        needs_horizon: bool,
+        plain: tuple[Buffer, int] | None = None,
+    ) -> Buffer:
+        """The batch with the kept records only (MemoryRecords.buildRetainedRecordsInto)."""
+        records, position = plain_records(header, batch, self._max_decompressed_bytes) if plain is None else plain
+        kept = keep.count(1)
+        horizon = self._now_ms + self._delete_retention_ms if needs_horizon else delete_horizon_ms(header)
+        has_append_time = header.attributes & TIMESTAMP_TYPE_MASK
+        is_marker = plain is None
+        newest = header.max_timestamp if has_append_time or is_marker else self._found[kernel.NEWEST_TIMESTAMP]
+        base = self._found[kernel.FIRST_TIMESTAMP] if horizon is None else horizon
+        shift = header.base_timestamp - base
+        target = bytearray(HEADER_SIZE + len(records) - position + LENGTH_ROOM * kept)
+        size = kernel.copy_retained(records, position, keep, shift, memoryview(target)[HEADER_SIZE:])
+        if size < 0:
+            raise CorruptRecord(f"A record of the batch at offset {header.base_offset} is damaged")
+        codec = CompressionType.for_id(header.attributes & CODEC_MASK)
+        if codec is not CompressionType.NONE:
+            packed = compress(codec, memoryview(target)[HEADER_SIZE : HEADER_SIZE + size])
+            target = bytearray(HEADER_SIZE) + packed
+            size = len(packed)
+        del target[HEADER_SIZE + size :]
+        fields = _header_fields(header)
+        fields["delete_horizon_ms"] = horizon
+        write_header(target, len(target), codec, header.last_offset_delta, kept, (base, newest), fields)
+        return target
+
+    def _apply_legacy(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
+        """A message of magic 0 or 1, or a wrapper: its tombstones go by the age of the segment."""
+        from kafkatools.core.records.legacy import LegacyBatch, write_message_set
+
+        entry = batch_at(batch, 0)
+        assert isinstance(entry, LegacyBatch)
+        records = list(entry.columns(self._max_decompressed_bytes).records())
+        kept = [record for record in records if self._keeps(record.offset, record.key, record.value)]
+        self.stats.records_read += len(records)
+        self.stats.records_kept += len(kept)
+        if not kept:
+            return None
+        if len(kept) == len(records):
+            return batch
+        codec = header.attributes & CODEC_MASK
+        return write_message_set(kept, header.magic, codec, timestamp_type=records[0].timestamp_type)
+
+    def _keeps(self, offset: int, key: bytes | None, value: bytes | None) -> bool:
+        if offset > self._map.latest_offset:
+            return True
+        if key is None:
+            self.stats.keyless_records += 1
+            return False
+        return offset >= self._map.get(key) and (value is not None or self.retains_legacy_tombstones)
+
+
+def _header_fields(header: BatchHeader) -> HeaderFields:
+    has_append_time = header.attributes & TIMESTAMP_TYPE_MASK
+    return {
+        "timestamp_type": TimestampType.LOG_APPEND_TIME if has_append_time else TimestampType.CREATE_TIME,
+        "base_offset": header.base_offset,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "base_sequence": header.base_sequence,
+        "is_transactional": header.is_transactional,
+        "is_control": header.is_control,
+        "partition_leader_epoch": header.partition_leader_epoch,
+    }

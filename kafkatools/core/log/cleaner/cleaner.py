@@ -1,0 +1,259 @@
+"""Cleaning one log: the newest record of every key stays, what it replaced goes (Kafka's Cleaner).
+
+Two passes. The first one reads the dirty part and notes the newest offset of each key in a map of bounded memory; when
+the map is full, the rest waits for the next round. The second one reads everything up to there, segment by segment,
+and writes what stays into new segments; neighbours are joined as far as the limits of a segment allow. Each new segment
+is written as `.cleaned`, made durable, and then handed to `swap`, which puts it in the place of the old ones.
+
+Nothing here knows the log: it follows a plan (`LogToClean`), through a `FileSystem` of its own, so it can run on
+another thread. `turn` is called between batches with the bytes done since the last call; it may wait (throttle), and it
+raises CleaningAborted or anything else to end the round.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from kafkatools.core.errors import CorruptRecord, LogOffsetOverflow
+from kafkatools.core.log.cleaner.batch_filter import BatchFilter, FilterStats, plain_records
+from kafkatools.core.log.cleaner.cleaned_transactions import CleanedTransactions
+from kafkatools.core.log.cleaner.log_to_clean import CleaningAborted, LogToClean, SegmentOverflowed, SegmentToClean
+from kafkatools.core.log.cleaner.offset_map import DEFAULT_LOAD_FACTOR, OffsetMap
+from kafkatools.core.log.files import Buffer, FileSystem
+from kafkatools.core.log.format.batch_headers import BatchHeader, ensure_valid, read_header, walk_batches
+from kafkatools.core.log.format.filenames import CLEANED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, offset_name
+from kafkatools.core.log.format.sparse_index import MAX_RELATIVE_OFFSET
+from kafkatools.core.log.partition.segment import LogSegment
+from kafkatools.core.records.batch import batch_at
+
+WRITE_BYTES = 512 * 1024
+DEFAULT_DEDUPE_BUFFER_BYTES = 128 * 1024 * 1024
+
+
+class CleanedSegment(NamedTuple):
+    """A new segment on disk, under the suffix `.cleaned`, and the old ones whose place it takes."""
+
+    base_offset: int
+    replaced: Sequence[int]
+
+
+class CleanerStats(NamedTuple):
+    """What a round did: everything below `end_offset` is clean."""
+
+    end_offset: int
+    counts: FilterStats
+    map_utilization: float
+
+
+Swap = Callable[[LogToClean, CleanedSegment], None]
+Turn = Callable[[LogToClean, int], None]
+
+
+def never_wait(wanted: LogToClean, size_bytes: int) -> None:
+    """The simplest `turn`: ends the round when the plan was aborted."""
+    if wanted.is_aborted:
+        raise CleaningAborted
+
+
+class Cleaner:
+    """One cleaner, with the memory that it may use."""
+
+    def __init__(
+        self,
+        files: FileSystem,
+        *,
+        dedupe_buffer_bytes: int = DEFAULT_DEDUPE_BUFFER_BYTES,
+        load_factor: float = DEFAULT_LOAD_FACTOR,
+        turn: Turn = never_wait,
+    ) -> None:
+        self._files = files
+        self._dedupe_buffer_bytes = dedupe_buffer_bytes
+        self._load_factor = load_factor
+        self._turn = turn
+
+    def clean(self, wanted: LogToClean, now_ms: int, swap: Swap) -> CleanerStats:
+        """One round over one log. Raises CorruptRecord for a damaged batch, RecordTooLarge for one that unpacks to more
+        than max.decompressed.message.bytes, SegmentOverflowed for a segment that has to
+        be split first, CleaningAborted, OSError. Whatever is raised, no `.cleaned` file stays and what was swapped in
+        is sound."""
+        offset_map = OffsetMap(self._dedupe_buffer_bytes, self._load_factor)
+        self.build_offset_map(wanted, offset_map)
+        end_offset = offset_map.latest_offset + 1
+        upper_bound = wanted.measure.first_uncleanable_offset
+        transactions = CleanedTransactions(wanted.aborted_transactions)
+        batch_filter = BatchFilter(
+            offset_map,
+            transactions,
+            wanted.last_records,
+            now_ms=now_ms,
+            delete_retention_ms=wanted.config.delete_retention_ms,
+            upper_bound_offset=upper_bound,
+            max_decompressed_bytes=wanted.config.max_decompressed_bytes,
+        )
+        concerned = [segment for segment in wanted.segments if segment.base_offset < end_offset]
+        for group in group_by_size(concerned, wanted.config.segment_bytes, wanted.config.segment_index_bytes):
+            swap(wanted, self._clean_group(wanted, group, batch_filter, transactions))
+            self._files.fsync_directory(wanted.directory)
+        return CleanerStats(end_offset, batch_filter.stats, offset_map.utilization)
+
+    # the first pass
+
+    def build_offset_map(self, wanted: LogToClean, offset_map: OffsetMap) -> None:
+        """Note the newest offset of each key from the first dirty offset on; stops when the map is full."""
+        start = wanted.measure.first_dirty_offset
+        offset_map.begin_at(start)
+        overlapping = [entry for entry in wanted.aborted_transactions if entry.last_offset >= start]
+        transactions = CleanedTransactions(overlapping)
+        for segment in wanted.segments:
+            if segment.end_offset > start:
+                self._turn(wanted, 0)
+                if not self._map_segment(wanted, segment, offset_map, transactions):
+                    return
+                offset_map.update_latest_offset(segment.end_offset - 1)
+
+    def _map_segment(
+        self, wanted: LogToClean, segment: SegmentToClean, offset_map: OffsetMap, transactions: CleanedTransactions
+    ) -> bool:
+        """One segment's keys; False when the map became full."""
+        start = wanted.measure.first_dirty_offset
+        position = wanted.dirty_position if segment.base_offset <= start else 0
+        for header, batch in self._batches(wanted, segment, position):
+            ensure_valid(batch, header)
+            if header.is_control and header.magic >= 2:
+                transactions.on_control_batch(header, batch)
+            elif transactions.on_batch(header):
+                pass
+            elif header.last_offset >= start:
+                limit = wanted.config.max_decompressed_bytes
+                if not _map_batch(header, batch, offset_map, start, limit):
+                    return False
+            if header.last_offset >= start:
+                offset_map.update_latest_offset(header.last_offset)
+        return True
+
+    def _batches(
+        self, wanted: LogToClean, segment: SegmentToClean, position: int = 0
+    ) -> Iterator[tuple[BatchHeader, memoryview]]:
+        file = self._files.open(segment.path)
+        try:
+            if file.size_bytes < segment.size_bytes:
+                raise CleaningAborted  # it was cut meanwhile
+            end, next_offset = position, segment.base_offset
+            for found, header, batch in walk_batches(file, position, segment.size_bytes):
+                if not next_offset <= header.base_offset <= header.last_offset < segment.end_offset:
+                    raise CorruptRecord(f"{segment.path} has offset {header.base_offset} where it cannot be")
+                end, next_offset = found + header.size_bytes, header.last_offset + 1
+                yield header, batch
+                self._turn(wanted, header.size_bytes)
+            if end != segment.size_bytes:
+                raise CorruptRecord(f"{segment.path} has a batch at position {end} that does not end")
+        finally:
+            file.close()
+
+    # the second pass
+
+    def _clean_group(
+        self,
+        wanted: LogToClean,
+        group: Sequence[SegmentToClean],
+        batch_filter: BatchFilter,
+        transactions: CleanedTransactions,
+    ) -> CleanedSegment:
+        base_offset = group[0].base_offset
+        remove_cleaned(self._files, wanted.directory, base_offset)
+        cleaned = LogSegment.create(
+            self._files, wanted.directory, base_offset, wanted.config, group[0].modified_ms, suffix=CLEANED_SUFFIX
+        )
+        transactions.cleaned_index = cleaned.txn_index
+        try:
+            for segment in group:
+                batch_filter.retains_legacy_tombstones = segment.modified_ms > self._legacy_horizon_ms(wanted)
+                try:
+                    self._copy(wanted, segment, batch_filter, cleaned)
+                except LogOffsetOverflow as error:
+                    raise SegmentOverflowed(segment.base_offset) from error
+            cleaned.become_inactive()
+            cleaned.flush()
+            self._files.set_modified_ms(cleaned.log.path, group[-1].modified_ms)
+            cleaned.release()
+        except Exception:
+            cleaned.delete_files()
+            raise
+        return CleanedSegment(base_offset, [segment.base_offset for segment in group])
+
+    @staticmethod
+    def _legacy_horizon_ms(wanted: LogToClean) -> int:
+        """Messages of magic 0 and 1 have no delete horizon: their tombstones go delete.retention.ms before the last
+        change of the clean part."""
+        clean = [each for each in wanted.segments if each.base_offset < wanted.measure.first_dirty_offset]
+        return clean[-1].modified_ms - wanted.config.delete_retention_ms if clean else 0
+
+    def _copy(
+        self, wanted: LogToClean, segment: SegmentToClean, batch_filter: BatchFilter, cleaned: LogSegment
+    ) -> None:
+        """Copy what stays of one segment, some hundred kilobytes at a time."""
+        waiting: list[Buffer] = []
+        headers: list[BatchHeader] = []
+        size = 0
+        for header, batch in self._batches(wanted, segment):
+            left = batch_filter.apply(header, batch)
+            if left is None:
+                continue
+            headers.append(header if left is batch else read_header(left))
+            waiting.append(left)
+            size += len(left)
+            if size >= WRITE_BYTES:
+                cleaned.append_batches(b"".join(waiting), headers)
+                waiting, headers, size = [], [], 0
+        if waiting:
+            cleaned.append_batches(b"".join(waiting), headers)
+
+
+def remove_cleaned(files: FileSystem, directory: str, base_offset: int) -> None:
+    """Remove what a round that did not come to its end left under this name."""
+    stem = os.path.join(directory, offset_name(base_offset))
+    for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
+        files.remove(stem + suffix + CLEANED_SUFFIX)
+
+
+def _map_batch(
+    header: BatchHeader, batch: memoryview, offset_map: OffsetMap, start: int, max_decompressed_bytes: int
+) -> bool:
+    """Put a batch's keys into the map; False when it is full."""
+    if header.magic < 2:
+        records = batch_at(batch, 0).columns(max_decompressed_bytes).records()
+        return all(
+            offset_map.put(record.key, record.offset)
+            for record in records
+            if record.key is not None and record.offset >= start
+        )
+    plain, position = plain_records(header, batch, max_decompressed_bytes)
+    done = offset_map.put_records(plain, position, header.record_count, header.base_offset)
+    if done == header.record_count:
+        return True
+    if offset_map.is_full:
+        return False
+    raise CorruptRecord(f"Record {done} of the batch at offset {header.base_offset} is damaged")
+
+
+def group_by_size(
+    segments: Sequence[SegmentToClean], max_bytes: int, max_index_bytes: int
+) -> list[list[SegmentToClean]]:
+    """Neighbours that fit into one segment together, and whose offsets fit its indexes
+    (Cleaner.groupSegmentsBySize)."""
+    groups: list[list[SegmentToClean]] = []
+    for segment in segments:
+        if groups and _fits(groups[-1], segment, max_bytes, max_index_bytes):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+    return groups
+
+
+def _fits(group: Sequence[SegmentToClean], segment: SegmentToClean, max_bytes: int, max_index_bytes: int) -> bool:
+    return (
+        sum(each.size_bytes for each in group) + segment.size_bytes <= max_bytes
+        and sum(each.offset_index_bytes for each in group) + segment.offset_index_bytes <= max_index_bytes
+        and sum(each.time_index_bytes for each in group) + segment.time_index_bytes <= max_index_bytes
+        and (segment.size_bytes == 0 or segment.end_offset - 1 - group[0].base_offset <= MAX_RELATIVE_OFFSET)
+    )

@@ -1,0 +1,96 @@
+"""Which log is cleaned next, and what became of it (Kafka's LogCleanerManager).
+
+The dirtiest compacted log whose dirty part is larger than min.cleanable.dirty.ratio, or that has records older than
+max.compaction.lag.ms. A log that cannot be cleaned (damage, a bug) is put aside with the reason, until the next start;
+one that met an error of the disk is tried again some minutes later, and the others have their turn meanwhile.
+All of this runs on the thread that owns the logs; how far a log is clean is kept with the log (`first_dirty_offset`).
+"""
+
+from collections.abc import Iterable
+
+from kafkatools.core.errors import CorruptRecord, KafkaStorageError
+from kafkatools.core.log.cleaner.cleaner import CleanerStats
+from kafkatools.core.log.cleaner.log_to_clean import CleaningAborted, LogToClean, SegmentOverflowed, measure, plan
+from kafkatools.core.log.format.filenames import TopicPartition
+from kafkatools.core.log.partition.partition_log import PartitionLog
+from kafkatools.core.log.partition.segment_swap import split_segment
+
+RETRY_MS = 300_000
+
+
+class LogCleanerManager:
+    """Chooses logs and takes the outcome of their cleaning."""
+
+    def __init__(self) -> None:
+        self.uncleanable: dict[TopicPartition, str] = {}
+        self.dirtiest_ratio = 0.0
+        self._retry_at_ms: dict[TopicPartition, int] = {}
+
+    def grab_filthiest_log(self, logs: Iterable[PartitionLog], now_ms: int) -> tuple[PartitionLog, LogToClean] | None:
+        """The log to clean and the plan for it, None when nothing is dirty enough. The log is marked as being
+        cleaned."""
+        best: tuple[float, PartitionLog, LogToClean] | None = None
+        self.dirtiest_ratio = 0.0
+        for log in logs:
+            if not self._is_candidate(log, now_ms):
+                continue
+            try:
+                found = measure(log, now_ms)
+                self.dirtiest_ratio = max(self.dirtiest_ratio, found.cleanable_ratio)
+                is_due = found.cleanable_ratio > log.config.min_cleanable_dirty_ratio
+                is_due = is_due or (found.needs_compaction_now and found.cleanable_bytes > 0)
+                if is_due and (best is None or found.cleanable_ratio > best[0]):
+                    best = found.cleanable_ratio, log, plan(log, found)
+            except CorruptRecord as error:
+                self.put_aside(log, error)
+            except OSError:
+                self._retry_at_ms[log.topic_partition] = now_ms + RETRY_MS
+        if best is None:
+            return None
+        _, log, wanted = best
+        log.cleaning = wanted
+        return log, wanted
+
+    def _is_candidate(self, log: PartitionLog, now_ms: int) -> bool:
+        return (
+            log.config.is_compacted
+            and log.cleaning is None
+            and log.failure is None
+            and not log.is_closed
+            and log.topic_partition not in self.uncleanable
+            and self._retry_at_ms.get(log.topic_partition, now_ms) <= now_ms
+        )
+
+    def put_aside(self, log: PartitionLog, error: BaseException) -> None:
+        """Never try this log again: it would fail again."""
+        self.uncleanable[log.topic_partition] = f"{type(error).__name__}: {error}"
+
+    def forget(self, name: TopicPartition) -> None:
+        """A partition was deleted; one of the same name may come."""
+        self.uncleanable.pop(name, None)
+        self._retry_at_ms.pop(name, None)
+
+    def done_cleaning(
+        self, log: PartitionLog, wanted: LogToClean, outcome: CleanerStats | Exception, now_ms: int
+    ) -> bool:
+        """Take the outcome of a round; whether the log is cleaner than before. A segment whose offsets overflow is
+        split, so that the next round can go on."""
+        if log.cleaning is wanted:
+            log.cleaning = None
+        if isinstance(outcome, CleanerStats):
+            if not wanted.is_aborted:
+                log.first_dirty_offset = outcome.end_offset
+            return not wanted.is_aborted
+        if isinstance(outcome, CleaningAborted) or wanted.is_aborted:
+            return False
+        if isinstance(outcome, OSError):
+            self._retry_at_ms[log.topic_partition] = now_ms + RETRY_MS
+            return False
+        if isinstance(outcome, SegmentOverflowed):
+            try:
+                split_segment(log, outcome.base_offset, now_ms)
+                return True
+            except KafkaStorageError as error:
+                outcome = error
+        self.put_aside(log, outcome)
+        return False

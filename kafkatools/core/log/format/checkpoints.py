@@ -1,0 +1,178 @@
+"""The small files beside the segments: offset checkpoints, `partition.metadata`, `meta.properties` and the marker of a
+clean stop.
+
+A checkpoint is text: a version (0), a count, one line per entry. All are replaced atomically. Reading is strict: what
+does not parse is reported with the file's name, never taken for an empty file.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kafkatools.core.errors import KafkaStorageError
+from kafkatools.core.log.files import FileSystem, write_atomically
+from kafkatools.core.log.format.filenames import TopicPartition
+
+CHECKPOINT_VERSION = 0
+_META_PROPERTIES_ORDER = ("node.id", "broker.id", "directory.id", "version", "cluster.id")
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def _text(files: FileSystem, path: str) -> str:
+    try:
+        return files.read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise KafkaStorageError(f"{path} is not text: {error}") from error
+
+
+def read_checkpoint(files: FileSystem, path: str, columns: int) -> list[tuple[str, ...]]:
+    """The entries of a checkpoint file as text; raises KafkaStorageError for one that is malformed."""
+    lines = _text(files, path).split("\n")
+    try:
+        version, expected = int(lines[0]), int(lines[1])
+    except (ValueError, IndexError):
+        raise KafkaStorageError(f"Malformed line in checkpoint file ({path}): no version and count") from None
+    if version != CHECKPOINT_VERSION:
+        raise KafkaStorageError(f"Unrecognized version of the checkpoint file ({path}): {version}")
+    entries = []
+    for number, line in enumerate(lines[2:], start=3):
+        if not line:
+            continue
+        fields = tuple(line.split())
+        if len(fields) != columns or not _are_numbers(fields[-2:]):
+            raise KafkaStorageError(f"Malformed line in checkpoint file ({path}), line {number}: {line!r}")
+        entries.append(fields)
+    if len(entries) != expected:
+        raise KafkaStorageError(
+            f"Expected {expected} entries in checkpoint file ({path}), but found only {len(entries)}"
+        )
+    return entries
+
+
+def _are_numbers(fields: tuple[str, ...]) -> bool:
+    return all(field.removeprefix("-").isdigit() for field in fields)
+
+
+def format_checkpoint(entries: Iterable[tuple[str, ...]]) -> bytes:
+    """The content of a checkpoint file."""
+    lines = [" ".join(entry) for entry in entries]
+    return ("\n".join([str(CHECKPOINT_VERSION), str(len(lines)), *lines]) + "\n").encode()
+
+
+def write_checkpoint(files: FileSystem, path: str, entries: Iterable[tuple[str, ...]]) -> None:
+    """Replace a checkpoint file."""
+    write_atomically(files, path, format_checkpoint(entries))
+
+
+def read_offset_checkpoint(files: FileSystem, path: str) -> dict[TopicPartition, int]:
+    """`topic partition offset` lines, as in recovery-point-offset-checkpoint; a missing file is empty."""
+    if not files.exists(path):
+        return {}
+    rows = read_checkpoint(files, path, columns=3)
+    return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+
+
+def write_offset_checkpoint(files: FileSystem, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Replace such a file, sorted by partition."""
+    rows = sorted(offsets.items())
+    write_checkpoint(files, path, ((tp.topic, str(tp.partition), str(offset)) for tp, offset in rows))
+
+
+class PartitionMetadata(NamedTuple):
+    """What `partition.metadata` holds."""
+
+    version: int
+    topic_id: str
+
+
+def read_partition_metadata(files: FileSystem, path: str) -> PartitionMetadata:
+    """Read `partition.metadata`; raises KafkaStorageError when it is malformed."""
+    values = dict(_split_pair(line, path) for line in _text(files, path).splitlines() if line.strip())
+    try:
+        metadata = PartitionMetadata(int(values["version"]), values["topic_id"])
+    except (KeyError, ValueError):
+        raise KafkaStorageError(f"Malformed partition metadata file ({path}): {values}") from None
+    if metadata.version != 0:
+        raise KafkaStorageError(f"Unrecognized version of partition metadata file ({path}): {metadata.version}")
+    return metadata
+
+
+def _split_pair(line: str, path: str) -> tuple[str, str]:
+    key, colon, value = line.partition(": ")
+    if not colon:
+        raise KafkaStorageError(f"Malformed line in partition metadata file ({path}): {line!r}")
+    return key, value.strip()
+
+
+def write_partition_metadata(files: FileSystem, path: str, topic_id: str) -> None:
+    """Write `partition.metadata`; the topic id is Kafka's 22 characters of base64. The name is durable with the first
+    flush of the log: a file that is lost is written again, one that is there is whole."""
+    files.write_bytes(path + ".tmp", f"version: 0\ntopic_id: {topic_id}".encode(), sync=True)
+    files.rename(path + ".tmp", path)
+
+
+def read_meta_properties(files: FileSystem, path: str) -> dict[str, str]:
+    """The properties of a log directory; FileNotFoundError when it was never formatted."""
+    values = {}
+    for line in _text(files, path).splitlines():
+        if line.strip() and not line.lstrip().startswith(("#", "!")):
+            key, equals, value = line.partition("=")
+            if not equals:
+                raise KafkaStorageError(f"Malformed line in {path}: {line!r}")
+            values[key.strip()] = value.strip()
+    return values
+
+
+def write_meta_properties(files: FileSystem, path: str, values: Mapping[str, str], now_ms: int) -> None:
+    """Write `meta.properties` as Java's Properties.store does."""
+    known = [name for name in _META_PROPERTIES_ORDER if name in values]
+    names = known + sorted(set(values) - set(known))
+    lines = ["#", "#" + java_date(now_ms), *(f"{name}={values[name]}" for name in names)]
+    write_atomically(files, path, ("\n".join(lines) + "\n").encode())
+
+
+def java_date(time_ms: int) -> str:
+    """A time in UTC as Java's Date prints it: `Sat Nov 21 03:00:09 UTC 2026`."""
+    seconds = time_ms // 1000
+    days, rest = divmod(seconds, 86_400)
+    year, month, day = _civil_from_days(days)
+    clock = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+    return f"{_DAYS[(days + 3) % 7]} {_MONTHS[month - 1]} {day:02d} {clock} UTC {year}"
+
+
+def _civil_from_days(days: int) -> tuple[int, int, int]:
+    """Year, month and day of a number of days since 1970-01-01 (proleptic Gregorian)."""
+    days += 719_468
+    era, day_of_era = divmod(days, 146_097)
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * shifted + 2) // 5 + 1
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    return year_of_era + era * 400 + (1 if month <= 2 else 0), month, day
+
+
+class CleanShutdown(NamedTuple):
+    """What `.kafka_cleanshutdown` holds."""
+
+    version: int
+    broker_epoch: int
+
+
+def read_clean_shutdown(files: FileSystem, path: str) -> CleanShutdown | None:
+    """The marker of a clean stop, None when there is none. One without content (before 3.7) or that cannot be read
+    still says that the stop was clean; only the epoch is unknown (-1)."""
+    if not files.exists(path):
+        return None
+    try:
+        values = json.loads(files.read_bytes(path))
+        return CleanShutdown(int(values["version"]), int(values["brokerEpoch"]))
+    except (ValueError, KeyError, TypeError):
+        return CleanShutdown(0, -1)
+
+
+def write_clean_shutdown(files: FileSystem, path: str, broker_epoch: int) -> None:
+    """Leave the marker of a clean stop."""
+    text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+    write_atomically(files, path, text.encode())

@@ -1,0 +1,202 @@
+"""What `.index` and `.timeindex` have in common: fixed-size entries in rising order, a bound on their number.
+
+Kafka maps its index files into memory (AbstractIndex). Here the newest entries wait in memory and go to the file a
+page at a time, and lookups read pages: the bytes on disk are the same, no descriptor or address space is held per
+partition, and an error of the disk is an OSError instead of a signal. What has not been written when the process dies
+belongs to segments above the recovery point, whose indexes recovery rebuilds anyway. The file of the active segment
+is preallocated to its largest size when its first page is written (a sparse file) and trimmed when the segment is
+rolled or closed, as in Kafka.
+"""
+
+import os
+from contextlib import suppress
+from struct import Struct
+from typing import Any, ClassVar
+
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.log.files import FileSystem, LogFile
+from kafkatools.core.log.format.index_file import IndexFile
+
+PAGE_BYTES = 4096
+UNLOADED = -1
+MAX_RELATIVE_OFFSET = 2**31 - 1
+
+
+class InvalidIndexOffset(KafkaError, name="INVALID_OFFSET"):
+    """An offset does not follow the last entry of an index (InvalidOffsetException)."""
+
+
+class SparseIndex(IndexFile):
+    """A file of sorted fixed-size entries. Subclasses say what an entry is and in which order it may follow another."""
+
+    entry: ClassVar[Struct]
+
+    def __init__(self, files: FileSystem, path: str, base_offset: int, max_index_bytes: int = -1) -> None:
+        """`max_index_bytes` -1 is for readers: nothing is ever preallocated."""
+        super().__init__(files, path, base_offset)
+        self.max_index_bytes = max_index_bytes
+        self._max_entries = max_index_bytes // self.entry.size if max_index_bytes >= 0 else 2**62
+        self._slots_per_page = PAGE_BYTES // self.entry.size
+        self._entry_count = UNLOADED
+        self._persisted_count = 0
+        self._pending = bytearray()
+        self._page_number = -1
+        self._page = b""
+
+    # what there is
+
+    @property
+    def entry_count(self) -> int:
+        """Entries, those not yet written included. A file that was not closed also counts its preallocated zeros, as
+        Kafka's does: only recovery can tell."""
+        if self._entry_count == UNLOADED:
+            self._load()
+        return self._entry_count
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of valid entries."""
+        return self.entry_count * self.entry.size
+
+    @property
+    def file_size_bytes(self) -> int:
+        """What the file takes on disk now, preallocation included; 0 when there is none."""
+        file = self._open_existing()
+        return 0 if file is None else file.size_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no entry fits any more, so that the segment has to roll."""
+        return self.entry_count >= self._max_entries
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether anything has been asked of this index yet."""
+        return self._entry_count != UNLOADED
+
+    def _load(self) -> None:
+        file = self._open_existing()
+        self._persisted_count = 0 if file is None else file.size_bytes // self.entry.size
+        self._entry_count = self._persisted_count
+        self._load_last()
+
+    def _load_last(self) -> None:
+        """Bring what the subclass keeps of the last entry up to date."""
+
+    def _open_existing(self) -> LogFile | None:
+        if self._file is None:
+            try:
+                self._file = self._files.open(self.path)
+            except FileNotFoundError:
+                return None
+        return self._file
+
+    def _slot(self, number: int) -> tuple[Any, ...]:
+        """The stored fields of one entry."""
+        size = self.entry.size
+        if number >= self._persisted_count:
+            return self.entry.unpack_from(self._pending, (number - self._persisted_count) * size)
+        page_number, slot = divmod(number, self._slots_per_page)
+        if page_number != self._page_number or len(self._page) < (slot + 1) * size:
+            self._read_page(page_number)
+        return self.entry.unpack_from(self._page, slot * size)
+
+    def _read_page(self, page_number: int) -> None:
+        file = self._open_existing()
+        if file is None:
+            raise FileNotFoundError(self.path)
+        first = page_number * self._slots_per_page
+        count = min(self._slots_per_page, self._persisted_count - first)
+        self._page = file.read_at(first * self.entry.size, count * self.entry.size)
+        self._page_number = page_number
+
+    def _last_slot_at_most(self, target: int, field: int) -> int:
+        """The last entry whose field is at most `target`, -1 when there is none."""
+        low, high = 0, self.entry_count
+        while low < high:
+            middle = (low + high) // 2
+            if self._slot(middle)[field] <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    def relative_offset(self, offset: int) -> int:
+        """An offset as the four bytes an entry has for it; raises InvalidIndexOffset when it does not fit."""
+        relative = offset - self.base_offset
+        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
+            raise InvalidIndexOffset(
+                f"Integer overflow for offset: {offset} ({self.path}), base offset {self.base_offset}"
+            )
+        return relative
+
+    # change
+
+    def _append_entry(self, *fields: int) -> None:
+        if self._entry_count >= self._max_entries:
+            raise InvalidIndexOffset(
+                f"Attempt to append to a full index (size = {self._entry_count}): {os.path.basename(self.path)}"
+            )
+        self._pending += self.entry.pack(*fields)
+        self._entry_count += 1
+        if len(self._pending) >= PAGE_BYTES:
+            # The batch is in the log already: an error here must not undo it. The entries wait for the next try;
+            # flush, roll and close report what the disk says.
+            with suppress(OSError):
+                self.write_pending()
+
+    def create(self) -> None:
+        """Make sure that the file exists."""
+        if self._file is None:
+            self._file = self._files.open(self.path, create=True)
+
+    def write_pending(self) -> None:
+        """Bring the waiting entries to the file."""
+        if not self._pending:
+            return
+        self.create()
+        assert self._file is not None
+        position = self._persisted_count * self.entry.size
+        if self._file.size_bytes < position + len(self._pending) and self.max_index_bytes > 0:
+            self._file.truncate(max(self._max_entries * self.entry.size, position + len(self._pending)))
+        self._file.write_at(position, self._pending)
+        self._persisted_count = self._entry_count
+        self._pending = bytearray()
+        self._page_number = -1
+
+    def flush(self) -> None:
+        """Write and fsync."""
+        self.write_pending()
+        if self._file is not None:
+            self._file.flush()
+
+    def trim_to_valid_size(self) -> None:
+        """Write what waits and cut off the preallocated rest."""
+        if self._entry_count == UNLOADED:
+            return
+        self.write_pending()
+        file = self._open_existing()
+        if file is not None and file.size_bytes != self.size_bytes:
+            file.truncate(self.size_bytes)
+
+    def _truncate_to_entries(self, count: int) -> None:
+        kept = max(0, count - self._persisted_count) * self.entry.size
+        del self._pending[kept:]
+        self._persisted_count = min(self._persisted_count, count)
+        self._entry_count = count
+        self._page_number = -1
+        file = self._open_existing()
+        if file is not None and file.size_bytes > self._persisted_count * self.entry.size:
+            file.truncate(self._persisted_count * self.entry.size)
+        self._load_last()
+
+    def reset(self) -> None:
+        """Throw all entries away, before a rebuild."""
+        self.create()
+        self._entry_count = 0
+        self._truncate_to_entries(0)
+
+    def close(self) -> None:
+        """Trim and let the file go."""
+        self.trim_to_valid_size()
+        self.release()

@@ -1,0 +1,109 @@
+"""`.timeindex`: from timestamp to offset. Kafka's TimeIndex.
+
+An entry is a timestamp (8 bytes) and a relative offset (4 bytes): no record of the segment up to that offset is newer
+than the timestamp. Entries are written together with those of `.index`, when the newest timestamp has moved, and once
+more when the segment is closed. Readers: `TimeIndex(files, path, base_offset)` without a size never writes.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from kafkatools.core.errors import CorruptIndex, IllegalState
+from kafkatools.core.log.files import FileSystem
+from kafkatools.core.log.format.sparse_index import InvalidIndexOffset, SparseIndex
+
+NO_TIMESTAMP = -1
+
+
+class TimestampOffset(NamedTuple):
+    """A timestamp and the offset it belongs to."""
+
+    timestamp: int
+    offset: int
+
+
+class TimeIndex(SparseIndex):
+    """The time index of one segment."""
+
+    entry = Struct(">qi")
+
+    def __init__(self, files: FileSystem, path: str, base_offset: int, max_index_bytes: int = -1) -> None:
+        super().__init__(files, path, base_offset, max_index_bytes)
+        self._last_entry = TimestampOffset(NO_TIMESTAMP, base_offset)
+
+    def _load_last(self) -> None:
+        count = self._entry_count
+        self._last_entry = self.entry_at(count - 1) if count else TimestampOffset(NO_TIMESTAMP, self.base_offset)
+
+    @property
+    def is_full(self) -> bool:
+        """One slot is kept free for the entry that closes the segment."""
+        return self.entry_count >= self._max_entries - 1
+
+    @property
+    def last_entry(self) -> TimestampOffset:
+        """The last entry; (-1, base offset) when there is none."""
+        if not self.is_loaded:
+            self._load()
+        return self._last_entry
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """The last entry at or below a timestamp; (-1, base offset) when there is none."""
+        number = self._last_slot_at_most(timestamp, 0)
+        return self.entry_at(number) if number >= 0 else TimestampOffset(NO_TIMESTAMP, self.base_offset)
+
+    def entry_at(self, number: int) -> TimestampOffset:
+        """One entry."""
+        timestamp, relative = self._slot(number)
+        return TimestampOffset(timestamp, self.base_offset + relative)
+
+    def entries(self) -> Iterator[TimestampOffset]:
+        """Every slot of the file in order, preallocated zeros included (as timestamp 0, offset = base offset)."""
+        for number in range(self.entry_count):
+            yield self.entry_at(number)
+
+    def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
+        """Add an entry if the timestamp is above the last one; raises when offset or timestamp would go back."""
+        last = self.last_entry
+        if not skip_full_check and self.is_full:
+            raise IllegalState(f"Attempt to append to a full time index (size = {self._entry_count}).")
+        if self._entry_count and offset < last.offset:
+            raise InvalidIndexOffset(
+                f"Attempt to append an offset ({offset}) to slot {self._entry_count} no larger than the last offset "
+                f"appended ({last.offset}) to {self.path}"
+            )
+        if self._entry_count and timestamp < last.timestamp:
+            raise IllegalState(
+                f"Attempt to append a timestamp ({timestamp}) to slot {self._entry_count} no larger than the last "
+                f"timestamp appended ({last.timestamp}) to {self.path}"
+            )
+        if timestamp > last.timestamp:
+            self._append_entry(timestamp, self.relative_offset(offset))
+            self._last_entry = TimestampOffset(timestamp, offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at and above an offset."""
+        relative = offset - self.base_offset
+        number = self._last_slot_at_most(relative, 1)
+        keep = number if number >= 0 and self._slot(number)[1] == relative else number + 1
+        self._truncate_to_entries(keep)
+
+    def sanity_check(self) -> None:
+        """Raise CorruptIndex when the file contradicts itself, with Kafka's words (TimeIndex.sanityCheck)."""
+        last = self.last_entry
+        if self.entry_count and last.timestamp < self.entry_at(0).timestamp:
+            raise CorruptIndex(
+                f"Corrupt time index found, time index file ({self.path}) has non-zero size but the last timestamp is "
+                f"{last.timestamp} which is less than the first timestamp {self.entry_at(0).timestamp}"
+            )
+        if self.entry_count and last.offset < self.base_offset:
+            raise CorruptIndex(
+                f"Corrupt time index found, time index file ({self.path}) has non-zero size but the last offset is "
+                f"{last.offset} which is less than the first offset {self.base_offset}"
+            )
+        if self.file_size_bytes % self.entry.size:
+            raise CorruptIndex(
+                f"Time index file {self.path} is corrupt, found {self.file_size_bytes} bytes which is neither positive "
+                f"nor a multiple of {self.entry.size}."
+            )

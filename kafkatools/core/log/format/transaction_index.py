@@ -1,0 +1,128 @@
+"""`.txnindex`: the aborted transactions of a segment, which read_committed readers leave out (TransactionIndex).
+
+An entry is a version (2 bytes, 0), producer id, first offset, last offset (that of the abort marker) and the last
+stable offset at the time of the marker, 8 bytes each. Last offsets rise. There is no file until something is aborted.
+Entries are few: they are kept in memory once read.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import islice
+from operator import attrgetter
+from struct import Struct
+from typing import NamedTuple
+
+from kafkatools.core.errors import CorruptIndex, IllegalState, KafkaError
+from kafkatools.core.log.files import FileSystem
+from kafkatools.core.log.format.index_file import IndexFile
+
+CURRENT_VERSION = 0
+ENTRY = Struct(">hqqqq")
+ENTRY_SIZE = ENTRY.size
+_LAST_OFFSET = attrgetter("last_offset")
+
+
+class AbortedTransaction(NamedTuple):
+    """One aborted transaction (Kafka's AbortedTxn)."""
+
+    version: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+    def __str__(self) -> str:
+        return (
+            f"AbortedTxn(version={self.version}, producerId={self.producer_id}, firstOffset={self.first_offset}, "
+            f"lastOffset={self.last_offset}, lastStableOffset={self.last_stable_offset})"
+        )
+
+
+class TransactionIndex(IndexFile):
+    """The aborted transactions of one segment."""
+
+    def __init__(self, files: FileSystem, path: str, base_offset: int) -> None:
+        super().__init__(files, path, base_offset)
+        self._entries: list[AbortedTransaction] | None = None
+
+    def entries(self) -> Iterator[AbortedTransaction]:
+        """The whole entries in order; raises KafkaError at one of an unknown version. A partial tail is no entry."""
+        try:
+            data = self._files.read_bytes(self.path)
+        except FileNotFoundError:
+            return
+        for position in range(0, len(data) - ENTRY_SIZE + 1, ENTRY_SIZE):
+            entry = AbortedTransaction._make(ENTRY.unpack_from(data, position))
+            if entry.version > CURRENT_VERSION or entry.version < 0:
+                raise KafkaError(
+                    f"Unexpected aborted transaction version {entry.version} in transaction index "
+                    f"{self.path}, current version is {CURRENT_VERSION}"
+                )
+            yield entry
+
+    def _loaded(self) -> list[AbortedTransaction]:
+        if self._entries is None:
+            self._entries = list(self.entries())
+        return self._entries
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        """Add an entry; its last offset must be above the one before."""
+        entries = self._loaded()
+        if entries and entries[-1].last_offset >= aborted.last_offset:
+            raise IllegalState(
+                f"The last offset of appended transactions must increase sequentially, but {aborted.last_offset} "
+                f"is not greater than current last offset {entries[-1].last_offset} of index {self.path}"
+            )
+        if self._file is None:
+            self._file = self._files.open(self.path, create=True)
+        self._file.append(ENTRY.pack(*aborted))
+        entries.append(aborted)
+
+    def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """Those that touch [fetch_offset, upper_bound_offset), and whether no later segment can hold another."""
+        found = []
+        entries = self._loaded()
+        for entry in islice(entries, bisect_left(entries, fetch_offset, key=_LAST_OFFSET), None):
+            if entry.first_offset < upper_bound_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= upper_bound_offset:
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries whose marker is at or above an offset."""
+        entries = self._loaded()
+        keep = next((i for i, entry in enumerate(entries) if entry.last_offset >= offset), len(entries))
+        if keep < len(entries):
+            self._cut(keep)
+
+    def reset(self) -> None:
+        """Throw all entries away, before a rebuild."""
+        self._entries = []
+        self._cut(0)
+
+    def _cut(self, count: int) -> None:
+        if self._entries is not None:
+            del self._entries[count:]
+        if self._file is None and self._files.exists(self.path):
+            self._file = self._files.open(self.path)
+        if self._file is not None:
+            self._file.truncate(count * ENTRY_SIZE)
+
+    def sanity_check(self) -> None:
+        """Raise CorruptIndex when an entry ends before the segment begins (TransactionIndex.sanityCheck)."""
+        for entry in self.entries():
+            if entry.last_offset < self.base_offset:
+                raise CorruptIndex(
+                    f"Last offset of aborted transaction {entry} in index {self.path} is less than start offset "
+                    f"{self.base_offset}"
+                )
+
+    def flush(self) -> None:
+        """Write what was appended through to the disk."""
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        """Let the file go: nothing waits to be written."""
+        self.release()

@@ -1,0 +1,336 @@
+"""What a batch must be before it is appended (LogValidator, UnifiedLog.analyzeAndValidateRecords).
+
+The header, the checksum and, when nothing is compressed, the form of the records are always checked: the kernel walks
+over them, 2 us for 16 KiB. Compressed records are not unpacked for it (Kafka does). Records are decoded only when a
+rule is about them: a compacted topic (every record needs a key), timestamps that may be out of range, a codec or a
+timestamp type that the topic wants otherwise. A batch that has to be written anew comes back as new bytes.
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.core.errors import (
+    CorruptRecord,
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    RecordTooLarge,
+    UnsupportedCompressionType,
+)
+from kafkatools.core.log.format.batch_headers import (
+    ATTRIBUTES_POSITION,
+    CRC_FIELD,
+    CRC_POSITION,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_MASK,
+    V2_HEADER,
+    BatchHeader,
+    compute_crc,
+)
+from kafkatools.core.log.partition.log_config import MAX_LONG, LogConfig
+from kafkatools.core.log.producers.append import AppendOrigin
+from kafkatools.core.records.kernel import check_records
+
+if TYPE_CHECKING:
+    from kafkatools.core.records.batch import RecordBatch
+    from kafkatools.core.records.columns import RecordColumns
+
+_HIGHEST_CODEC = 4
+_MAX_TIMESTAMP_FIELD = Struct(">q")
+_MAX_TIMESTAMP_POSITION = 35
+_CODEC_IDS = {"uncompressed": 0, "none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+_SHOWN_ERRORS = 3
+
+
+class RecordErrorDetail(NamedTuple):
+    """What is wrong with one record of a rejected batch; goes into the Produce response."""
+
+    batch_index: int
+    message: str
+
+
+class RejectedRecords(InvalidRecord):
+    """Records of a batch break a rule of the topic."""
+
+    record_errors: list[RecordErrorDetail]
+
+    def __init__(self, record_errors: list[RecordErrorDetail]) -> None:
+        shown = ", ".join(
+            f"RecordError(batchIndex={error.batch_index}, message='{error.message}')"
+            for error in record_errors[:_SHOWN_ERRORS]
+        )
+        super().__init__(
+            f"One or more records have been rejected due to {len(record_errors)} record errors in total, and only "
+            f"showing the first three errors at most: [{shown}]"
+        )
+        self.record_errors = record_errors
+
+
+class RejectedTimestamps(InvalidTimestamp):
+    """Timestamps of a batch are out of the topic's range."""
+
+    record_errors: list[RecordErrorDetail]
+
+    def __init__(self, record_errors: list[RecordErrorDetail]) -> None:
+        super().__init__("One or more records have been rejected due to invalid timestamp")
+        self.record_errors = record_errors
+
+
+def single_batch(records: memoryview) -> BatchHeader | None:
+    """The header of exactly one whole batch of magic 2, None for anything else: the hot path's test."""
+    if len(records) < HEADER_SIZE:
+        return None
+    header = BatchHeader._make(V2_HEADER.unpack_from(records, 0))
+    return header if header.magic == 2 and header.length + LOG_OVERHEAD == len(records) else None
+
+
+def split_batches(records: memoryview, label: object) -> list[BatchHeader]:
+    """The headers of what a leader is given to append: whole batches of magic 2, one after the other, nothing else.
+    Raises CorruptRecord or InvalidRecord (ByteBufferLogInputStream, ProduceRequest.validateRecords)."""
+    headers = []
+    position = 0
+    end = len(records)
+    while position < end:
+        if end - position < HEADER_SIZE:
+            raise InvalidRecord(f"Produce requests must have whole record batches in topic partition {label}")
+        header = BatchHeader._make(V2_HEADER.unpack_from(records, position))
+        if header.magic != 2:
+            raise wrong_magic(header.magic)
+        if header.length < HEADER_SIZE - LOG_OVERHEAD or header.size_bytes > end - position:
+            raise CorruptRecord(
+                f"Record batch of {header.size_bytes} bytes at position {position} does not fit the {end} bytes given "
+                f"in topic partition {label}"
+            )
+        headers.append(header)
+        position += header.size_bytes
+    if not headers:
+        raise InvalidRecord(f"Produce requests must have at least one record batch per partition ({label})")
+    return headers
+
+
+def wrong_magic(magic: int) -> Exception:
+    """The error for another magic than 2: versions that exist are not allowed, others are damage."""
+    if magic in (0, 1):
+        return InvalidRecord(
+            "Produce requests with version 3 or higher are only allowed to contain record batches with magic version 2"
+        )
+    return CorruptRecord(f"Invalid magic found in record: {magic}")
+
+
+def check_batch(
+    header: BatchHeader, batch: memoryview, max_message_bytes: int, label: object, *, is_client: bool
+) -> None:
+    """Header and checksum of one batch of magic 2; raises what Kafka would, in its order."""
+    if is_client and header.base_offset != 0:
+        raise InvalidRecord(
+            f"The baseOffset of the record batch in the append to {label} should be 0, but it is {header.base_offset}"
+        )
+    size = header.length + LOG_OVERHEAD
+    if size > max_message_bytes:
+        raise MessageTooLarge(
+            f"The record batch size in the append to {label} is {size} bytes which exceeds the maximum configured "
+            f"value of {max_message_bytes}."
+        )
+    if compute_crc(batch, 2) != header.crc:
+        raise CorruptRecord(f"Record is corrupt (stored crc = {header.crc}) in topic partition {label}.")
+    if header.attributes & 0x07 > _HIGHEST_CODEC:
+        raise UnsupportedCompressionType(f"Unknown compression type id: {header.codec}")
+    if is_client:
+        _check_client_header(header, label)
+
+
+def _check_client_header(header: BatchHeader, label: object) -> None:
+    delta = header.last_offset_delta
+    count = header.record_count
+    if delta < 0:
+        raise InvalidRecord(
+            f"Batch has an invalid offset range: [{header.base_offset}, {header.last_offset}] in topic partition "
+            f"{label}"
+        )
+    if count <= 0:
+        raise InvalidRecord(f"Invalid reported count for record batch: {count} in topic partition {label}")
+    if delta + 1 != count:
+        raise InvalidRecord(
+            f"Inconsistent batch offset range [{header.base_offset}, {header.last_offset}] and count of records "
+            f"{count} in topic partition {label}"
+        )
+    if header.attributes & 0x20:
+        raise InvalidRecord(f"Clients are not allowed to write control records in topic partition {label}")
+    if header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
+        raise InvalidRecord(
+            f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id} in "
+            f"topic partition {label}"
+        )
+
+
+def check_contents(header: BatchHeader, batch: memoryview, label: object) -> BatchHeader:
+    """The records of a client's uncompressed batch: as many as declared, sound, numbered from 0, nothing after them;
+    else InvalidRecord. A newest timestamp that is not that of the records is put right, as Kafka does
+    (DefaultRecordBatch.setMaxTimestamp). Gives the header as it is now."""
+    count, end, newest = check_records(batch, HEADER_SIZE, header.record_count, header.base_timestamp)
+    if count != header.record_count or end != len(batch):
+        from kafkatools.core.records.batch import RecordBatch
+
+        _readable(RecordBatch(batch), label, len(batch))
+        raise InvalidRecord(
+            f"The offset of the record at batch index {count} does not follow that of the one before it in topic "
+            f"partition {label}"
+        )
+    if newest == header.max_timestamp or header.attributes & TIMESTAMP_TYPE_MASK:
+        return header
+    _MAX_TIMESTAMP_FIELD.pack_into(batch, _MAX_TIMESTAMP_POSITION, newest)
+    crc = compute_crc(batch, 2)
+    CRC_FIELD.pack_into(batch, CRC_POSITION, crc)
+    return header._replace(max_timestamp=newest, crc=crc)
+
+
+class AppendRules:
+    """What a topic's settings ask of each batch, worked out once."""
+
+    def __init__(self, config: LogConfig, label: object) -> None:
+        self._config = config
+        self._label = label
+        self._target_codec = None if config.compression_type == "producer" else _CODEC_IDS[config.compression_type]
+        self._has_log_append_time = config.has_log_append_time
+        self._needs_keys = config.is_compacted
+        self._before_max_ms = config.message_timestamp_before_max_ms
+        self._after_max_ms = config.message_timestamp_after_max_ms
+        self._max_decompressed_bytes = config.max_decompressed_bytes
+        self._max_bytes = min(config.max_message_bytes, config.segment_bytes)
+        self._is_plain = (
+            self._target_codec is None
+            and not self._has_log_append_time
+            and not self._needs_keys
+            and self._before_max_ms == MAX_LONG
+        )
+
+    def is_plain(self, header: BatchHeader, now_ms: int) -> bool:
+        """Whether nothing but the header of this batch matters: the hot path."""
+        return (
+            self._is_plain
+            and header.max_timestamp <= now_ms + self._after_max_ms
+            and header.attributes & TIMESTAMP_TYPE_MASK == 0
+        )
+
+    def is_ordinary(self, size_bytes: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether a batch of this size and newest timestamp is within all limits of a topic without further rules."""
+        return self._is_plain and size_bytes <= self._max_bytes and max_timestamp <= now_ms + self._after_max_ms
+
+    def append_time(self, now_ms: int) -> int | None:
+        """The timestamp to stamp, None for CreateTime."""
+        return now_ms if self._has_log_append_time else None
+
+    def apply(self, header: BatchHeader, batch: memoryview, origin: AppendOrigin, now_ms: int) -> memoryview:
+        """Check the records and give the batch as the topic wants it: the same bytes, or new ones. Raises
+        RejectedRecords, RejectedTimestamps, InvalidRecord for records that cannot be read."""
+        if header.is_control:
+            return batch
+        if self._needs_keys or not self._has_log_append_time or header.attributes & TIMESTAMP_TYPE_MASK:
+            self._check_records(header, batch, now_ms)
+        if header.attributes & TIMESTAMP_TYPE_MASK and not self._has_log_append_time:
+            _restore_create_time(batch)
+        if self._target_codec is None or self._target_codec == header.codec or origin is not AppendOrigin.CLIENT:
+            return batch
+        return self._rewrite(header, batch, self._target_codec)
+
+    def _check_records(self, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
+        from kafkatools.core.records.batch import RecordBatch
+
+        is_wrong_type = header.attributes & TIMESTAMP_TYPE_MASK != 0 and (
+            self._has_log_append_time or header.max_timestamp == NO_TIMESTAMP
+        )
+        columns = _readable(RecordBatch(batch), self._label, self._max_decompressed_bytes)
+        if not is_wrong_type and not self._has_faulty_record(columns, now_ms):
+            return
+        key_errors: list[RecordErrorDetail] = []
+        time_errors: list[RecordErrorDetail] = []
+        oldest, newest = now_ms - self._before_max_ms, now_ms + self._after_max_ms
+        for index in range(columns.count):
+            if self._needs_keys and columns.key_lengths[index] < 0:
+                key_errors.append(self._without_key(index))
+            elif is_wrong_type:
+                time_errors.append(RecordErrorDetail(index, _WRONG_TYPE))
+            elif not self._has_log_append_time:
+                timestamp = columns.timestamps[index]
+                if timestamp != NO_TIMESTAMP and not oldest <= timestamp <= newest:
+                    time_errors.append(_out_of_range(index, timestamp, oldest, newest))
+        if time_errors:
+            raise RejectedTimestamps(sorted(key_errors + time_errors))
+        if key_errors:
+            raise RejectedRecords(key_errors)
+
+    def _has_faulty_record(self, columns: "RecordColumns", now_ms: int) -> bool:
+        """Whether any record breaks a rule. Reads whole columns instead of records: a batch may hold millions."""
+        if not columns.count:
+            return False
+        if self._needs_keys and min(columns.key_lengths) < 0:
+            return True
+        if self._has_log_append_time:
+            return False
+        oldest, newest = min(columns.timestamps), max(columns.timestamps)
+        return oldest < now_ms - self._before_max_ms or newest > now_ms + self._after_max_ms
+
+    def _without_key(self, index: int) -> RecordErrorDetail:
+        return RecordErrorDetail(
+            index, f"Compacted topic cannot accept message without key in topic partition {self._label}"
+        )
+
+    def _rewrite(self, header: BatchHeader, batch: memoryview, codec: int) -> memoryview:
+        """The same records in another codec (LogValidator.buildRecordsAndAssignOffsets)."""
+        from kafkatools.core.records.batch import RecordBatch
+        from kafkatools.core.records.builder import BatchBuilder
+        from kafkatools.core.records.compression import CompressionType
+
+        columns = _readable(RecordBatch(batch), self._label, self._max_decompressed_bytes)
+        builder = BatchBuilder(
+            max(header.size_bytes, 1024),
+            codec=CompressionType(codec),
+            level=self._level(codec),
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            is_transactional=header.is_transactional,
+        )
+        for index in range(columns.count):
+            builder.append(columns.timestamps[index], columns.key(index), columns.value(index), columns.headers(index))
+        rewritten = memoryview(bytearray(builder.close()))
+        if len(rewritten) > self._config.max_message_bytes:
+            raise MessageTooLarge(
+                f"Message batch size is {len(rewritten)} bytes in append to partition {self._label} which exceeds the "
+                f"maximum configured size of {self._config.max_message_bytes}."
+            )
+        return rewritten
+
+    def _level(self, codec: int) -> int | None:
+        config = self._config
+        levels = {1: config.compression_gzip_level, 3: config.compression_lz4_level, 4: config.compression_zstd_level}
+        return levels.get(codec)
+
+
+_WRONG_TYPE = "Invalid timestamp type in message. Producer should not set timestamp type to LogAppendTime."
+
+
+def _restore_create_time(batch: memoryview) -> None:
+    """Take the type LogAppendTime off a batch for a topic of CreateTime (DefaultRecordBatch.setMaxTimestamp)."""
+    batch[ATTRIBUTES_POSITION + 1] &= 0xFF ^ TIMESTAMP_TYPE_MASK
+    CRC_FIELD.pack_into(batch, CRC_POSITION, compute_crc(batch, 2))
+
+
+def _out_of_range(index: int, timestamp: int, oldest: int, newest: int) -> RecordErrorDetail:
+    return RecordErrorDetail(
+        index,
+        f"Timestamp {timestamp} of message with offset {index} is out of range. The timestamp should be within "
+        f"[{oldest}, {newest}]",
+    )
+
+
+def _readable(batch: "RecordBatch", label: object, max_output_bytes: int) -> "RecordColumns":
+    """Decode a batch whose checksum is right. Raises InvalidRecord for contents that contradict the header or unpack to
+    more than the topic allows."""
+    try:
+        return batch.columns(max_output_bytes)
+    except (CorruptRecord, RecordTooLarge) as error:
+        raise InvalidRecord(f"{error} in topic partition {label}") from error

@@ -1,0 +1,310 @@
+"""One log directory: its marker of a clean stop, its checkpoints, and the logs that lie in it.
+
+Rules. `.kafka_cleanshutdown` is removed before any log is opened and written last, so a crash in between is never taken
+for a clean stop. A checkpoint that is damaged is as good as missing: recovery starts from the beginning. A deleted
+partition's directory is renamed at once and removed after file.delete.delay.ms, or at the next start. A directory whose
+topic id is not the one asked for belongs to a topic that was deleted meanwhile: it is put aside as `-stray`, never
+mixed in and never removed. A directory that is offline (`failure`) is not touched any more. What Kafka's LogManager
+keeps by directory.
+"""
+
+import os
+import uuid
+from collections.abc import Callable
+from functools import partial
+
+from kafkatools.core.errors import KafkaStorageError
+from kafkatools.core.log.delayed_tasks import DelayedTasks
+from kafkatools.core.log.files import FileSystem
+from kafkatools.core.log.format import checkpoints, filenames
+from kafkatools.core.log.format.filenames import TopicPartition
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.partition_log import PartitionLog
+
+_NOT_PARTITIONS = (
+    filenames.DELETE_DIRECTORY_SUFFIX,
+    filenames.STRAY_DIRECTORY_SUFFIX,
+    filenames.FUTURE_DIRECTORY_SUFFIX,
+)
+_METADATA_TOPIC = "__cluster_metadata"
+_Offsets = dict[TopicPartition, int]
+
+
+class LogDirectory:
+    """The directory `path` and its open logs, those of future replicas among them."""
+
+    def __init__(self, files: FileSystem, path: str, tasks: DelayedTasks) -> None:
+        self.files = files
+        self.path = path
+        self.directory_id: uuid.UUID | None = None
+        self.is_clean_start = False
+        self.last_broker_epoch = -1
+        self.is_cordoned = False
+        self.failure: KafkaStorageError | None = None
+        self.on_storage_error: Callable[[Exception], None] | None = None
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.futures: dict[TopicPartition, str] = {}
+        self.residents: set[TopicPartition] = set()
+        self._tasks = _DirectoryTasks(tasks, self.run)
+        self._checkpoints: dict[str, _Offsets] = {}
+        self._written: dict[str, _Offsets] = {}
+        self._has_new_names = False
+
+    def __repr__(self) -> str:
+        return f"LogDirectory({self.path!r})"
+
+    def path_of(self, name: str) -> str:
+        """Where a file or a partition's directory lies."""
+        return os.path.join(self.path, name)
+
+    # start
+
+    def start(self) -> None:
+        """Read marker and checkpoints, take the marker away, finish the deletions that a stop interrupted."""
+        marker = self.path_of(filenames.CLEAN_SHUTDOWN)
+        stopped = checkpoints.read_clean_shutdown(self.files, marker)
+        self.is_clean_start = stopped is not None
+        if stopped is not None:
+            self.last_broker_epoch = stopped.broker_epoch
+            self.files.remove(marker)
+            self.files.fsync_directory(self.path)
+        for name in (
+            filenames.RECOVERY_POINT_CHECKPOINT,
+            filenames.LOG_START_OFFSET_CHECKPOINT,
+            filenames.CLEANER_OFFSET_CHECKPOINT,
+            filenames.REPLICATION_OFFSET_CHECKPOINT,
+        ):
+            self._checkpoints[name] = self._read(name)
+        for entry in self.files.list_directory(self.path):
+            if not entry.is_directory:
+                continue
+            if entry.name.endswith(filenames.DELETE_DIRECTORY_SUFFIX):
+                self._remove_directory(self.path_of(entry.name))
+            elif (future := filenames.parse_future_directory(entry.name)) is not None:
+                self.futures[future] = entry.name
+            elif (resident := filenames.parse_partition_directory(entry.name)) is not None:
+                self.residents.add(resident)
+
+    def _read(self, name: str) -> _Offsets:
+        try:
+            return checkpoints.read_offset_checkpoint(self.files, self.path_of(name))
+        except KafkaStorageError:
+            return {}
+
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions that have a directory here, the metadata log and future replicas apart."""
+        found = [
+            filenames.parse_partition_directory(entry.name)
+            for entry in self.files.list_directory(self.path)
+            if entry.is_directory and not entry.name.endswith(_NOT_PARTITIONS)
+        ]
+        return [name for name in found if name is not None and name.topic != _METADATA_TOPIC]
+
+    # logs
+
+    def open(
+        self, name: TopicPartition, topic_id: str, config: LogConfig, wall_ms: int, *, is_replicated: bool = False
+    ) -> PartitionLog:
+        """Open the log of a partition, or begin one, durable after `sync_names`. Its high watermark is the end of the
+        log, or, of one of several replicas, what the checkpoint says."""
+        path = self.path_of(filenames.partition_directory_name(name.topic, name.partition))
+        is_new = not self.files.exists(path)
+        if not is_new and self._is_of_another_topic(path, topic_id):
+            self.put_aside(path)
+            is_new = True
+        return self._load(path, name, topic_id, config, wall_ms, is_new=is_new, is_replicated=is_replicated)
+
+    def open_future(self, name: TopicPartition, topic_id: str, config: LogConfig, wall_ms: int) -> PartitionLog:
+        """Open the log of a replica that is on its way here, or begin it. One of a topic that is gone is removed."""
+        known = self.futures.get(name)
+        if known is not None and self._is_of_another_topic(self.path_of(known), topic_id):
+            self._remove_directory(self.path_of(known))
+            known = None
+        new_name = known or filenames.future_directory_name(name.topic, name.partition, uuid.uuid4().hex)
+        log = self._load(self.path_of(new_name), name, topic_id, config, wall_ms, is_new=known is None)
+        self.futures[name] = new_name
+        return log
+
+    def _load(
+        self,
+        path: str,
+        name: TopicPartition,
+        topic_id: str,
+        config: LogConfig,
+        wall_ms: int,
+        *,
+        is_new: bool,
+        is_replicated: bool = True,
+    ) -> PartitionLog:
+        log = PartitionLog(path, config, self.files, self._tasks)
+        log.on_storage_error = self.on_storage_error
+
+        def known(checkpoint: str) -> int:
+            return 0 if is_new else self._checkpoints[checkpoint].get(name, 0)
+
+        if not is_new:
+            log.first_dirty_offset = self._checkpoints[filenames.CLEANER_OFFSET_CHECKPOINT].get(name)
+        log.load(
+            known(filenames.LOG_START_OFFSET_CHECKPOINT),
+            known(filenames.RECOVERY_POINT_CHECKPOINT),
+            wall_ms,
+            had_clean_shutdown=self.is_clean_start or is_new,
+        )
+        self._has_new_names = self._has_new_names or is_new
+        log.assign_topic_id(topic_id)
+        log.update_high_watermark(
+            known(filenames.REPLICATION_OFFSET_CHECKPOINT) if is_replicated else log.log_end_offset
+        )
+        self.logs[name] = log
+        return log
+
+    def _is_of_another_topic(self, path: str, topic_id: str) -> bool:
+        metadata = os.path.join(path, filenames.PARTITION_METADATA)
+        if not self.files.exists(metadata):
+            return False
+        return checkpoints.read_partition_metadata(self.files, metadata).topic_id != topic_id
+
+    def put_aside(self, path: str) -> None:
+        """A partition's directory that nobody knows: kept as `-stray`."""
+        self.files.rename(path, f"{path}.{uuid.uuid4().hex}{filenames.STRAY_DIRECTORY_SUFFIX}")
+
+    def sync_names(self) -> None:
+        """Make the directories that were begun durable: once for many. Raises KafkaStorageError."""
+        if self._has_new_names:
+            try:
+                self.files.fsync_directory(self.path)
+            except OSError as error:
+                raise KafkaStorageError(f"Error while creating directories in {self.path}: {error}") from error
+            self._has_new_names = False
+
+    def delete(self, name: TopicPartition, wall_ms: int) -> None:
+        """Take a log away, that of a future replica too; its files are removed after file.delete.delay.ms."""
+        log = self.logs.pop(name)
+        self.residents.discard(name)
+        self.futures.pop(name, None)
+        if self.failure is not None:
+            return
+        log.close()
+        target = self.path_of(filenames.deleted_directory_name(name.topic, name.partition, uuid.uuid4().hex))
+        self.files.rename(log.directory, target)
+        log.move_to(target)
+        self._tasks.schedule(wall_ms + log.config.file_delete_delay_ms, lambda: self._remove_directory(target))
+
+    def _remove_directory(self, path: str) -> None:
+        if self.failure is not None or not self.files.exists(path):
+            return
+        for entry in self.files.list_directory(path):
+            self.files.remove(os.path.join(path, entry.name))
+        self.files.remove_directory(path)
+
+    def promote(self, name: TopicPartition) -> PartitionLog:
+        """The future replica takes the partition's name, durably; gives its log."""
+        log = self.logs[name]
+        target = self.path_of(filenames.partition_directory_name(name.topic, name.partition))
+        self.files.rename(log.directory, target)
+        log.move_to(target)
+        self.files.fsync_directory(self.path)
+        self.futures.pop(name, None)
+        self.residents.add(name)
+        return log
+
+    def run(self, task: Callable[[], None]) -> None:
+        """Work that had to wait: void when the directory is offline by now."""
+        if self.failure is not None:
+            return
+        try:
+            task()
+        except (OSError, KafkaStorageError) as error:
+            if self.on_storage_error is None:
+                raise
+            self.on_storage_error(error)
+
+    def forget_future(self, name: TopicPartition) -> None:
+        """A replica that was on its way here is of a partition that is gone."""
+        self._remove_directory(self.path_of(self.futures.pop(name)))
+
+    # checkpoints
+
+    def checkpoint(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
+        """Write a checkpoint of all logs here, those apart that have no such offset."""
+        offsets = {partition: offset_of(log) for partition, log in self.logs.items()}
+        known = {partition: offset for partition, offset in offsets.items() if offset is not None}
+        if self._written.get(name) != known:  # an idle broker leaves the disk alone
+            checkpoints.write_offset_checkpoint(self.files, self.path_of(name), known)
+            self._written[name] = known
+
+    def checkpoint_recovery_points(self) -> None:
+        """Write recovery-point-offset-checkpoint."""
+        self.checkpoint(filenames.RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point)
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write replication-offset-checkpoint."""
+        self.checkpoint(filenames.REPLICATION_OFFSET_CHECKPOINT, lambda log: log.high_watermark)
+
+    def checkpoint_start_offsets(self) -> None:
+        """Write log-start-offset-checkpoint: the logs whose start lies inside their first segment."""
+        self.checkpoint(
+            filenames.LOG_START_OFFSET_CHECKPOINT,
+            lambda log: log.log_start_offset if log.log_start_offset > log.segments.first.base_offset else None,
+        )
+
+    def first_dirty_offsets(self) -> _Offsets:
+        """Up to where each log is clean: what cleaner-offset-checkpoint holds."""
+        offsets = {name: log.first_dirty_offset for name, log in self.logs.items()}
+        return {name: offset for name, offset in offsets.items() if offset is not None}
+
+    # end
+
+    def close(self, broker_epoch: int, *, is_clean: bool = True) -> None:
+        """Flush and close every log, write the checkpoints, then, if the stop `is_clean`, its marker. After a disk
+        error in one step the other steps still run. With an error, or a log that is offline, there is no marker, and
+        the next start recovers. Raises the first OSError or KafkaStorageError."""
+        steps: list[Callable[[], object]] = [log.flush_and_close for log in self.logs.values()]
+        steps += [self.checkpoint_recovery_points, self.checkpoint_high_watermarks, self.checkpoint_start_offsets]
+        if self.first_dirty_offsets():
+            name = filenames.CLEANER_OFFSET_CHECKPOINT
+            steps.append(partial(self.checkpoint, name, lambda log: log.first_dirty_offset))
+        failures: list[Exception] = []
+        for step in steps:
+            try:
+                step()
+            except (OSError, KafkaStorageError) as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        if not is_clean or any(log.failure is not None for log in self.logs.values()):
+            return
+        checkpoints.write_clean_shutdown(self.files, self.path_of(filenames.CLEAN_SHUTDOWN), broker_epoch)
+
+    def abandon(self, *, is_clean: bool = True) -> None:
+        """Close before all logs were opened: what is on the disk stays as it was found, the marker of a clean stop
+        too when nothing was opened."""
+        was_opened = bool(self.logs)
+        for log in self.logs.values():
+            log.close()
+        if is_clean and self.is_clean_start and not was_opened:
+            checkpoints.write_clean_shutdown(self.files, self.path_of(filenames.CLEAN_SHUTDOWN), self.last_broker_epoch)
+
+    def refuse(self, error: Exception) -> None:
+        """Refuse appends and reads; the disk failed, and the directory is about to go offline."""
+        for log in list(self.logs.values()):
+            log.refuse(error)
+
+    def go_offline(self, error: Exception) -> None:
+        """The disk failed: nothing here is read or written any more."""
+        self.failure = KafkaStorageError(f"Log directory {self.path} is offline: {error}")
+        for log in self.logs.values():
+            log.go_offline(error)
+
+
+class _DirectoryTasks(DelayedTasks):
+    """The tasks of all directories, for the logs of one."""
+
+    def __init__(self, tasks: DelayedTasks, run: Callable[[Callable[[], None]], None]) -> None:
+        super().__init__()
+        self._tasks = tasks
+        self._run = run
+
+    def schedule(self, due_ms: int, task: Callable[[], None]) -> None:
+        """Run a task when it is due and the directory is not offline."""
+        self._tasks.schedule(due_ms, lambda: self._run(task))

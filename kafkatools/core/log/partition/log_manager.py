@@ -1,0 +1,366 @@
+"""The partition logs of a broker, in one log directory or several. Kafka's LogManager.
+
+Rules. A new partition goes to the directory with the fewest, unless somebody said where. Of several directories one may
+fail: whatever meets an error of its disk tells `failing`, and the owner takes it offline as a whole
+(`take_offline`); a partition that may lie in a directory that is offline is not begun anew in another one. The only
+directory of a broker never goes offline: what fails there is tried again. The owner calls the periodic methods; nothing
+here waits.
+"""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from kafkatools.core.errors import KafkaStorageError
+from kafkatools.core.log.delayed_tasks import DelayedTasks
+from kafkatools.core.log.files import FileSystem
+from kafkatools.core.log.format import filenames
+from kafkatools.core.log.format.filenames import TopicPartition
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.log_directory import LogDirectory
+from kafkatools.core.log.partition.partition_log import PartitionLog
+
+UNASSIGNED = uuid.UUID(int=1)
+"""Kafka's DirectoryId.UNASSIGNED: the broker may choose."""
+
+
+class LogManager:
+    """All partition logs of the directories `paths`."""
+
+    def __init__(self, files: FileSystem, *paths: str) -> None:
+        self.files = files
+        self.tasks = DelayedTasks()
+        self.directories = [LogDirectory(files, path, self.tasks) for path in paths]
+        self.has_several = len(paths) > 1
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.future_logs: dict[TopicPartition, PartitionLog] = {}
+        self.failing: dict[LogDirectory, Exception] = {}
+        self.report: Callable[[str], None] = lambda line: None
+        self._preferred: dict[TopicPartition, LogDirectory] = {}
+        if self.has_several:
+            for directory in self.directories:
+                directory.on_storage_error = self.listener_of(directory.path)
+
+    # directories
+
+    @property
+    def live(self) -> list[LogDirectory]:
+        """The directories that are not offline."""
+        return [directory for directory in self.directories if directory.failure is None]
+
+    @property
+    def offline(self) -> list[LogDirectory]:
+        """Those that are."""
+        return [directory for directory in self.directories if directory.failure is not None]
+
+    @property
+    def is_clean_start(self) -> bool:
+        """Whether the last stop was clean, wherever there is something to read."""
+        return all(directory.is_clean_start for directory in self.live)
+
+    @property
+    def last_broker_epoch(self) -> int:
+        """The epoch of the broker that stopped cleanly here, -1 when it is not known or the directories do not agree
+        (LogManager.readBrokerEpochFromCleanShutdownFiles)."""
+        found = {directory.last_broker_epoch for directory in self.live}
+        return found.pop() if len(found) == 1 else -1
+
+    def find_directory(self, path: str) -> LogDirectory | None:
+        """The directory of this path, None when there is none."""
+        wanted = os.path.abspath(path)
+        return next((each for each in self.directories if os.path.abspath(each.path) == wanted), None)
+
+    def directory_of(self, log: PartitionLog) -> LogDirectory:
+        """Where a log lies."""
+        name = log.topic_partition
+        return next((each for each in self.directories if each.logs.get(name) is log), self.directories[0])
+
+    def listener_of(self, path: str) -> Callable[[Exception], None] | None:
+        """Who is to hear of errors of a directory's disk; nobody when it is the only one."""
+        directory = self.find_directory(path)
+        if not self.has_several or directory is None:
+            return None
+        return lambda error: self.note_failure(directory, error)
+
+    def note_failure(self, directory: LogDirectory, error: Exception) -> None:
+        """Note that a directory's disk failed; the owner sees it in `failing`. Until the owner takes the directory
+        offline its logs refuse all appends and reads: the sequences of batches in flight must not be checked."""
+        if directory.failure is None:
+            self.failing.setdefault(directory, error)
+            directory.refuse(error)
+
+    def take_offline(self, directory: LogDirectory) -> list[TopicPartition]:
+        """Give up a directory (handleLogDirFailure); the partitions that are not here any more."""
+        error = self.failing.pop(directory, None) or KafkaStorageError("its disk failed")
+        directory.go_offline(error)
+        lost = [name for name, log in self.logs.items() if directory.logs.get(name) is log]
+        for name in lost:
+            del self.logs[name]
+        futures = [name for name, log in self.future_logs.items() if directory.logs.get(name) is log]
+        for name in futures:
+            del self.future_logs[name]
+        if lost or futures:
+            self._report_lost(directory, lost, futures, error)
+        return lost
+
+    def _report_lost(
+        self, directory: LogDirectory, lost: list[TopicPartition], futures: list[TopicPartition], error: Exception
+    ) -> None:
+        self.report(
+            f"WARN Logs for partitions {_shown(lost)} are offline and logs for future partitions {_shown(futures)} are "
+            f"offline due to failure on log directory {directory.path}: {error}"
+        )
+
+    def _each(self, work: Callable[[LogDirectory], object]) -> None:
+        """Do something in every directory; of several the others go on without one that fails."""
+        for directory in self.live:
+            try:
+                work(directory)
+            except (OSError, KafkaStorageError) as error:
+                if not self.has_several:
+                    raise
+                self.note_failure(directory, error)
+
+    # start
+
+    def start(self) -> None:
+        """Read markers and checkpoints. A directory that cannot be read is offline; KafkaStorageError when none is
+        left."""
+        self._give_up_failing()
+        self._each(LogDirectory.start)
+        self._give_up_failing()
+        if not self.live:
+            raise KafkaStorageError(
+                "Shutdown broker because none of the specified log dirs from "
+                f"{', '.join(each.path for each in self.directories)} can be created or validated"
+            )
+        if self.has_several:
+            self._each(self._put_duplicates_aside)
+
+    def _give_up_failing(self) -> None:
+        for directory, error in list(self.failing.items()):
+            self.report(f"WARN Failed to create or validate data directory {directory.path}: {error}")
+            self.take_offline(directory)
+
+    def _put_duplicates_aside(self, directory: LogDirectory) -> None:
+        """A partition in two directories: a stop came between the two renames of a move, or a directory came back that
+        had failed before. What reaches further stays, the other one is kept as a stray."""
+        for other in self.live[self.live.index(directory) + 1 :]:
+            for name in sorted(directory.residents & other.residents):
+                keeps = max((directory, other), key=lambda each: self._reach(each, name))
+                loses = other if keeps is directory else directory
+                loses.put_aside(loses.path_of(filenames.partition_directory_name(*name)))
+                loses.residents.discard(name)
+                self.report(f"WARN {name} lies in {keeps.path} and in {loses.path}: the latter is put aside")
+
+    def _reach(self, directory: LogDirectory, name: TopicPartition) -> tuple[int, int]:
+        """Where the last segment of a log begins, and its size."""
+        path = directory.path_of(filenames.partition_directory_name(*name))
+        segments = [
+            (filenames.offset_from_name(entry.name) or 0, entry.size_bytes)
+            for entry in self.files.list_directory(path)
+            if filenames.is_log_name(entry.name)
+        ]
+        return max(segments, default=(-1, 0))
+
+    def partition_directories(self) -> list[TopicPartition]:
+        """The partitions that have a directory here, the metadata log apart."""
+        return [name for name, _ in self.partition_paths()]
+
+    def partition_paths(self) -> Iterator[tuple[TopicPartition, str]]:
+        """The same with their directories."""
+        for directory in self.live:
+            for name in directory.partitions():
+                yield name, directory.path_of(filenames.partition_directory_name(*name))
+
+    # logs
+
+    def get_or_create(
+        self,
+        name: TopicPartition,
+        topic_id: str,
+        config: LogConfig,
+        wall_ms: int,
+        *,
+        is_replicated: bool = False,
+        directory_id: uuid.UUID | None = UNASSIGNED,
+    ) -> PartitionLog:
+        """The log of a partition: the open one, the one on disk, or a new one, durable after `sync_names`.
+        `directory_id` says where the metadata has it. Raises KafkaStorageError when it cannot be made, or lies in a
+        directory that is offline."""
+        log = self.logs.get(name)
+        if log is not None:
+            return log
+        tried = [self.directories[0]] if not self.has_several else self._candidates(name, directory_id)
+        for directory in tried:
+            try:
+                log = directory.open(name, topic_id, config, wall_ms, is_replicated=is_replicated)
+            except (OSError, KafkaStorageError) as error:
+                if not self.has_several or name in directory.residents:
+                    raise
+                self.note_failure(directory, error)
+                continue
+            directory.residents.add(name)
+            self._preferred.pop(name, None)
+            self.logs[name] = log
+            return log
+        raise KafkaStorageError(f"No log directories available. Tried {', '.join(each.path for each in tried)}")
+
+    def _candidates(self, name: TopicPartition, directory_id: uuid.UUID | None) -> list[LogDirectory]:
+        """Where a log lies, or where to begin it."""
+        usable = [directory for directory in self.live if directory not in self.failing]
+        for directory in self.live:
+            if name in directory.residents:
+                return [directory]
+        assigned = [directory for directory in usable if directory.directory_id == directory_id]
+        if len(usable) < len(self.directories) and not assigned and directory_id != UNASSIGNED:
+            offline = ",".join(each.path for each in self.directories if each not in usable)
+            raise KafkaStorageError(f"Can not create log for {name} because log directories {offline} are offline")
+        preferred = self._preferred.get(name)
+        if preferred in usable:
+            return [preferred]
+        return assigned or self._next_directories(usable)
+
+    @staticmethod
+    def _next_directories(usable: list[LogDirectory]) -> list[LogDirectory]:
+        """The directories for a new partition, the one with the fewest first (nextLogDirs)."""
+        free = [directory for directory in usable if not directory.is_cordoned] or usable
+        return sorted(free, key=lambda directory: len(directory.logs))
+
+    def prefer(self, name: TopicPartition, directory: LogDirectory) -> None:
+        """Where a partition that is not here yet is to be begun (maybeUpdatePreferredLogDir)."""
+        if name not in directory.logs:
+            self._preferred[name] = directory
+
+    def sync_names(self) -> None:
+        """Make the directories that `get_or_create` made durable: once for many. Raises KafkaStorageError."""
+        self._each(LogDirectory.sync_names)
+
+    def delete(self, name: TopicPartition, wall_ms: int) -> None:
+        """Take a partition's log away, with a replica that is on its way; the files are removed after
+        file.delete.delay.ms."""
+        self.cancel_future(name, wall_ms)
+        log = self.logs.pop(name, None)
+        if log is not None:
+            directory = self.directory_of(log)
+            directory.run(partial(directory.delete, name, wall_ms))
+
+    # future replicas
+
+    def begin_future(self, name: TopicPartition, directory: LogDirectory, wall_ms: int) -> PartitionLog:
+        """The log of a replica on its way to another directory. Raises KafkaStorageError."""
+        current = self.logs[name]
+        assert current.topic_id is not None, "an open log has the id of its topic"
+        try:
+            future = directory.open_future(name, current.topic_id, current.config, wall_ms)
+            directory.sync_names()
+        except (OSError, KafkaStorageError) as error:
+            self.note_failure(directory, error)
+            raise KafkaStorageError(f"Error while creating log for {name} in dir {directory.path}: {error}") from error
+        current.abort_cleaning()
+        future.first_dirty_offset = current.first_dirty_offset
+        self.future_logs[name] = future
+        return future
+
+    def cancel_future(self, name: TopicPartition, wall_ms: int) -> None:
+        """A replica is not to move any more."""
+        future = self.future_logs.pop(name, None)
+        if future is not None:
+            self.directory_of(future).delete(name, wall_ms)
+
+    def interrupted_futures(self) -> list[tuple[TopicPartition, LogDirectory]]:
+        """The moves that a stop interrupted, of partitions that are open."""
+        return [
+            (name, directory)
+            for directory in self.live
+            for name in directory.futures
+            if name in self.logs and name not in self.future_logs and name not in directory.residents
+        ]
+
+    def promote_future(self, name: TopicPartition, wall_ms: int) -> PartitionLog:
+        """The future replica, which holds all that the current one does and is durable, takes its place; the old one is
+        deleted (replaceCurrentWithFutureLog). Raises KafkaStorageError, with the move undone or half done: a start
+        finds both and keeps one."""
+        current, future = self.logs[name], self.future_logs[name]
+        source, target = self.directory_of(current), self.directory_of(future)
+        try:
+            target.promote(name)
+        except OSError as error:
+            self.note_failure(target, error)
+            raise KafkaStorageError(f"Error while moving {name} to dir {target.path}: {error}") from error
+        del self.future_logs[name]
+        self.logs[name] = future
+        future.update_high_watermark(current.high_watermark)
+        future.first_dirty_offset, future.attempts = current.first_dirty_offset, current.attempts
+        try:
+            source.delete(name, wall_ms)
+            self.files.fsync_directory(source.path)
+            for directory in (source, target):
+                directory.checkpoint_recovery_points()
+                directory.checkpoint_start_offsets()
+                if directory.first_dirty_offsets():
+                    directory.checkpoint(filenames.CLEANER_OFFSET_CHECKPOINT, lambda log: log.first_dirty_offset)
+        except (OSError, KafkaStorageError) as error:
+            self.note_failure(source, error)
+        return future
+
+    # periodic work
+
+    def cleanup(self, wall_ms: int) -> int:
+        """Retention over all logs but one that is being cleaned (LogManager.cleanupLogs); gives the number of segments
+        deleted."""
+        idle = (log for log in self.logs.values() if log.failure is None and log.cleaning is None)
+        return sum(log.delete_retention_segments(wall_ms) for log in idle)
+
+    def cleanable_logs(self) -> Iterator[PartitionLog]:
+        """The logs that may be compacted: not while they move."""
+        return (log for name, log in self.logs.items() if name not in self.future_logs)
+
+    def cleaner_checkpoint(self, log: PartitionLog) -> tuple[str, dict[TopicPartition, int]]:
+        """The path of the cleaner-offset-checkpoint of a log's directory, and what it is to hold."""
+        directory = self.directory_of(log)
+        return directory.path_of(filenames.CLEANER_OFFSET_CHECKPOINT), directory.first_dirty_offsets()
+
+    def flush_due(self, wall_ms: int) -> None:
+        """flush.ms: force logs whose last flush is too long ago (LogManager.flushDirtyLogs)."""
+        for log in self.logs.values():
+            if wall_ms - log.last_flush_ms >= log.config.flush_ms:
+                log.flush(wall_ms)
+
+    def remove_expired_producers(self, wall_ms: int) -> None:
+        """Forget producers that wrote nothing for producer.id.expiration.ms."""
+        for log in self.logs.values():
+            log.producer_state.remove_expired_producers(wall_ms)
+
+    def checkpoint_recovery_points(self) -> None:
+        """Write recovery-point-offset-checkpoint of every directory."""
+        self._each(LogDirectory.checkpoint_recovery_points)
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write replication-offset-checkpoint."""
+        self._each(LogDirectory.checkpoint_high_watermarks)
+
+    def checkpoint_start_offsets(self) -> None:
+        """Write log-start-offset-checkpoint."""
+        self._each(LogDirectory.checkpoint_start_offsets)
+
+    def abandon(self, *, is_clean: bool = True) -> None:
+        """Stop before the logs were taken up: nothing is flushed, and the checkpoints stay as they were found."""
+        self._each(lambda directory: directory.abandon(is_clean=is_clean))
+
+    def close(self, broker_epoch: int, *, is_clean: bool = True) -> None:
+        """Close all directories. One that fails gets no marker of a clean stop; without `is_clean` none gets it. Raises
+        the first OSError or KafkaStorageError after all were tried."""
+        failures: list[Exception] = []
+        for directory in self.live:
+            try:
+                directory.close(broker_epoch, is_clean=is_clean)
+            except (OSError, KafkaStorageError) as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+
+def _shown(names: list[TopicPartition]) -> str:
+    return ",".join(str(name) for name in names) or "none"

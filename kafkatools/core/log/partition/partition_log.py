@@ -1,0 +1,587 @@
+"""The log of one partition: append, read, roll, truncate, flush. Kafka's UnifiedLog and LocalLog.
+
+Rules. One thread at a time. An append decides everything (validation, producer state, roll) before it writes, and
+changes what it knows only after the write succeeded: an error leaves the log as it was. On the hot path, one plain
+batch of magic 2, it looks at the header and the checksum, patches offset and leader epoch in the caller's buffer and
+makes one write. An error of the disk becomes KafkaStorageError. Nothing here waits or reads a clock.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from kafkatools.core.errors import InvalidRecord, KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
+from kafkatools.core.log.cleaner.log_to_clean import LogToClean
+from kafkatools.core.log.delayed_tasks import DelayedTasks
+from kafkatools.core.log.files import FileSystem, RealFileSystem
+from kafkatools.core.log.format.batch_headers import (
+    CODEC_MASK,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    BatchHeader,
+)
+from kafkatools.core.log.format.checkpoints import read_partition_metadata, write_partition_metadata
+from kafkatools.core.log.format.filenames import (
+    DELETED_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    partition_of_directory,
+)
+from kafkatools.core.log.format.leader_epochs import LeaderEpochCache
+from kafkatools.core.log.format.transaction_index import AbortedTransaction
+from kafkatools.core.log.partition import segment_reads
+from kafkatools.core.log.partition.append_validation import (
+    AppendRules,
+    check_batch,
+    check_contents,
+    single_batch,
+    split_batches,
+)
+from kafkatools.core.log.partition.failed_appends import FailedAppends
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.log_results import CheckedBatch, LogAppendInfo, LogSlice
+from kafkatools.core.log.partition.replicated_append import append_replicated
+from kafkatools.core.log.partition.retention import delete_old_segments
+from kafkatools.core.log.partition.segment import LogSegment, TimestampAndOffset
+from kafkatools.core.log.partition.segments import LogSegments, tail_headers
+from kafkatools.core.log.partition.timestamp_search import newest_record, search
+from kafkatools.core.log.partition.truncation import truncate, truncate_fully
+from kafkatools.core.log.producers.append import AppendOrigin, CompletedTransaction, ProducerAppendInfo
+from kafkatools.core.log.producers.state import ProducerStateManager
+from kafkatools.core.log.producers.transaction_verification import Attempts, ensure_verified
+from kafkatools.core.log.producers.updates import append_batch
+from kafkatools.core.log.recovery import loading as recovery
+from kafkatools.core.records.batch import stamp_batch
+
+_Result = TypeVar("_Result")
+
+
+class PartitionLog:
+    """The log of one partition. `PartitionLog.open` makes or loads it."""
+
+    def __init__(self, directory: str, config: LogConfig, files: FileSystem, tasks: DelayedTasks) -> None:
+        self.directory = directory
+        self.config = config
+        self.files = files
+        self.tasks = tasks
+        self.topic_partition = partition_of_directory(os.path.basename(directory))
+        self.on_storage_error: Callable[[Exception], None] | None = None
+        self.segments = LogSegments()
+        self.epochs = LeaderEpochCache(files, os.path.join(directory, LEADER_EPOCH_CHECKPOINT))
+        self.producer_state = ProducerStateManager(
+            files, directory, self.topic_partition, config.producer_id_expiration_ms
+        )
+        self.producer_state.set_tail(lambda: tail_headers(self.segments, self.log_end_offset))
+        self.rules = AppendRules(config, self.topic_partition)
+        self.attempts = Attempts()
+        self.failed_appends = FailedAppends()
+        self.topic_id: str | None = None
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.recovery_point = 0
+        self.high_watermark = 0
+        self.last_flush_ms = 0
+        self.is_closed = False
+        self.failure: KafkaStorageError | None = None
+        self.first_dirty_offset: int | None = None
+        self.cleaning: LogToClean | None = None
+
+    @classmethod
+    def open(
+        cls,
+        directory: str,
+        config: LogConfig,
+        files: FileSystem | None = None,
+        now_ms: int = 0,
+        *,
+        log_start_offset: int = 0,
+        recovery_point: int = 0,
+        had_clean_shutdown: bool = True,
+        tasks: DelayedTasks | None = None,
+    ) -> "PartitionLog":
+        """Load the log in a directory, or begin one; see `load`."""
+        log = cls(directory, config, files or RealFileSystem(), tasks or DelayedTasks())
+        log.load(log_start_offset, recovery_point, now_ms, had_clean_shutdown=had_clean_shutdown)
+        return log
+
+    def load(self, log_start_offset: int, recovery_point: int, now_ms: int, *, had_clean_shutdown: bool) -> None:
+        """Read what is in the directory. The two offsets are those of the root's checkpoints; without a clean shutdown
+        everything from the recovery point on is checked, and cut where it is damaged. A log whose `first_dirty_offset`
+        is known was cleaned once and may have holes, whatever its policy is now."""
+        self.storage(
+            "loading", lambda: recovery.load(self, log_start_offset, recovery_point, had_clean_shutdown, now_ms)
+        )
+
+    # what it is
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all segments."""
+        return self.segments.size_bytes
+
+    @property
+    def active_segment(self) -> LogSegment:
+        """The segment that is written."""
+        return self.segments.active
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The newest leader epoch that wrote here."""
+        return self.epochs.latest_epoch
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of the oldest undecided transaction."""
+        offset = self.producer_state.first_unstable_offset
+        return None if offset is None else max(offset, self.log_start_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where read_committed readers stop: the first unstable offset, at most the high watermark."""
+        unstable = self.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Set the high watermark, kept between log start and log end; gives what it is now."""
+        self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self.producer_state.on_high_watermark_updated(self.high_watermark)
+        return self.high_watermark
+
+    def maybe_increment_high_watermark(self, offset: int) -> bool:
+        """Move the high watermark on; it never goes back this way."""
+        if offset <= self.high_watermark:
+            return False
+        self.update_high_watermark(offset)
+        return True
+
+    def update_config(self, config: LogConfig) -> None:
+        """Take a topic's changed settings; they hold from the next append on."""
+        self.config = config
+        self.rules = AppendRules(config, self.topic_partition)
+        for segment in self.segments:
+            segment.index_interval_bytes = config.index_interval_bytes
+
+    def assign_topic_id(self, topic_id: str) -> None:
+        """Write `partition.metadata`, once."""
+        if self.topic_id != topic_id:
+            path = os.path.join(self.directory, PARTITION_METADATA)
+            self.storage("writing metadata", lambda: write_partition_metadata(self.files, path, topic_id))
+            self.topic_id = topic_id
+
+    def load_topic_id(self) -> None:
+        """Read `partition.metadata`, if it is there."""
+        path = os.path.join(self.directory, PARTITION_METADATA)
+        if self.files.exists(path):
+            self.topic_id = read_partition_metadata(self.files, path).topic_id
+
+    def assign_epoch_start_offset(self, epoch: int, start_offset: int | None = None) -> None:
+        """Note that a leader begins its epoch here (what becoming leader does)."""
+        start = self.log_end_offset if start_offset is None else start_offset
+        self.storage("writing epochs", lambda: self.epochs.assign(epoch, start))
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) for OffsetForLeaderEpoch; (-1, -1) when nothing can be said."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether a producer has a transaction open here under this epoch."""
+        return self.producer_state.has_ongoing_transaction(producer_id, producer_epoch)
+
+    def storage(self, what: str, operation: Callable[[], _Result]) -> _Result:
+        """Run something that touches the disk; its errors become KafkaStorageError."""
+        try:
+            return operation()
+        except OSError as error:
+            raise self.storage_error(f"while {what} for {self.topic_partition} in {self.directory}", error) from error
+
+    def storage_error(self, when: str, error: Exception) -> KafkaStorageError:
+        """What an error of the disk is for whoever asked; the owner of the directory hears of it too."""
+        if self.on_storage_error is not None:
+            self.on_storage_error(error)
+        return KafkaStorageError(f"Error {when}: {error}")
+
+    # appending
+
+    def append_as_leader(
+        self,
+        records: memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = -1,
+        is_verified: bool = True,
+    ) -> LogAppendInfo:
+        """Append whole batches of magic 2, from a client exactly one, giving them the next offsets.
+
+        `records` is writable and is patched in place. `is_verified` False means that the transaction coordinator does
+        not know of this partition: such a write is refused unless the transaction is open already (KIP-890).
+        Raises CorruptRecord, InvalidRecord, MessageTooLarge, RecordListTooLarge, InvalidTimestamp,
+        UnsupportedCompressionType, OutOfOrderSequenceNumber, InvalidProducerEpoch, InvalidTxnState,
+        TransactionCoordinatorFenced, KafkaStorageError. A duplicate is no error: the first append's offsets come back.
+        """
+        if self.failure is not None:
+            raise self.failure
+        header = single_batch(records)
+        if header is None:
+            return self._append_several(records, leader_epoch, now_ms, origin, transaction_version)
+        is_client = origin is AppendOrigin.CLIENT
+        check_batch(header, records, self.config.max_message_bytes, self.topic_partition, is_client=is_client)
+        if is_client and header.attributes & CODEC_MASK == 0:
+            header = check_contents(header, records, self.topic_partition)
+        append_time = None
+        if not self.rules.is_plain(header, now_ms):
+            records, header, append_time = self._as_topic_wants(records, header, origin, now_ms)
+        if len(records) > self.config.segment_bytes:
+            self.ensure_fits_segment(len(records))
+        batch = CheckedBatch(
+            records, header, leader_epoch, now_ms, NO_TIMESTAMP if append_time is None else append_time
+        )
+        if header.producer_id == NO_PRODUCER_ID:
+            self._write(batch)
+        else:
+            entry = self.producer_state.continued_entry(header) if is_client else None
+            if entry is None:
+                return self._append_checked(batch, origin, transaction_version, is_verified)
+            self._write(batch)
+            entry.add_batch(header, self.log_end_offset - 1, batch.max_timestamp)
+        return self._append_info(batch)
+
+    def settle_end(self, now_ms: int) -> None:
+        """After a write: the end of the log, flush.messages."""
+        self.producer_state.map_end_offset = self.log_end_offset
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush(now_ms)
+
+    def _append_info(self, batch: CheckedBatch) -> LogAppendInfo:
+        self.settle_end(batch.now_ms)
+        end = self.log_end_offset
+        delta = batch.header.last_offset_delta
+        first = end - 1 - delta
+        return LogAppendInfo(first, end - 1, batch.append_time, self.log_start_offset, batch.max_timestamp, False)
+
+    def _append_checked(
+        self, batch: CheckedBatch, origin: AppendOrigin, transaction_version: int, is_verified: bool
+    ) -> LogAppendInfo:
+        """Append a batch whose producer's state has to be looked at more closely."""
+        header = batch.header
+        duplicate = self.producer_state.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
+        if duplicate is not None:
+            return LogAppendInfo.of_duplicate(duplicate, self.log_start_offset)
+        if self.failed_appends and origin is AppendOrigin.CLIENT:
+            self.failed_appends.check(header, self.producer_state.producers.get(header.producer_id))
+        if not is_verified:
+            ensure_verified(self, header, origin)
+        if self.attempts and origin is AppendOrigin.CLIENT:
+            self.attempts.check(self, header)
+        update = self.producer_state.prepare_update(header.producer_id, origin)
+        completed = append_batch(
+            update, header, batch.records, self.log_end_offset, batch.max_timestamp, transaction_version
+        )
+        segment = self._write(batch)
+        if self.attempts:
+            self.attempts.forget(header.producer_id)
+        self.settle_producers(segment, (update,), () if completed is None else (completed,))
+        return self._append_info(batch)
+
+    def _as_topic_wants(
+        self, records: memoryview, header: BatchHeader, origin: AppendOrigin, now_ms: int
+    ) -> tuple[memoryview, BatchHeader, int | None]:
+        """Apply the topic's rules; gives the batch, maybe new, its header and the append time if the topic has one."""
+        records = self.rules.apply(header, records, origin, now_ms)
+        return records, split_batches(records, self.topic_partition)[0], self.rules.append_time(now_ms)
+
+    def ensure_fits_segment(self, size: int) -> None:
+        """Raise RecordListTooLarge for more than a segment takes."""
+        if size > self.config.segment_bytes:
+            raise RecordListTooLarge(
+                f"Message batch size is {size} bytes in append to partition {self.topic_partition}, which exceeds the "
+                f"maximum configured segment size of {self.config.segment_bytes}."
+            )
+
+    def settle_producers(
+        self, segment: LogSegment, updates: Iterable[ProducerAppendInfo], completed: Iterable[CompletedTransaction]
+    ) -> None:
+        """After a write: what it changed of producers and transactions."""
+        for update in updates:
+            self.producer_state.update(update)
+        for transaction in completed:
+            self._complete(segment, transaction)
+
+    def _write(self, batch: CheckedBatch) -> LogSegment:
+        """Give one batch its offsets and put it on the disk, in a new segment when the active one is done."""
+        records, header, leader_epoch, now_ms, append_time = batch
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        max_timestamp = header.max_timestamp if append_time < 0 else append_time
+        stamp_batch(
+            records,
+            0,
+            base_offset=base_offset,
+            leader_epoch=leader_epoch,
+            append_time=None if append_time < 0 else append_time,
+        )
+        try:
+            self.epochs.assign(leader_epoch, base_offset)
+            segment = self.segments.active
+            if segment.should_roll(self.config, len(records), last_offset, max_timestamp, now_ms):
+                segment = self.roll(now_ms)
+            segment.append(records, last_offset, max_timestamp, base_offset)
+        except OSError as error:
+            self.failed_appends.note(header.producer_id, header.producer_epoch, header.base_sequence)
+            when = f"while appending records to {self.topic_partition} in dir {self.directory}"
+            raise self.storage_error(when, error) from error
+        self.log_end_offset = last_offset + 1
+        return segment
+
+    def _complete(self, segment: LogSegment, completed: CompletedTransaction) -> None:
+        """A marker was written: note an aborted transaction in the index, then let the transaction go."""
+        if completed.is_aborted:
+            try:
+                segment.txn_index.append(self.producer_state.aborted_entry(completed))
+            except OSError as error:  # the marker is in the log, its entry is not: only recovery can add it
+                raise self.go_offline(error) from error
+        self.producer_state.complete_transaction(completed)
+
+    def _append_several(
+        self, records: memoryview, leader_epoch: int, now_ms: int, origin: AppendOrigin, transaction_version: int
+    ) -> LogAppendInfo:
+        """Several batches, from a coordinator or the controller; each becomes an append. From a client: refused."""
+        headers = split_batches(records, self.topic_partition)
+        if origin is AppendOrigin.CLIENT:
+            raise InvalidRecord(
+                f"Produce requests with version 3 or higher are only allowed to contain exactly one record batch per "
+                f"partition ({self.topic_partition})"
+            )
+        batches = []
+        position = 0
+        for header in headers:
+            batches.append(records[position : position + header.size_bytes])
+            check_batch(header, batches[-1], self.config.max_message_bytes, self.topic_partition, is_client=False)
+            position += header.size_bytes
+        infos = [
+            self.append_as_leader(
+                batch,
+                leader_epoch=leader_epoch,
+                now_ms=now_ms,
+                origin=origin,
+                transaction_version=transaction_version,
+            )
+            for batch in batches
+        ]
+        return infos[-1]._replace(first_offset=infos[0].first_offset)
+
+    def append_as_follower(self, records: memoryview, now_ms: int) -> LogAppendInfo:
+        """Append batches that have their offsets and epochs, as a leader sent them. Raises UnexpectedAppendOffset when
+        they do not follow the end of the log, CorruptRecord for a wrong checksum (nothing is appended)."""
+        return append_replicated(self, records, now_ms)
+
+    # segments
+
+    def roll(self, now_ms: int) -> LogSegment:
+        """Begin a new segment at the end of the log; gives it. An empty active segment at that offset is kept."""
+        active = self.segments.active
+        base_offset = self.log_end_offset
+        if active.base_offset == base_offset:
+            if active.size_bytes == 0:
+                return active
+            raise KafkaStorageError(
+                f"Trying to roll a new log segment for {self.topic_partition} with start offset {base_offset} while it "
+                f"already exists"
+            )
+        active.become_inactive()
+        self.recovery_point = min(self.recovery_point, active.base_offset)  # its indexes are not durable yet
+        self.producer_state.map_end_offset = base_offset
+        self.producer_state.take_snapshot()
+        segment = LogSegment.create(self.files, self.directory, base_offset, self.config, now_ms)
+        self.segments.add(segment)
+        self.tasks.schedule(now_ms, lambda: self.flush(now_ms, up_to=base_offset))
+        return segment
+
+    def delete_segments(self, doomed: Iterable[LogSegment], now_ms: int) -> int:
+        """Take segments out of the log: their files are renamed `.deleted` now and removed after file.delete.delay.ms,
+        so that readers who have a slice can finish. Gives how many."""
+        doomed = list(doomed)
+        if doomed:
+            self.abort_cleaning()
+        for segment in doomed:
+            self.segments.remove(segment.base_offset)
+            segment.change_suffix(DELETED_SUFFIX)
+            snapshot = self.producer_state.mark_snapshot_for_deletion(segment.base_offset)
+            self.remove_later(segment, snapshot, now_ms)
+        return len(doomed)
+
+    def remove_later(self, segment: LogSegment, snapshot: str | None, now_ms: int) -> None:
+        """Remove the files of a segment that is out of the log after file.delete.delay.ms."""
+
+        def remove() -> None:
+            segment.delete_files()
+            if snapshot is not None:
+                self.files.remove(snapshot)
+
+        self.tasks.schedule(now_ms + self.config.file_delete_delay_ms, remove)
+
+    def flush(self, now_ms: int = 0, up_to: int | None = None) -> None:
+        """Make everything below an offset durable, by default the whole log, and move the recovery point there."""
+        offset = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        if offset <= self.recovery_point or self.is_closed:
+            return
+        self.storage("flushing", lambda: self._flush_segments(offset))
+        self.recovery_point = max(self.recovery_point, offset)
+        self.last_flush_ms = now_ms
+
+    def _flush_segments(self, offset: int) -> None:
+        has_new_names = self.epochs.flush()
+        segments = self.segments.range(self.recovery_point, offset)
+        for segment in segments:
+            segment.flush(with_indexes=segment is not self.segments.active)
+        if has_new_names or any(segment.base_offset >= self.recovery_point for segment in segments):
+            self.files.fsync_directory(self.directory)
+
+    @property
+    def needs_full_flush(self) -> bool:
+        """Whether more than the active segment's file waits for the disk: what `flush` does and one fsync does not."""
+        return self.recovery_point <= self.active_segment.base_offset or self.epochs.needs_sync
+
+    def note_flushed(self, offset: int, now_ms: int) -> None:
+        """The owner made the active segment's file durable up to an offset. One that was rolled meanwhile stays above
+        the recovery point: its indexes are not durable."""
+        if self.active_segment.base_offset < offset:
+            self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
+            self.last_flush_ms = now_ms
+
+    def refuse(self, error: Exception) -> KafkaStorageError:
+        """Refuse every append and read: the directory's disk failed. Returns the error that callers get from now on."""
+        if self.failure is None:
+            self.failure = KafkaStorageError(
+                f"The log of {self.topic_partition} in {self.directory} is offline: {error}"
+            )
+        return self.failure
+
+    def go_offline(self, error: Exception) -> KafkaStorageError:
+        """Refuse everything and let the files go: memory and disk may disagree, and the next start recovers."""
+        if self.failure is None:
+            self.storage_error("of the disk", error)
+        failure = self.refuse(error)
+        if not self.is_closed:
+            self.release()
+        return failure
+
+    def close(self) -> None:
+        """Write the producer snapshot and the ends of the indexes, let all files go."""
+        self.abort_cleaning()
+        if not self.is_closed:
+            self.storage("closing", self._close)
+            self.is_closed = True
+
+    def _close(self) -> None:
+        self.producer_state.take_snapshot(sync=True)
+        for segment in self.segments:
+            segment.close()
+
+    def flush_and_close(self) -> None:
+        """Flush and close. Releases the files and raises KafkaStorageError when the disk fails."""
+        try:
+            self.flush()
+            self.close()
+        except KafkaStorageError:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Let all files go without writing: the disk may have failed."""
+        self.abort_cleaning()
+        for segment in self.segments:
+            segment.release()
+        self.is_closed = True
+
+    @property
+    def may_have_holes(self) -> bool:
+        """Whether offsets may be missing: the log is compacted, or was once."""
+        return self.config.is_compacted or self.first_dirty_offset is not None
+
+    def abort_cleaning(self) -> None:
+        """The cleaner's plan is void: the segments it was made for are not those of the log any more."""
+        if self.cleaning is not None:
+            self.cleaning.abort()
+
+    # reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, min_one_message: bool = True, max_offset: int | None = None
+    ) -> LogSlice:
+        """Batches from the one that holds `offset` on, up to `max_bytes` and below `max_offset` (a high watermark or
+        last stable offset; default: the end of the log). With `min_one_message` the first batch comes whole even if it
+        is larger. Raises OffsetOutOfRange outside [log start, log end]."""
+        end = self.log_end_offset
+        if offset > end or offset < self.log_start_offset:
+            raise OffsetOutOfRange(
+                f"Received request for offset {offset} for partition {self.topic_partition}, but we only have log "
+                f"segments from offset {self.log_start_offset} up to {end}."
+            )
+        if self.failure is not None:
+            raise self.failure
+        limit = end if max_offset is None else min(max_offset, end)
+        segment = self.segments.floor(offset) or self.segments.first
+        if offset >= limit:
+            return LogSlice(segment.log, segment.size_bytes, 0, offset, segment)
+        try:
+            return segment_reads.read_segments(self, segment, offset, max_bytes, min_one_message, limit)
+        except OSError as error:
+            raise self.storage_error(f"while reading {self.topic_partition}", error) from error
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
+        """The first record at or after a timestamp, None when there is none (ListOffsets)."""
+        return self.storage("searching by timestamp", lambda: search(self, timestamp))
+
+    def max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record with the newest timestamp, None in a log without timestamps (ListOffsets with -3)."""
+        return self.storage("searching by timestamp", lambda: newest_record(self))
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [start_offset, end_offset)."""
+        return segment_reads.aborted_transactions(self, start_offset, end_offset)
+
+    # moving the ends
+
+    def increment_log_start_offset(self, offset: int) -> bool:
+        """Make everything below an offset unreadable (DeleteRecords); whether anything changed. Segments that lie below
+        go with the next retention pass. Raises OffsetOutOfRange above the high watermark."""
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(
+                f"Cannot increment the log start offset to {offset} of partition {self.topic_partition} since it is "
+                f"larger than the high watermark {self.high_watermark}"
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.storage("truncating epochs", lambda: self.epochs.truncate_from_start(offset))
+        self.producer_state.on_log_start_offset_incremented(offset)
+        return True
+
+    def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
+        """Cut off everything at and above an offset; whether anything was cut."""
+        if offset < 0:
+            raise ValueError(f"Cannot truncate partition {self.topic_partition} to a negative offset ({offset}).")
+        if offset >= self.log_end_offset:
+            self.storage("truncating", lambda: self.epochs.truncate_from_end(offset))
+            return False
+        self.storage("truncating", lambda: truncate(self, offset, now_ms))
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
+        """Throw everything away; the next record gets this offset."""
+        self.storage("truncating", lambda: truncate_fully(self, offset, now_ms))
+
+    def delete_retention_segments(self, now_ms: int) -> int:
+        """Delete the segments that retention gives up; how many."""
+        return self.storage("deleting segments", lambda: delete_old_segments(self, now_ms))
+
+    def move_to(self, directory: str) -> None:
+        """Follow the partition's directory to a new name."""
+        self.abort_cleaning()
+        self.directory = directory
+        self.epochs.path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
+        self.producer_state.directory = directory
+        for segment in self.segments:
+            segment.move_to(directory)

@@ -1,0 +1,110 @@
+"""A replica on its way to another log directory of its broker: its log is copied in slices, while it is written, cut
+and read (what Kafka's ReplicaAlterLogDirsThread does for one partition).
+
+Rules. The copy gets whole batches with their offsets and epochs, as a follower does, and every checksum is looked at
+on the way. Before each slice it is cut back to where both logs agree, by their leader epochs (KIP-101). What was copied
+is made durable bit by bit; when nothing is left to copy and all is durable the copy may take the log's place, in the
+same turn: nothing was written in between.
+"""
+
+import struct
+from dataclasses import replace
+
+from kafkatools.core.log.format.batch_headers import LOG_OVERHEAD
+from kafkatools.core.log.partition.partition_log import PartitionLog
+
+SLICE_BYTES = 1 << 20
+FLUSH_BYTES = 16 << 20
+_LENGTH = struct.Struct(">8xi")
+
+
+class ReplicaMove:
+    """The copying of `current` to `future`."""
+
+    def __init__(self, current: PartitionLog, future: PartitionLog) -> None:
+        self.current = current
+        self.future = future
+        self._unflushed_bytes = 0
+
+    @property
+    def lag(self) -> int:
+        """The offsets that are still to be copied."""
+        return max(0, self.current.log_end_offset - self.future.log_end_offset)
+
+    def step(self, now_ms: int, max_bytes: int = SLICE_BYTES) -> int:
+        """Copy a slice, at least a batch; the number of bytes, 0 when nothing is left to copy. Raises
+        KafkaStorageError, and CorruptRecord for a batch that is damaged on the disk."""
+        current, future = self.current, self.future
+        if future.log_end_offset < current.log_start_offset:
+            future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
+        elif self._cut_back(now_ms):
+            return 1
+        if future.log_end_offset >= current.log_end_offset:
+            self._take_log_start()
+            return 0
+        limit = min(max_bytes, current.config.segment_bytes)
+        found = current.read(future.log_end_offset, limit)
+        data = current.storage("copying", found.read)
+        data = data[: _whole_batches(data)]
+        self._append(memoryview(bytearray(data)), now_ms)
+        future.update_high_watermark(current.high_watermark)
+        self._take_log_start()
+        self._flush_now_and_then(len(data), now_ms)
+        return len(data)
+
+    def _append(self, records: memoryview, now_ms: int) -> None:
+        """Append; a batch that is larger than a segment may be by now gets one that is as large."""
+        future, config = self.future, self.future.config
+        if len(records) > config.segment_bytes:
+            future.config = replace(config, segment_bytes=len(records))
+        try:
+            future.append_as_follower(records, now_ms)
+        finally:
+            future.config = config
+
+    def _cut_back(self, now_ms: int) -> bool:
+        """Cut off what the current log does not have any more; whether there was anything."""
+        current, future = self.current, self.future
+        epoch = future.latest_epoch
+        if epoch is None:
+            return False
+        latest = current.latest_epoch
+        if latest is None or epoch > latest:
+            known_epoch, end = -1 if latest is None else latest, current.log_end_offset
+        else:
+            known_epoch, end = current.end_offset_for_epoch(epoch)
+        if known_epoch < epoch:
+            _, own_end = future.end_offset_for_epoch(known_epoch)
+            end = min(end, own_end) if own_end >= 0 else end
+        if end >= future.log_end_offset:
+            return False
+        if end < future.log_start_offset:
+            future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
+        else:
+            future.truncate_to(end, now_ms)
+        return True
+
+    def _take_log_start(self) -> None:
+        future = self.future
+        start = min(self.current.log_start_offset, future.log_end_offset)
+        if start > future.log_start_offset:
+            future.update_high_watermark(future.log_end_offset)
+            future.increment_log_start_offset(start)
+
+    def _flush_now_and_then(self, size_bytes: int, now_ms: int) -> None:
+        """Little at a time, so that nobody waits long for the disk."""
+        self._unflushed_bytes += size_bytes
+        if self._unflushed_bytes >= FLUSH_BYTES:
+            self.future.flush(now_ms)
+            self._unflushed_bytes = 0
+
+
+def _whole_batches(data: bytes) -> int:
+    """The size of the batches that are whole."""
+    position = 0
+    while position + LOG_OVERHEAD <= len(data):
+        size = _LENGTH.unpack_from(data, position)[0] + LOG_OVERHEAD
+        if size <= LOG_OVERHEAD or position + size > len(data):
+            break
+        position += size
+    return position

@@ -1,0 +1,75 @@
+"""Which segments a log may give up: by time, by size, below the log start offset. Kafka's UnifiedLog.deleteOldSegments.
+
+Only whole segments go, oldest first, and none that holds records above the high watermark. The active segment goes
+only when it is not empty and everything in it is due: a new one is rolled first.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kafkatools.core.log.partition.segment import LogSegment
+
+if TYPE_CHECKING:
+    from kafkatools.core.log.partition.partition_log import PartitionLog
+
+
+def delete_old_segments(log: "PartitionLog", now_ms: int) -> int:
+    """Delete what is due; how many segments. A compacted topic without delete gives up only what is below its start."""
+    deleted = 0
+    if log.config.is_deleted:
+        deleted += _delete_while(log, now_ms, _is_below_log_start(log))
+        deleted += _delete_while(log, now_ms, _is_beyond_size(log))
+        deleted += _delete_while(log, now_ms, _is_beyond_time(log, now_ms))
+    else:
+        deleted += _delete_while(log, now_ms, _is_below_log_start(log))
+    return deleted
+
+
+_Due = Callable[[LogSegment, LogSegment | None], bool]
+
+
+def _delete_while(log: "PartitionLog", now_ms: int, is_due: _Due) -> int:
+    deletable = []
+    for segment in log.segments:
+        following = log.segments.higher(segment.base_offset)
+        end = log.log_end_offset if following is None else following.base_offset
+        is_empty_active = following is None and segment.size_bytes == 0
+        if is_empty_active or end > log.high_watermark or not is_due(segment, following):
+            break
+        deletable.append(segment)
+    if not deletable:
+        return 0
+    if len(deletable) == len(log.segments):
+        log.roll(now_ms)
+    log.delete_segments(deletable, now_ms)
+    first = log.segments.first.base_offset
+    if first > log.log_start_offset:
+        log.increment_log_start_offset(first)
+    return len(deletable)
+
+
+def _is_below_log_start(log: "PartitionLog") -> _Due:
+    def is_due(segment: LogSegment, following: LogSegment | None) -> bool:
+        return following is not None and following.base_offset <= log.log_start_offset
+
+    return is_due
+
+
+def _is_beyond_size(log: "PartitionLog") -> _Due:
+    excess = log.size_bytes - log.config.retention_bytes
+
+    def is_due(segment: LogSegment, following: LogSegment | None) -> bool:
+        nonlocal excess
+        if log.config.retention_bytes < 0 or excess - segment.size_bytes < 0:
+            return False
+        excess -= segment.size_bytes
+        return True
+
+    return is_due
+
+
+def _is_beyond_time(log: "PartitionLog", now_ms: int) -> _Due:
+    def is_due(segment: LogSegment, following: LogSegment | None) -> bool:
+        return log.config.retention_ms >= 0 and now_ms - segment.largest_timestamp > log.config.retention_ms
+
+    return is_due

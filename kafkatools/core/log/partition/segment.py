@@ -1,0 +1,424 @@
+"""One segment of a log: the `.log` file and its three indexes. Kafka's LogSegment.
+
+Every index entry is checked against the batch it points to before it is trusted; one that is wrong costs a scan from
+the start of the segment, never a wrong record. The end of the segment is remembered in memory, so that readers at the
+tail of the log need no index.
+"""
+
+import os
+import random
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kafkatools.core.errors import CorruptRecord, InvalidRecord, LogOffsetOverflow, RecordTooLarge
+from kafkatools.core.log.files import Buffer, FileSystem
+from kafkatools.core.log.format.batch_headers import BatchHeader, ensure_valid, walk_batches, walk_headers
+from kafkatools.core.log.format.filenames import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_name,
+)
+from kafkatools.core.log.format.leader_epochs import LeaderEpochCache
+from kafkatools.core.log.format.offset_index import OffsetIndex, OffsetPosition
+from kafkatools.core.log.format.sparse_index import MAX_RELATIVE_OFFSET
+from kafkatools.core.log.format.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
+from kafkatools.core.log.format.transaction_index import TransactionIndex
+from kafkatools.core.log.partition.log_config import LEAST_DECOMPRESSED_BYTES, LogConfig
+from kafkatools.core.log.producers.state import ProducerStateManager
+from kafkatools.core.log.producers.updates import replay_batch
+
+NO_TAIL = 2**63
+
+
+class Position(NamedTuple):
+    """A batch and where it begins."""
+
+    position: int
+    header: BatchHeader
+
+
+class TimestampAndOffset(NamedTuple):
+    """The answer to a search by timestamp."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int | None
+
+
+class LogSegment:
+    """The records from `base_offset` up to the next segment."""
+
+    def __init__(
+        self, files: FileSystem, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, suffix: str = ""
+    ) -> None:
+        """Opens an existing `.log`; `LogSegment.create` makes a new one."""
+        self._files = files
+        self._suffix = suffix
+        self.base_offset = base_offset
+        self.index_interval_bytes = config.index_interval_bytes
+        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+        self.roll_jitter_ms = random.randrange(jitter_ms) if jitter_ms > 0 else 0
+        self.created_ms = now_ms
+        stem = os.path.join(directory, offset_name(base_offset))
+        self._stem = stem
+        self.log = files.open(stem + LOG_SUFFIX + suffix)
+        self.offset_index = OffsetIndex(files, stem + INDEX_SUFFIX + suffix, base_offset, config.segment_index_bytes)
+        self.time_index = TimeIndex(files, stem + TIME_INDEX_SUFFIX + suffix, base_offset, config.segment_index_bytes)
+        self.txn_index = TransactionIndex(files, stem + TXN_INDEX_SUFFIX + suffix, base_offset)
+        self._max_timestamp: TimestampOffset | None = None
+        self._first_batch_timestamp: int | None = None
+        self._bytes_since_last_index_entry = 0
+        self._are_indexes_full: bool | None = None
+        self._tail_offset = NO_TAIL
+        self._tail_position = 0
+
+    @classmethod
+    def create(
+        cls, files: FileSystem, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, suffix: str = ""
+    ) -> "LogSegment":
+        """Make the files of a segment, or take those there are."""
+        files.open(os.path.join(directory, offset_name(base_offset)) + LOG_SUFFIX + suffix, create=True)
+        segment = cls(files, directory, base_offset, config, now_ms, suffix=suffix)
+        if config.preallocate and segment.log.size_bytes == 0:
+            segment.log.preallocate(config.segment_bytes)
+        segment.offset_index.create()
+        segment.time_index.create()
+        return segment
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of `.log`."""
+        return self.log.size_bytes
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the four files, whether they exist or not."""
+        return [self.log.path, self.offset_index.path, self.time_index.path, self.txn_index.path]
+
+    # timestamps
+
+    @property
+    def max_timestamp_so_far(self) -> TimestampOffset:
+        """The newest timestamp and its offset, from the time index when the segment was not written in this run."""
+        if self._max_timestamp is None:
+            self._max_timestamp = self.time_index.last_entry
+        return self._max_timestamp
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The newest timestamp; when no record has one, the time the file was last written."""
+        newest = self.max_timestamp_so_far.timestamp
+        return newest if newest >= 0 else self._files.modified_ms(self.log.path)
+
+    @property
+    def first_batch_timestamp(self) -> int:
+        """The newest timestamp of the first batch, -1 when there is none (LogSegment.getFirstBatchTimestamp)."""
+        first = self._first_timestamp()
+        return NO_TIMESTAMP if first is None else first
+
+    def _first_timestamp(self) -> int | None:
+        if self._first_batch_timestamp is None and self.log.size_bytes:
+            first = next(walk_headers(self.log), None)
+            if first is not None:
+                self._first_batch_timestamp = first[1].max_timestamp
+        return self._first_batch_timestamp
+
+    def time_waited_for_roll(self, now_ms: int, max_timestamp: int) -> int:
+        """How long the segment has been open: by the records' time if they have one, else by the clock's."""
+        first = self._first_timestamp()
+        return max_timestamp - first if first is not None and first >= 0 else now_ms - self.created_ms
+
+    # writing
+
+    def should_roll(self, config: LogConfig, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether an append of `size` bytes has to go to a new segment."""
+        current = self.log.size_bytes
+        if current > config.segment_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        is_full = self._are_indexes_full
+        if is_full is None:
+            is_full = self._check_indexes()
+        if is_full or current == 0:
+            return is_full
+        first = self._first_batch_timestamp
+        if first is None or first < 0:
+            return self.time_waited_for_roll(now_ms, max_timestamp) > config.max_segment_ms - self.roll_jitter_ms
+        return max_timestamp - first > config.max_segment_ms - self.roll_jitter_ms
+
+    def _check_indexes(self) -> bool:
+        """Whether an index takes no further entry; remembered until one changes."""
+        self._are_indexes_full = self.offset_index.is_full or self.time_index.is_full
+        return self._are_indexes_full
+
+    def append(self, data: Buffer, last_offset: int, max_timestamp: int, base_offset: int) -> None:
+        """Write one batch that has its offsets."""
+        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            raise LogOffsetOverflow(
+                f"Detected offset overflow at offset {last_offset} in segment {self.log.path}: more than 2^31 - 1 "
+                f"above its base offset"
+            )
+        position = self.log.append(data)
+        if position == 0:
+            self._first_batch_timestamp = max_timestamp
+        self._tail_offset = base_offset
+        self._tail_position = position
+        self._note_batch(position, len(data), last_offset, max_timestamp)
+
+    def append_batches(self, data: Buffer, headers: Iterable[BatchHeader]) -> None:
+        """Write several batches that have their offsets, at once."""
+        headers = list(headers)
+        if headers[-1].last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            raise LogOffsetOverflow(f"Detected offset overflow at {headers[-1].last_offset} in {self.log.path}")
+        position = self.log.append(data)
+        if position == 0:
+            self._first_batch_timestamp = headers[0].max_timestamp
+        for header in headers:
+            self._tail_offset = header.base_offset
+            self._tail_position = position
+            self._note_batch(position, header.size_bytes, header.last_offset, header.max_timestamp)
+            position += header.size_bytes
+
+    def _note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        newest = self._max_timestamp
+        if newest is None:
+            newest = self.max_timestamp_so_far
+        if max_timestamp > newest.timestamp:
+            self._max_timestamp = newest = TimestampOffset(max_timestamp, last_offset)
+        if self._bytes_since_last_index_entry > self.index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(newest.timestamp, newest.offset)
+            self._bytes_since_last_index_entry = 0
+            self._are_indexes_full = None
+        self._bytes_since_last_index_entry += size
+
+    # reading
+
+    def translate_offset(self, offset: int, start_position: int = 0) -> Position | None:
+        """The first batch whose last offset is at or above `offset`, None when the segment ends before."""
+        if offset >= self._tail_offset:
+            position = self._tail_position
+        else:
+            position = max(self._indexed_position(offset), start_position)
+        for found, header in walk_headers(self.log, position):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return Position(found, header)
+        return None
+
+    def fetch_upper_bound_offset(self, position: int) -> int | None:
+        """An offset above all that lies before a position, as near as the offset index knows; None when it does not."""
+        entry = self.offset_index.fetch_upper_bound(position)
+        return entry.offset if entry is not None and self._is_believed(entry) else None
+
+    def _indexed_position(self, offset: int) -> int:
+        """Where to start looking for an offset."""
+        entry = self.offset_index.lookup(offset)
+        return entry.position if entry.position and self._is_believed(entry) else 0
+
+    def _is_believed(self, entry: OffsetPosition) -> bool:
+        """An entry that does not point to the batch it names is not."""
+        try:
+            found = next(walk_headers(self.log, entry.position, min(self.log.size_bytes, entry.position + 2**31)), None)
+        except CorruptRecord:
+            return False
+        return found is not None and found[1].last_offset == entry.offset
+
+    def read_next_offset(self) -> int:
+        """The offset after the last record. Walks from the last index entry; raises CorruptRecord at damage."""
+        position = self._indexed_position(self.offset_index.last_offset)
+        next_offset = self.base_offset
+        for _, header in walk_headers(self.log, position):
+            next_offset = header.last_offset + 1
+        return next_offset
+
+    def ends_whole(self) -> bool:
+        """Whether the file ends with a whole batch, walking from the last index entry, and the index points into it."""
+        entry = self.offset_index.lookup(self.offset_index.last_offset)
+        position = self._indexed_position(self.offset_index.last_offset)
+        if position != entry.position:
+            return False
+        for found, header in walk_headers(self.log, position):
+            position = found + header.size_bytes
+        return position == self.log.size_bytes
+
+    def find_offset_by_timestamp(
+        self, timestamp: int, starting_offset: int, max_decompressed_bytes: int = LEAST_DECOMPRESSED_BYTES
+    ) -> TimestampAndOffset | None:
+        """The first record with at least this timestamp, at or above an offset. Raises InvalidRecord for a batch that
+        unpacks to more than `max_decompressed_bytes`."""
+        from kafkatools.core.records.batch import batch_at
+
+        entry = self.time_index.lookup(timestamp)
+        position = self._indexed_position(max(entry.offset, starting_offset))
+        for found, header in walk_headers(self.log, position):
+            if header.max_timestamp < timestamp or header.last_offset < starting_offset:
+                continue
+            batch = batch_at(self.log.read_at(found, header.size_bytes), 0)
+            try:
+                columns = batch.columns(max_decompressed_bytes)
+            except RecordTooLarge as error:
+                raise InvalidRecord(f"The batch at offset {header.base_offset} of {self.log.path}: {error}") from error
+            for number in range(columns.count):
+                if columns.timestamps[number] >= timestamp and columns.offsets[number] >= starting_offset:
+                    epoch = header.partition_leader_epoch
+                    record_timestamp, offset = columns.timestamps[number], columns.offsets[number]
+                    return TimestampAndOffset(record_timestamp, offset, epoch if epoch >= 0 else None)
+        return None
+
+    # recovery and truncation
+
+    def recover(
+        self, producer_state: ProducerStateManager, epochs: LeaderEpochCache, *, may_have_holes: bool = True
+    ) -> int:
+        """Rebuild the indexes from `.log` and cut it after its last valid batch; gives the bytes cut off.
+
+        A batch is valid when its size is possible, its checksum is right and its offsets, which the checksum does not
+        cover, follow those before it; only a compacted log may have holes. Kafka believes any offset that rises, and
+        throws a whole segment away for one that goes back; here the batches before it are kept. Raises
+        LogOffsetOverflow for a sound batch that the indexes cannot take.
+        """
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.txn_index.reset()
+        self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._tail_offset = NO_TAIL
+        valid_bytes = 0
+        last_index_entry = 0
+        next_offset = self.base_offset
+        try:
+            for position, header, batch in walk_batches(self.log):
+                is_next = may_have_holes or header.base_offset == next_offset
+                self._ensure_recoverable(header, batch, next_offset, is_next=is_next or header.magic < 2)
+                if header.max_timestamp > self._max_timestamp.timestamp:
+                    self._max_timestamp = TimestampOffset(header.max_timestamp, header.last_offset)
+                if position - last_index_entry > self.index_interval_bytes:
+                    self.offset_index.append(header.last_offset, position)
+                    self.time_index.maybe_append(self._max_timestamp.timestamp, self._max_timestamp.offset)
+                    last_index_entry = position
+                if header.magic >= 2:
+                    latest = epochs.latest_epoch
+                    if header.partition_leader_epoch >= 0 and (
+                        latest is None or header.partition_leader_epoch > latest
+                    ):
+                        epochs.assign(header.partition_leader_epoch, header.base_offset)
+                    replay_batch(producer_state, header, batch, self.txn_index)
+                valid_bytes = position + header.size_bytes
+                next_offset = header.last_offset + 1
+        except CorruptRecord:
+            pass
+        return self._finish_recovery(valid_bytes)
+
+    def _ensure_recoverable(self, header: BatchHeader, batch: memoryview, next_offset: int, *, is_next: bool) -> None:
+        ensure_valid(batch, header)
+        if header.magic not in (0, 1, 2):
+            raise CorruptRecord(f"Invalid magic {header.magic}")
+        is_back = header.magic == 2 and (header.base_offset < next_offset or header.last_offset_delta < 0)
+        if is_back or not is_next:
+            raise CorruptRecord(f"Offset {header.base_offset} does not follow offset {next_offset - 1}")
+        if header.last_offset < next_offset:
+            raise CorruptRecord(f"Offset {header.last_offset} does not follow offset {next_offset - 1}")
+        if header.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            raise LogOffsetOverflow(f"Detected offset overflow at offset {header.last_offset} in {self.log.path}")
+
+    def _finish_recovery(self, valid_bytes: int) -> int:
+        truncated = self.log.size_bytes - valid_bytes
+        if truncated:
+            self.log.truncate(valid_bytes)
+        newest = self.max_timestamp_so_far
+        self.offset_index.trim_to_valid_size()
+        self.time_index.maybe_append(newest.timestamp, newest.offset, skip_full_check=True)
+        self.time_index.trim_to_valid_size()
+        self._first_batch_timestamp = None
+        self._are_indexes_full = None
+        return truncated
+
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Cut off everything at and above an offset; gives the bytes cut off `.log`."""
+        self._tail_offset = NO_TAIL
+        found = self.translate_offset(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        truncated = 0
+        if found is not None:
+            truncated = self.log.size_bytes - found.position
+            self.log.truncate(found.position)
+        if self.log.size_bytes == 0:
+            self.created_ms = now_ms
+            self._first_batch_timestamp = None
+        self._bytes_since_last_index_entry = 0
+        self._are_indexes_full = None
+        if self.max_timestamp_so_far.timestamp >= 0:
+            self._max_timestamp = self._read_largest_timestamp()
+        return truncated
+
+    def _read_largest_timestamp(self) -> TimestampOffset:
+        newest = self.time_index.last_entry
+        position = self._indexed_position(newest.offset)
+        for _, header in walk_headers(self.log, position):
+            if header.max_timestamp > newest.timestamp:
+                newest = TimestampOffset(header.max_timestamp, header.last_offset)
+        return newest
+
+    # life
+
+    def become_inactive(self) -> None:
+        """Close the time index with the newest timestamp and trim the indexes, when the next segment begins."""
+        newest = self.max_timestamp_so_far
+        self.time_index.maybe_append(newest.timestamp, newest.offset, skip_full_check=True)
+        self.offset_index.trim_to_valid_size()
+        self.time_index.trim_to_valid_size()
+        self.log.trim()
+
+    def flush(self, *, with_indexes: bool = True) -> None:
+        """Make the segment durable. The indexes of the active segment need not be: after a crash recovery rebuilds them
+        in any case; they are written so that others can read them."""
+        self.log.flush()
+        self.offset_index.write_pending()
+        self.time_index.write_pending()
+        if with_indexes:
+            self.offset_index.flush()
+            self.time_index.flush()
+            self.txn_index.flush()
+
+    def close(self) -> None:
+        """Write the last time index entry, trim, let the files go."""
+        if self._max_timestamp is not None:
+            newest = self._max_timestamp
+            self.time_index.maybe_append(newest.timestamp, newest.offset, skip_full_check=True)
+        self.offset_index.close()
+        self.time_index.close()
+        self.txn_index.close()
+        self.log.trim()
+        self.log.close()
+
+    def release(self) -> None:
+        """Let the files go without writing."""
+        self.offset_index.release()
+        self.time_index.release()
+        self.txn_index.close()
+        self.log.close()
+
+    def change_suffix(self, suffix: str) -> None:
+        """Rename all files from one suffix (`.swap`, `.deleted`, none) to another."""
+        self._files.rename(self.log.path, self._stem + LOG_SUFFIX + suffix)
+        self.log.path = self._stem + LOG_SUFFIX + suffix
+        self.offset_index.rename(self._stem + INDEX_SUFFIX + suffix)
+        self.time_index.rename(self._stem + TIME_INDEX_SUFFIX + suffix)
+        self.txn_index.rename(self._stem + TXN_INDEX_SUFFIX + suffix)
+        self._suffix = suffix
+
+    def move_to(self, directory: str) -> None:
+        """Follow a directory that was renamed."""
+        self._stem = os.path.join(directory, offset_name(self.base_offset))
+        self.log.path = self._stem + LOG_SUFFIX + self._suffix
+        self.offset_index.follow(self._stem + INDEX_SUFFIX + self._suffix)
+        self.time_index.follow(self._stem + TIME_INDEX_SUFFIX + self._suffix)
+        self.txn_index.follow(self._stem + TXN_INDEX_SUFFIX + self._suffix)
+
+    def delete_files(self) -> None:
+        """Remove the files for good."""
+        self.release()
+        for path in self.paths:
+            self._files.remove(path)

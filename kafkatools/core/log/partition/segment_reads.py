@@ -1,0 +1,53 @@
+"""Reading batches across the segments of one log (the read part of Kafka's LocalLog).
+
+Rules. Nothing is copied: a read returns which bytes of which segment file hold the batches. Bounds of the whole log
+(log start offset, storage failures) are checked by `PartitionLog.read`.
+"""
+
+from typing import TYPE_CHECKING
+
+from kafkatools.core.log.format.batch_headers import LOG_OVERHEAD
+from kafkatools.core.log.format.transaction_index import AbortedTransaction
+from kafkatools.core.log.partition.log_results import LogSlice
+from kafkatools.core.log.partition.segment import LogSegment, Position
+
+if TYPE_CHECKING:
+    from kafkatools.core.log.partition.partition_log import PartitionLog
+
+
+def read_segments(
+    log: "PartitionLog", segment: LogSegment, offset: int, max_bytes: int, min_one_message: bool, limit: int
+) -> LogSlice:
+    """Batches from the one that holds `offset` on and below `limit`; compaction may have emptied `segment` there."""
+    current: LogSegment | None = segment
+    while current is not None:
+        found = current.translate_offset(offset)
+        if found is not None and found.header.base_offset < limit:
+            return _slice(log, current, found, max_bytes, min_one_message, limit)
+        last = current
+        current = log.segments.higher(current.base_offset)
+    return LogSlice(last.log, last.size_bytes, 0, offset, last)
+
+
+def _slice(
+    log: "PartitionLog", segment: LogSegment, found: Position, max_bytes: int, min_one_message: bool, limit: int
+) -> LogSlice:
+    end = segment.size_bytes
+    if limit < log.log_end_offset:
+        bound = segment.translate_offset(limit, found.position)
+        end = end if bound is None else bound.position
+    first = found.header.length + LOG_OVERHEAD
+    limited = max(max_bytes, first) if min_one_message else max_bytes
+    size = max(0, min(limited, end - found.position))
+    return LogSlice(segment.log, found.position, size, found.header.base_offset, segment, 0 < limited < first)
+
+
+def aborted_transactions(log: "PartitionLog", start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+    """The aborted transactions with records in [start_offset, end_offset)."""
+    found: list[AbortedTransaction] = []
+    segment = log.segments.floor(start_offset)
+    while segment is not None:
+        aborted, is_complete = segment.txn_index.collect_aborted(start_offset, end_offset)
+        found += aborted
+        segment = None if is_complete else log.segments.higher(segment.base_offset)
+    return found

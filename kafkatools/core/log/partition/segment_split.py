@@ -1,0 +1,70 @@
+"""A segment whose offsets do not fit four-byte relative offsets becomes several that do (KAFKA-6264,
+LogSegment.splitOverflowedSegment, LogSegments.replaceSegments).
+
+Old cleaners could merge segments of a compacted log into such a one. The parts are written as `.cleaned`, renamed to
+`.swap` from the last to the first, and then take the place of the old segment: a crash in between leaves the old
+segment, or swaps that the next start completes. The parts come without indexes; loading them makes those.
+"""
+
+from kafkatools.core.errors import CorruptRecord
+from kafkatools.core.log.files import FileSystem
+from kafkatools.core.log.format.batch_headers import ensure_valid, walk_batches
+from kafkatools.core.log.format.filenames import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
+from kafkatools.core.log.format.sparse_index import MAX_RELATIVE_OFFSET
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.segment import LogSegment
+
+NO_OFFSET = -1
+
+
+def split_overflowed(
+    files: FileSystem, directory: str, segment: LogSegment, config: LogConfig, now_ms: int
+) -> list[int]:
+    """Replace a segment by its parts; gives their base offsets. Damage, and what lies behind it, stays at the end of
+    the last part, for recovery to find."""
+    modified_ms = files.modified_ms(segment.log.path)
+    parts = copy_parts(files, directory, segment, config, now_ms)
+    for part in parts:
+        part.log.trim()
+        part.log.flush()
+        files.set_modified_ms(part.log.path, modified_ms)
+        part.release()
+        for path in part.paths[1:]:
+            files.remove(path)
+    files.fsync_directory(directory)
+    for part in reversed(parts):
+        part.change_suffix(SWAP_SUFFIX)
+    files.fsync_directory(directory)
+    segment.release()
+    segment.change_suffix(DELETED_SUFFIX)
+    for part in parts:
+        part.change_suffix("")
+    files.fsync_directory(directory)
+    segment.delete_files()
+    return [part.base_offset for part in parts]
+
+
+def copy_parts(
+    files: FileSystem, directory: str, segment: LogSegment, config: LogConfig, now_ms: int
+) -> list[LogSegment]:
+    parts: list[LogSegment] = []
+    base_offset, copied = segment.base_offset, 0
+    last_offset = NO_OFFSET
+    try:
+        for position, header, batch in walk_batches(segment.log):
+            ensure_valid(batch, header)
+            if header.last_offset <= last_offset:
+                break
+            last_offset = header.last_offset
+            if last_offset - base_offset > MAX_RELATIVE_OFFSET:
+                base_offset = header.base_offset
+            if not parts or parts[-1].base_offset != base_offset:
+                parts.append(LogSegment.create(files, directory, base_offset, config, now_ms, suffix=CLEANED_SUFFIX))
+                parts[-1].log.truncate(0)
+            parts[-1].log.append(batch)
+            copied = position + header.size_bytes
+    except CorruptRecord:
+        pass
+    if copied < segment.log.size_bytes:
+        parts[-1].log.append(segment.log.read_at(copied, segment.log.size_bytes - copied))
+    return parts

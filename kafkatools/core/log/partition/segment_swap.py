@@ -1,0 +1,82 @@
+"""Putting cleaned or split segments in the place of others (LocalLog.replaceSegments).
+
+The new segments lie in the directory under `.cleaned`, complete and durable. They are renamed to `.swap`, the last one
+first, then the old ones to `.deleted`, then the new ones to their names. What a crash leaves of this the next start
+sorts out: a `.cleaned` beside means that nothing has happened yet, a complete set of `.swap` that the old segments in
+its range may go. The caller makes the names durable (`fsync_directory`) before he removes or forgets anything.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.core.log.cleaner.cleaner import CleanedSegment, remove_cleaned
+from kafkatools.core.log.cleaner.log_to_clean import CleaningAborted, LogToClean
+from kafkatools.core.log.format.filenames import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
+from kafkatools.core.log.partition.segment import LogSegment
+from kafkatools.core.log.partition.segment_split import copy_parts
+from kafkatools.core.log.producers.state import ProducerStateManager
+
+END_OF_TIME = 2**63 - 1
+
+if TYPE_CHECKING:
+    from kafkatools.core.log.partition.partition_log import PartitionLog
+
+
+def swap_in(log: "PartitionLog", wanted: LogToClean, cleaned: CleanedSegment, now_ms: int) -> None:
+    """Take a segment that the cleaner wrote into the log. Raises CleaningAborted, the `.cleaned` files removed, when
+    the log is not what the plan said any more; KafkaStorageError when the disk fails, the log being offline then."""
+    if wanted.is_aborted or log.cleaning is not wanted or log.is_closed:
+        remove_cleaned(log.files, wanted.directory, cleaned.base_offset)
+        raise CleaningAborted
+    segment = LogSegment(log.files, wanted.directory, cleaned.base_offset, log.config, now_ms, suffix=CLEANED_SUFFIX)
+    replaced = [each for each in log.segments if each.base_offset in set(cleaned.replaced)]
+    replace_segments(log, [segment], replaced, now_ms)
+
+
+def replace_segments(log: "PartitionLog", new: Sequence[LogSegment], old: Sequence[LogSegment], now_ms: int) -> None:
+    """Rename, and change what the log knows. When the disk fails in the middle the log goes offline: the next start
+    finishes or undoes it."""
+    try:
+        for segment in reversed(new):
+            segment.change_suffix(SWAP_SUFFIX)
+        log.files.fsync_directory(log.directory)
+        for segment in old:
+            log.segments.remove(segment.base_offset)
+        for segment in new:
+            log.segments.add(segment)
+        kept = {segment.base_offset for segment in new}
+        for segment in old:
+            segment.change_suffix(DELETED_SUFFIX)
+            snapshot = None
+            if segment.base_offset not in kept:
+                snapshot = log.producer_state.mark_snapshot_for_deletion(segment.base_offset)
+            log.remove_later(segment, snapshot, now_ms)
+        log.files.fsync_directory(log.directory)
+        for segment in new:
+            segment.change_suffix("")
+    except OSError as error:
+        raise log.go_offline(error) from error
+
+
+def split_segment(log: "PartitionLog", base_offset: int, now_ms: int) -> None:
+    """Replace a segment whose offsets do not fit its indexes by parts whose do, with indexes of their own
+    (UnifiedLog.splitOverflowedSegment). Readers may go on meanwhile."""
+    old = next(segment for segment in log.segments if segment.base_offset == base_offset)
+
+    def split() -> list[LogSegment]:
+        parts = copy_parts(log.files, log.directory, old, log.config, now_ms)
+        modified_ms = log.files.modified_ms(old.log.path)
+        ends = [part.base_offset for part in parts[1:]] + [END_OF_TIME]
+        for part, end in zip(parts, ends, strict=True):
+            part.recover(ProducerStateManager(log.files, log.directory, log.topic_partition, 0), log.epochs)
+            part.txn_index.reset()
+            for entry in old.txn_index.entries():
+                if part.base_offset <= entry.last_offset < end:
+                    part.txn_index.append(entry)
+            part.become_inactive()
+            part.flush()
+            log.files.set_modified_ms(part.log.path, modified_ms)
+        return parts
+
+    replace_segments(log, log.storage("splitting a segment", split), [old], now_ms)
+    log.storage("splitting a segment", lambda: log.files.fsync_directory(log.directory))

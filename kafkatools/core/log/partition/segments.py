@@ -1,0 +1,92 @@
+"""The segments of one log in order. Kafka's LogSegments."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+from kafkatools.core.log.format.batch_headers import BatchHeader, walk_headers
+from kafkatools.core.log.partition.segment import LogSegment
+
+_TAIL_SEGMENTS = 2
+
+
+class LogSegments:
+    """Segments sorted by base offset. The last one is active: the only one that is written."""
+
+    def __init__(self) -> None:
+        self._base_offsets: list[int] = []
+        self._segments: list[LogSegment] = []
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[LogSegment]:
+        return iter(list(self._segments))
+
+    @property
+    def base_offsets(self) -> list[int]:
+        """All base offsets, rising."""
+        return list(self._base_offsets)
+
+    @property
+    def first(self) -> LogSegment:
+        """The oldest segment."""
+        return self._segments[0]
+
+    @property
+    def active(self) -> LogSegment:
+        """The newest segment."""
+        return self._segments[-1]
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all `.log` files."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def add(self, segment: LogSegment) -> None:
+        """Put a segment in its place; one of the same base offset is replaced."""
+        index = bisect_left(self._base_offsets, segment.base_offset)
+        if index < len(self._base_offsets) and self._base_offsets[index] == segment.base_offset:
+            self._segments[index] = segment
+            return
+        self._base_offsets.insert(index, segment.base_offset)
+        self._segments.insert(index, segment)
+
+    def remove(self, base_offset: int) -> None:
+        """Take a segment out; its files stay."""
+        index = bisect_left(self._base_offsets, base_offset)
+        del self._base_offsets[index]
+        del self._segments[index]
+
+    def clear(self) -> None:
+        """Take all segments out."""
+        self._base_offsets.clear()
+        self._segments.clear()
+
+    def floor(self, offset: int) -> LogSegment | None:
+        """The segment that holds an offset: the last one that begins at or below it."""
+        index = bisect_right(self._base_offsets, offset) - 1
+        return self._segments[index] if index >= 0 else None
+
+    def higher(self, base_offset: int) -> LogSegment | None:
+        """The first segment that begins above an offset."""
+        index = bisect_right(self._base_offsets, base_offset)
+        return self._segments[index] if index < len(self._segments) else None
+
+    def lower(self, base_offset: int) -> LogSegment | None:
+        """The last segment that begins below an offset."""
+        index = bisect_left(self._base_offsets, base_offset) - 1
+        return self._segments[index] if index >= 0 else None
+
+    def range(self, start: int, end: int) -> list[LogSegment]:
+        """The segments that may hold offsets of [start, end)."""
+        first = max(bisect_right(self._base_offsets, start) - 1, 0)
+        last = bisect_left(self._base_offsets, end)
+        return self._segments[first:last]
+
+
+def tail_headers(segments: LogSegments, end: int) -> list[BatchHeader]:
+    """The batch headers of the last two segments below an offset, oldest first."""
+    headers = []
+    for segment in list(segments)[-_TAIL_SEGMENTS:]:
+        headers += [header for _, header in walk_headers(segment.log) if header.last_offset < end]
+    return headers

@@ -1,0 +1,33 @@
+"""ListOffsets on one log: offsets by timestamp. Kafka's UnifiedLog.fetchOffsetByTimestamp."""
+
+from typing import TYPE_CHECKING
+
+from kafkatools.core.log.format.batch_headers import walk_headers
+from kafkatools.core.log.partition.segment import LogSegment, TimestampAndOffset
+
+if TYPE_CHECKING:
+    from kafkatools.core.log.partition.partition_log import PartitionLog
+
+
+def search(log: "PartitionLog", timestamp: int) -> TimestampAndOffset | None:
+    """The first record at or after a timestamp."""
+    for segment in log.segments:
+        if segment.largest_timestamp >= timestamp:
+            found = segment.find_offset_by_timestamp(timestamp, log.log_start_offset, log.config.max_decompressed_bytes)
+            if found is not None:
+                return found
+    return None
+
+
+def newest_record(log: "PartitionLog") -> TimestampAndOffset | None:
+    """The record with the newest timestamp: the first one of the batch whose maximum it is."""
+    segments = [segment for segment in log.segments if segment.max_timestamp_so_far.timestamp >= 0]
+    if not segments:
+        return None
+    segment: LogSegment = max(segments, key=lambda candidate: candidate.max_timestamp_so_far.timestamp)
+    newest = segment.max_timestamp_so_far
+    for _, header in walk_headers(segment.log):
+        if header.max_timestamp == newest.timestamp:
+            start = max(header.base_offset, log.log_start_offset)
+            return segment.find_offset_by_timestamp(newest.timestamp, start, log.config.max_decompressed_bytes)
+    return None

@@ -1,0 +1,41 @@
+"""Cutting a log: at an offset, or all of it (LocalLog.truncateTo, UnifiedLog.truncateFullyAndStartAt)."""
+
+from typing import TYPE_CHECKING
+
+from kafkatools.core.log.partition.segment import LogSegment
+from kafkatools.core.log.recovery import loading as recovery
+
+if TYPE_CHECKING:
+    from kafkatools.core.log.partition.partition_log import PartitionLog
+
+
+def truncate(log: "PartitionLog", offset: int, now_ms: int) -> None:
+    """Cut off everything at and above an offset below the end."""
+    log.abort_cleaning()
+    if log.segments.first.base_offset > offset:
+        truncate_fully(log, offset, now_ms)
+        return
+    doomed = [segment for segment in log.segments if segment.base_offset > offset]
+    log.delete_segments(doomed, now_ms)
+    log.segments.active.truncate_to(offset, now_ms)
+    log.log_end_offset = offset
+    log.recovery_point = min(log.recovery_point, offset)
+    log.high_watermark = min(log.high_watermark, offset)
+    log.log_start_offset = min(offset, log.log_start_offset)
+    if log.first_dirty_offset is not None:
+        log.first_dirty_offset = min(log.first_dirty_offset, offset)
+    log.epochs.truncate_from_end(offset)
+    recovery.rebuild_producer_state(
+        log.producer_state, log.segments, log.log_start_offset, offset, now_ms, had_clean_shutdown=False
+    )
+
+
+def truncate_fully(log: "PartitionLog", offset: int, now_ms: int) -> None:
+    """Throw everything away; the next record gets this offset."""
+    log.abort_cleaning()
+    log.delete_segments(log.segments, now_ms)
+    log.segments.add(LogSegment.create(log.files, log.directory, offset, log.config, now_ms))
+    log.epochs.clear()
+    log.producer_state.truncate_fully_and_start_at(offset)
+    log.log_end_offset = log.log_start_offset = log.recovery_point = log.high_watermark = offset
+    log.first_dirty_offset = None if log.first_dirty_offset is None else offset

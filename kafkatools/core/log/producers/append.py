@@ -1,0 +1,265 @@
+"""What a log knows of one producer, and the checks on its next batch (ProducerStateEntry, ProducerAppendInfo).
+
+A `ProducerAppendInfo` takes batches one by one, raises at the first that is wrong, and changes nothing until the
+manager applies it after the write. Each producer keeps its last five batches: a retry of any of them is a duplicate
+and is answered with the offsets it got the first time.
+"""
+
+from collections import deque
+from enum import Enum
+from typing import NamedTuple
+
+from kafkatools.core.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    OutOfOrderSequenceNumber,
+    TransactionCoordinatorFenced,
+)
+from kafkatools.core.log.format.batch_headers import BatchHeader
+
+BATCHES_TO_RETAIN = 5
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+NO_OFFSET = -1
+MAX_SEQUENCE = 0x7FFFFFFF
+NO_TRANSACTION_VERSION = -1
+
+
+class AppendOrigin(Enum):
+    """Who appends, and so how much is checked (Kafka's AppendOrigin)."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+    RAFT_LEADER = "raft leader"
+
+
+class BatchMetadata(NamedTuple):
+    """A batch that was appended."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        """The first sequence, across the wrap after 2^31 - 1."""
+        sequence = self.last_sequence - self.offset_delta
+        return sequence if sequence >= 0 else sequence + MAX_SEQUENCE + 1
+
+    @property
+    def first_offset(self) -> int:
+        """The first offset."""
+        return self.last_offset - self.offset_delta
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction that a marker has ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class ProducerEntry:
+    """One producer: epoch, its last batches, its open transaction."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self.coordinator_epoch = -1
+        self.last_timestamp = NO_TIMESTAMP
+        self.current_txn_first_offset = NO_OFFSET
+        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_TO_RETAIN)
+
+    @property
+    def last_sequence(self) -> int:
+        """The last sequence of the last batch, -1 without one."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_data_offset(self) -> int:
+        """The last offset of the last batch, -1 without one."""
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    @property
+    def last_offset_delta(self) -> int:
+        """The last offset of the last batch minus its first."""
+        return self.batches[-1].offset_delta if self.batches else 0
+
+    def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
+        """The batch that this one repeats: same epoch, same first and last sequence."""
+        if header.producer_epoch != self.producer_epoch:
+            return None
+        first, last = header.base_sequence, header.last_sequence
+        for batch in self.batches:
+            if batch.last_sequence == last and batch.first_sequence == first:
+                return batch
+        return None
+
+    def add_batch(self, header: BatchHeader, last_offset: int, timestamp: int) -> None:
+        """Note a batch that continues this producer's sequence."""
+        delta = header.last_offset_delta
+        self.batches.append(BatchMetadata(header.last_sequence, last_offset, delta, timestamp))
+        self.last_timestamp = timestamp
+
+    def continues(self, producer_epoch: int, first_sequence: int) -> bool:
+        """Whether a batch is simply the next one of the same epoch."""
+        return (
+            self.producer_epoch == producer_epoch
+            and bool(self.batches)
+            and self.batches[-1].last_sequence + 1 == first_sequence
+        )
+
+    def set_epoch(self, producer_epoch: int) -> None:
+        """Go to an epoch; a new one starts without batches."""
+        if producer_epoch != self.producer_epoch:
+            self.batches.clear()
+            self.producer_epoch = producer_epoch
+
+
+class ProducerAppendInfo:
+    """The changes that an append makes to one producer, checked as they come."""
+
+    __slots__ = (
+        "_batches",
+        "_coordinator_epoch",
+        "_current",
+        "_epoch",
+        "_label",
+        "_origin",
+        "_timestamp",
+        "_txn_first_offset",
+        "started_transactions",
+    )
+
+    def __init__(self, current: ProducerEntry, origin: AppendOrigin, label: object) -> None:
+        """`label` names the partition in messages."""
+        self._current = current
+        self._origin = origin
+        self._label = label
+        self._epoch = current.producer_epoch
+        self._coordinator_epoch = current.coordinator_epoch
+        self._timestamp = current.last_timestamp
+        self._txn_first_offset = current.current_txn_first_offset
+        self._batches: list[BatchMetadata] = []
+        self.started_transactions: list[int] = []
+
+    @property
+    def producer_id(self) -> int:
+        """Whose changes these are."""
+        return self._current.producer_id
+
+    def append_data(self, header: BatchHeader, base_offset: int, max_timestamp: int) -> None:
+        """Take a batch of data that is to be at `base_offset`."""
+        epoch = header.producer_epoch
+        self._check_epoch(epoch, base_offset, NO_TRANSACTION_VERSION)
+        if self._origin is AppendOrigin.CLIENT:
+            self._check_sequence(epoch, header.base_sequence, base_offset)
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._batches.clear()
+        delta = header.last_offset_delta
+        last_offset = base_offset + delta
+        self._batches.append(BatchMetadata(header.last_sequence, last_offset, delta, max_timestamp))
+        self._timestamp = max_timestamp
+        if header.is_transactional:
+            if self._txn_first_offset < 0:
+                self._txn_first_offset = base_offset
+                self.started_transactions.append(base_offset)
+        elif self._txn_first_offset >= 0:
+            raise InvalidTxnState(
+                f"Expected transactional write from producer {self.producer_id} at offset {base_offset} in partition "
+                f"{self._label}"
+            )
+
+    def append_marker(
+        self,
+        header: BatchHeader,
+        offset: int,
+        *,
+        is_abort: bool,
+        coordinator_epoch: int,
+        timestamp: int,
+        transaction_version: int = NO_TRANSACTION_VERSION,
+    ) -> CompletedTransaction | None:
+        """Take the marker that ends a transaction; None when nothing was open."""
+        epoch = header.producer_epoch
+        self._check_epoch(epoch, offset, transaction_version)
+        self._check_coordinator_epoch(coordinator_epoch, offset)
+        first_offset = self._txn_first_offset
+        completed = None
+        if first_offset >= 0:
+            completed = CompletedTransaction(self.producer_id, first_offset, offset, is_abort)
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._batches.clear()
+        self._txn_first_offset = NO_OFFSET
+        self._coordinator_epoch = coordinator_epoch
+        self._timestamp = timestamp
+        return completed
+
+    def _check_epoch(self, epoch: int, offset: int, transaction_version: int) -> None:
+        current = self._epoch
+        strict = transaction_version >= 2
+        if epoch > current or (epoch == current and not strict):
+            return
+        if strict and epoch == current and self._txn_first_offset < 0:
+            return  # the marker of a transaction that has ended already, sent again
+        if self._origin is AppendOrigin.REPLICATION:
+            return
+        raise InvalidProducerEpoch(
+            f"Epoch of producer {self.producer_id} at offset {offset} in {self._label} is {epoch}, which is "
+            f"{'<=' if strict else '<'} the last seen epoch {current} (TV{transaction_version})"
+        )
+
+    def _check_sequence(self, epoch: int, first_sequence: int, offset: int) -> None:
+        current = self._current
+        if epoch != self._epoch:
+            if first_sequence != 0 and self._epoch != NO_PRODUCER_EPOCH:
+                raise OutOfOrderSequenceNumber(
+                    f"Invalid sequence number for new epoch of producer {self.producer_id} at offset {offset} in "
+                    f"partition {self._label}: {epoch} (request epoch), {first_sequence} (seq. number), {self._epoch} "
+                    f"(current producer epoch)"
+                )
+            return
+        if self._batches:
+            last = self._batches[-1].last_sequence
+        else:
+            last = current.last_sequence if epoch == current.producer_epoch else NO_SEQUENCE
+        if current.producer_epoch == NO_PRODUCER_EPOCH or first_sequence == last + 1:
+            return
+        if not (first_sequence == 0 and last == MAX_SEQUENCE):
+            raise OutOfOrderSequenceNumber(
+                f"Out of order sequence number for producer {self.producer_id} at offset {offset} in partition "
+                f"{self._label}: {first_sequence} (incoming seq. number), {last} (current end sequence number)"
+            )
+
+    def _check_coordinator_epoch(self, coordinator_epoch: int, offset: int) -> None:
+        if self._coordinator_epoch > coordinator_epoch and self._origin is not AppendOrigin.REPLICATION:
+            raise TransactionCoordinatorFenced(
+                f"Invalid coordinator epoch for producerId {self.producer_id} at offset {offset} in partition "
+                f"{self._label}: {coordinator_epoch} (zombie), {self._coordinator_epoch} (current)"
+            )
+
+    def apply(self) -> ProducerEntry:
+        """Make the changes."""
+        entry = self._current
+        entry.set_epoch(self._epoch)
+        entry.batches.extend(self._batches)
+        entry.coordinator_epoch = self._coordinator_epoch
+        entry.current_txn_first_offset = self._txn_first_offset
+        entry.last_timestamp = self._timestamp
+        return entry

@@ -1,0 +1,297 @@
+"""The producers of one partition: sequences, epochs, open transactions, and their snapshots (ProducerStateManager).
+
+Two maps of transactions, both sorted by first offset: ongoing ones, and ended ones whose marker is still above the high
+watermark. The smaller first offset of the two is the first unstable offset, which bounds read_committed readers.
+
+A snapshot holds the last batch of each producer only. `remember_earlier_batches` fills in the other four from
+the tail of the log, so that a retry of one of them after a restart is still seen as the duplicate it is.
+"""
+
+import os
+from bisect import insort
+from collections.abc import Callable, Iterable
+
+from kafkatools.core.errors import CorruptSnapshot, IllegalState
+from kafkatools.core.log.files import DirectoryEntry, FileSystem
+from kafkatools.core.log.format.batch_headers import CONTROL_MASK, NO_PRODUCER_ID, TRANSACTIONAL_MASK, BatchHeader
+from kafkatools.core.log.format.filenames import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_from_name, offset_name
+from kafkatools.core.log.format.transaction_index import CURRENT_VERSION, AbortedTransaction
+from kafkatools.core.log.producers.append import (
+    BATCHES_TO_RETAIN,
+    NO_OFFSET,
+    AppendOrigin,
+    BatchMetadata,
+    CompletedTransaction,
+    ProducerAppendInfo,
+    ProducerEntry,
+)
+from kafkatools.core.log.producers.snapshot import SnapshotEntry, format_snapshot, java_map_order, read_snapshot
+
+
+class ProducerStateManager:
+    """Producer state of one partition up to `map_end_offset`, and its snapshot files."""
+
+    def __init__(self, files: FileSystem, directory: str, label: object, producer_id_expiration_ms: int) -> None:
+        """`label` names the partition in messages. `load_snapshots` comes before anything else."""
+        self._files = files
+        self.directory = directory
+        self._label = label
+        self._producer_id_expiration_ms = producer_id_expiration_ms
+        self.producers: dict[int, ProducerEntry] = {}
+        self._ongoing: dict[int, int] = {}
+        self._ongoing_offsets: list[int] = []
+        self._unreplicated: dict[int, int] = {}
+        self.snapshot_offsets: list[int] = []
+        self.map_end_offset = 0
+        self._last_snapshot_offset = 0
+        self._earlier_batches_loaded = True
+        self._tail: Callable[[], Iterable[BatchHeader]] | None = None
+
+    # snapshots on disk
+
+    def load_snapshots(self, entries: Iterable[DirectoryEntry] | None = None) -> None:
+        """Learn which snapshot files there are."""
+        if entries is None:
+            entries = self._files.list_directory(self.directory)
+        offsets = (offset_from_name(entry.name) for entry in entries if entry.name.endswith(SNAPSHOT_SUFFIX))
+        self.snapshot_offsets = sorted(offset for offset in offsets if offset is not None)
+
+    def snapshot_path(self, offset: int) -> str:
+        """The snapshot file of an offset."""
+        return os.path.join(self.directory, offset_name(offset) + SNAPSHOT_SUFFIX)
+
+    def remove_stray_snapshots(self, segment_base_offsets: Iterable[int]) -> None:
+        """Remove snapshots that belong to no segment, except the newest one when it is above all segments: that one was
+        written by a clean stop."""
+        bases = set(segment_base_offsets)
+        stray = [offset for offset in self.snapshot_offsets if offset not in bases]
+        if stray and bases and stray[-1] > max(bases):
+            stray.pop()
+        for offset in stray:
+            self._delete_snapshot(offset)
+
+    def _delete_snapshot(self, offset: int) -> None:
+        if offset in self.snapshot_offsets:
+            self.snapshot_offsets.remove(offset)
+            self._files.remove(self.snapshot_path(offset))
+
+    def mark_snapshot_for_deletion(self, offset: int) -> str | None:
+        """Rename a snapshot to `.deleted` and forget it; gives the new path, None when there was no such file."""
+        if offset not in self.snapshot_offsets:
+            return None
+        self.snapshot_offsets.remove(offset)
+        path = self.snapshot_path(offset)
+        if not self._files.exists(path):
+            return None
+        self._files.rename(path, path + DELETED_SUFFIX)
+        return path + DELETED_SUFFIX
+
+    def take_snapshot(self, *, sync: bool = False) -> None:
+        """Write a snapshot at `map_end_offset`, unless the last one is there already. One that was not synced and is
+        lost fails its checksum and is made again from the log."""
+        if self.map_end_offset <= self._last_snapshot_offset:
+            return
+        entries = [self._snapshot_entry(self.producers[i]) for i in java_map_order(self.producers)]
+        offset = self.map_end_offset
+        self._files.write_bytes(self.snapshot_path(offset), format_snapshot(entries), sync=sync and bool(entries))
+        if offset not in self.snapshot_offsets:
+            insort(self.snapshot_offsets, offset)
+        self._last_snapshot_offset = offset
+
+    @staticmethod
+    def _snapshot_entry(entry: ProducerEntry) -> SnapshotEntry:
+        return SnapshotEntry(
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.last_sequence,
+            entry.last_data_offset,
+            entry.last_offset_delta,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.current_txn_first_offset,
+        )
+
+    def _load_from_snapshot(self, log_start_offset: int, now_ms: int) -> None:
+        while self.snapshot_offsets:
+            offset = self.snapshot_offsets[-1]
+            try:
+                entries = read_snapshot(self.snapshot_path(offset), self._files)
+            except (CorruptSnapshot, FileNotFoundError):
+                self._delete_snapshot(offset)
+                continue
+            for entry in entries:
+                self._load_entry(entry, now_ms)
+            self._earlier_batches_loaded = not self.producers
+            self._last_snapshot_offset = self.map_end_offset = offset
+            return
+        self._last_snapshot_offset = self.map_end_offset = log_start_offset
+
+    def _load_entry(self, saved: SnapshotEntry, now_ms: int) -> None:
+        if saved.current_txn_first_offset < 0 and now_ms - saved.timestamp >= self._producer_id_expiration_ms:
+            return
+        entry = ProducerEntry(saved.producer_id)
+        entry.producer_epoch = saved.producer_epoch
+        entry.coordinator_epoch = saved.coordinator_epoch
+        entry.last_timestamp = saved.timestamp
+        entry.current_txn_first_offset = max(saved.current_txn_first_offset, NO_OFFSET)
+        if saved.last_offset >= 0:
+            entry.batches.append(
+                BatchMetadata(saved.last_sequence, saved.last_offset, saved.offset_delta, saved.timestamp)
+            )
+        self.producers[saved.producer_id] = entry
+        if entry.current_txn_first_offset >= 0:
+            self._start_transaction(entry.current_txn_first_offset, saved.producer_id)
+
+    # the state
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no producer and no transaction is known."""
+        return not self.producers and not self._unreplicated
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of the oldest transaction that is open, or whose marker may not be replicated yet."""
+        ongoing = self._ongoing_offsets[0] if self._ongoing_offsets else None
+        if not self._unreplicated:
+            return ongoing
+        unreplicated = min(self._unreplicated)
+        return unreplicated if ongoing is None else min(ongoing, unreplicated)
+
+    def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether a producer has a transaction open under this epoch."""
+        entry = self.producers.get(producer_id)
+        return entry is not None and entry.current_txn_first_offset >= 0 and entry.producer_epoch == producer_epoch
+
+    def continued_entry(self, header: BatchHeader) -> ProducerEntry | None:
+        """The entry of a producer that this batch of data simply continues: known, same epoch, next sequence, inside or
+        outside of a transaction as it was. Then nothing else needs checking. None means: look closer."""
+        entry = self.producers.get(header.producer_id)
+        if entry is None or entry.producer_epoch != header.producer_epoch or not entry.batches:
+            return None
+        if header.base_sequence != entry.batches[-1].last_sequence + 1 or header.attributes & CONTROL_MASK:
+            return None
+        is_in_transaction = entry.current_txn_first_offset >= 0
+        return entry if is_in_transaction == (header.attributes & TRANSACTIONAL_MASK != 0) else None
+
+    def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
+        """The appended batch that this one repeats."""
+        entry = self.producers.get(header.producer_id)
+        if entry is None:
+            return None
+        found = entry.find_duplicate(header)
+        if found is None and not self._earlier_batches_loaded and self._is_out_of_sequence(entry, header):
+            self._remember_earlier_batches()
+            found = entry.find_duplicate(header)
+        return found
+
+    @staticmethod
+    def _is_out_of_sequence(entry: ProducerEntry, header: BatchHeader) -> bool:
+        return header.producer_epoch == entry.producer_epoch and header.base_sequence != entry.last_sequence + 1
+
+    def set_tail(self, tail: Callable[[], Iterable[BatchHeader]]) -> None:
+        """Where to look for the batches that snapshots leave out: headers of the log's end, oldest first. Asked for at
+        most once, and only when a producer repeats a sequence that is not the last."""
+        self._tail = tail
+
+    def _remember_earlier_batches(self) -> None:
+        """Fill in up to four batches before the last one of each producer (snapshots hold one)."""
+        self._earlier_batches_loaded = True
+        found: dict[int, list[BatchMetadata]] = {}
+        for header in self._tail() if self._tail is not None else ():
+            entry = self.producers.get(header.producer_id)
+            if entry is None or header.is_control or header.producer_epoch != entry.producer_epoch:
+                continue
+            if entry.batches and header.last_offset < entry.batches[0].first_offset:
+                found.setdefault(header.producer_id, []).append(
+                    BatchMetadata(
+                        header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp
+                    )
+                )
+        for producer_id, earlier in found.items():
+            entry = self.producers[producer_id]
+            room = BATCHES_TO_RETAIN - len(entry.batches)
+            entry.batches.extendleft(reversed(earlier[-room:] if room else []))
+
+    def prepare_update(self, producer_id: int, origin: AppendOrigin) -> ProducerAppendInfo:
+        """Start checking an append of one producer."""
+        entry = self.producers.get(producer_id)
+        return ProducerAppendInfo(ProducerEntry(producer_id) if entry is None else entry, origin, self._label)
+
+    def update(self, append_info: ProducerAppendInfo) -> None:
+        """Apply what was checked, after the write."""
+        producer_id = append_info.producer_id
+        if producer_id == NO_PRODUCER_ID:
+            raise IllegalState(f"Invalid producer id {producer_id} passed to update for partition {self._label}")
+        self.producers[producer_id] = append_info.apply()
+        for first_offset in append_info.started_transactions:
+            self._start_transaction(first_offset, producer_id)
+
+    def _start_transaction(self, first_offset: int, producer_id: int) -> None:
+        if first_offset not in self._ongoing:
+            insort(self._ongoing_offsets, first_offset)
+        self._ongoing[first_offset] = producer_id
+
+    def aborted_entry(self, completed: CompletedTransaction) -> AbortedTransaction:
+        """The index entry of an aborted transaction. Its last stable offset is that after the marker: the first offset
+        of the oldest transaction of another producer, else the offset after the marker."""
+        others = (o for o in self._ongoing_offsets if self._ongoing[o] != completed.producer_id)
+        last_stable_offset = next(others, completed.last_offset + 1)
+        return AbortedTransaction(
+            CURRENT_VERSION, completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
+        )
+
+    def complete_transaction(self, completed: CompletedTransaction) -> None:
+        """End a transaction; it stays unstable until the high watermark passes its marker."""
+        if self._ongoing.pop(completed.first_offset, None) is None:
+            raise IllegalState(
+                f"Attempted to complete transaction {completed} on partition {self._label} which was not started"
+            )
+        self._ongoing_offsets.remove(completed.first_offset)
+        self._unreplicated[completed.first_offset] = completed.last_offset
+
+    def on_high_watermark_updated(self, high_watermark: int) -> None:
+        """Forget ended transactions whose marker is below the high watermark."""
+        if self._unreplicated:
+            self._unreplicated = {f: last for f, last in self._unreplicated.items() if last >= high_watermark}
+
+    def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
+        """Forget what ended below the new start."""
+        self.on_high_watermark_updated(log_start_offset)
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+        self._last_snapshot_offset = self.snapshot_offsets[-1] if self.snapshot_offsets else log_start_offset
+
+    def remove_expired_producers(self, now_ms: int) -> None:
+        """Forget producers without an open transaction that wrote nothing for producer.id.expiration.ms."""
+        for producer_id, entry in list(self.producers.items()):
+            idle_ms = now_ms - entry.last_timestamp
+            if entry.current_txn_first_offset < 0 and idle_ms >= self._producer_id_expiration_ms:
+                del self.producers[producer_id]
+
+    # starting over
+
+    def _clear(self) -> None:
+        self.producers.clear()
+        self._ongoing.clear()
+        self._ongoing_offsets.clear()
+        self._unreplicated.clear()
+        self._earlier_batches_loaded = True
+
+    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
+        """Go back to the newest snapshot within (start, end]; others are removed."""
+        for offset in list(self.snapshot_offsets):
+            if offset > log_end_offset or offset <= log_start_offset:
+                self._delete_snapshot(offset)
+        if log_end_offset == self.map_end_offset:
+            self.on_log_start_offset_incremented(log_start_offset)
+            return
+        self._clear()
+        self._load_from_snapshot(log_start_offset, now_ms)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Forget everything, snapshots too."""
+        self._clear()
+        for snapshot in list(self.snapshot_offsets):
+            self._delete_snapshot(snapshot)
+        self._last_snapshot_offset = 0
+        self.map_end_offset = offset

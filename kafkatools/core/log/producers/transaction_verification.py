@@ -1,0 +1,87 @@
+"""What KIP-890 asks of a batch that begins a transaction: that the transaction coordinator knows of it, and that it is
+the first (Kafka's VerificationStateEntry)."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkatools.core.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequenceNumber
+from kafkatools.core.log.format.batch_headers import BatchHeader
+from kafkatools.core.log.producers.append import AppendOrigin
+
+if TYPE_CHECKING:
+    from kafkatools.core.log.partition.partition_log import PartitionLog
+
+
+MAX_ATTEMPTS = 10_000
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A producer wants to begin a transaction: its epoch, the lowest sequence it has come with, and whether each of its
+    transactions has an epoch of its own (transaction version 2)."""
+
+    producer_epoch: int
+    lowest_sequence: int
+    bumps_epoch: bool
+
+
+class Attempts:
+    """Producers of one partition that asked to begin a transaction and have not written its first batch."""
+
+    def __init__(self) -> None:
+        self._attempts: dict[int, Attempt] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._attempts)
+
+    def note(self, producer_id: int, producer_epoch: int, sequence: int, *, bumps_epoch: bool) -> None:
+        """A batch is about to be verified."""
+        attempt = self._attempts.get(producer_id)
+        if attempt is None or attempt.producer_epoch < producer_epoch:
+            if len(self._attempts) >= MAX_ATTEMPTS:
+                del self._attempts[next(iter(self._attempts))]
+            self._attempts[producer_id] = Attempt(producer_epoch, sequence, bumps_epoch)
+        elif attempt.producer_epoch == producer_epoch:
+            attempt.lowest_sequence = min(attempt.lowest_sequence, sequence)
+
+    def forget(self, producer_id: int) -> None:
+        """The transaction has begun."""
+        self._attempts.pop(producer_id, None)
+
+    def check(self, log: "PartitionLog", header: BatchHeader) -> None:
+        """Raise OutOfOrderSequenceNumber when an earlier batch of the transaction is missing (checkSequence)."""
+        attempt = self._attempts.get(header.producer_id)
+        if attempt is None or not header.is_transactional:
+            return
+        entry = log.producer_state.producers.get(header.producer_id)
+        if attempt.bumps_epoch and header.base_sequence != 0 and (entry is None or not entry.batches):
+            raise OutOfOrderSequenceNumber(
+                f"Invalid sequence number for producer {header.producer_id} at offset {log.log_end_offset} in "
+                f"partition {log.topic_partition}: {header.base_sequence} (incoming seq. number). Expected sequence 0 "
+                f"for transactions v2 idempotent producer with no existing state."
+            )
+        if header.base_sequence > attempt.lowest_sequence:
+            raise OutOfOrderSequenceNumber(
+                f"Out of order sequence number for producer {header.producer_id} at offset {log.log_end_offset} in "
+                f"partition {log.topic_partition}: {header.base_sequence} (incoming seq. number), "
+                f"{attempt.lowest_sequence} (earliest seen sequence)"
+            )
+
+
+def ensure_verified(log: "PartitionLog", header: BatchHeader, origin: AppendOrigin) -> None:
+    """Raise unless a write that the coordinator did not confirm belongs to a transaction that is open already
+    (UnifiedLog.analyzeAndValidateProducerState)."""
+    if not header.is_transactional or header.is_control:
+        return
+    if origin not in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR):
+        return
+    if log.has_ongoing_transaction(header.producer_id, header.producer_epoch):
+        return
+    entry = log.producer_state.producers.get(header.producer_id)
+    if entry is not None and header.producer_epoch < entry.producer_epoch:
+        raise InvalidProducerEpoch(
+            f"Epoch of producer {header.producer_id} is {header.producer_epoch}, which is smaller than the last "
+            f"seen epoch {entry.producer_epoch}"
+        )
+    if log.config.transaction_partition_verification_enable:
+        raise InvalidTxnState("Record was not part of an ongoing transaction")

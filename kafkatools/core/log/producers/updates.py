@@ -1,0 +1,86 @@
+"""Bringing producer state up to date with batches that are already in the log: after a crash, or on a follower."""
+
+from struct import Struct
+from typing import NamedTuple
+
+from kafkatools.core.errors import CorruptRecord
+from kafkatools.core.log.format.batch_headers import NO_PRODUCER_ID, BatchHeader
+from kafkatools.core.log.format.transaction_index import TransactionIndex
+from kafkatools.core.log.producers.append import (
+    NO_TRANSACTION_VERSION,
+    AppendOrigin,
+    CompletedTransaction,
+    ProducerAppendInfo,
+)
+from kafkatools.core.log.producers.state import ProducerStateManager
+
+ABORT = 0
+COMMIT = 1
+_CONTROL_KEY = Struct(">hh")
+_MARKER_VALUE = Struct(">hi")
+
+
+class EndMarker(NamedTuple):
+    """The record of a control batch that ends a transaction."""
+
+    is_abort: bool
+    coordinator_epoch: int
+    timestamp: int
+
+
+def read_end_marker(batch: memoryview) -> EndMarker | None:
+    """The transaction marker in a control batch; None when the batch has been emptied by the cleaner. Raises
+    CorruptRecord for anything else."""
+    from kafkatools.core.records.batch import RecordBatch
+
+    columns = RecordBatch(batch).columns()
+    if columns.count == 0:
+        return None
+    key, value = columns.key(0), columns.value(0)
+    if key is None or value is None or len(key) < _CONTROL_KEY.size or len(value) < _MARKER_VALUE.size:
+        raise CorruptRecord("Invalid value size found for end transaction marker")
+    control_type = _CONTROL_KEY.unpack_from(key)[1]
+    if control_type not in (ABORT, COMMIT):
+        raise CorruptRecord(f"Control record type {control_type} does not end a transaction")
+    return EndMarker(control_type == ABORT, _MARKER_VALUE.unpack_from(value)[1], columns.timestamps[0])
+
+
+def append_batch(
+    info: ProducerAppendInfo,
+    header: BatchHeader,
+    batch: memoryview,
+    base_offset: int,
+    max_timestamp: int,
+    transaction_version: int = NO_TRANSACTION_VERSION,
+) -> CompletedTransaction | None:
+    """Check one batch, of data or with a marker, against a producer's state."""
+    if not header.is_control:
+        info.append_data(header, base_offset, max_timestamp)
+        return None
+    marker = read_end_marker(batch)
+    if marker is None:
+        return None
+    return info.append_marker(
+        header,
+        base_offset,
+        is_abort=marker.is_abort,
+        coordinator_epoch=marker.coordinator_epoch,
+        timestamp=marker.timestamp,
+        transaction_version=transaction_version,
+    )
+
+
+def replay_batch(
+    state: ProducerStateManager, header: BatchHeader, batch: memoryview, txn_index: TransactionIndex | None
+) -> None:
+    """Take a batch from the log into the state. `txn_index` gets the entry of an aborted transaction; None when the
+    index has it already (UnifiedLog.loadProducersFromRecords, LogSegment.updateProducerState)."""
+    if header.producer_id != NO_PRODUCER_ID:
+        info = state.prepare_update(header.producer_id, AppendOrigin.REPLICATION)
+        completed = append_batch(info, header, batch, header.base_offset, header.max_timestamp)
+        state.update(info)
+        if completed is not None:
+            if completed.is_aborted and txn_index is not None:
+                txn_index.append(state.aborted_entry(completed))
+            state.complete_transaction(completed)
+    state.map_end_offset = header.last_offset + 1

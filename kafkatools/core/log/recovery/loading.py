@@ -1,0 +1,340 @@
+"""Loading a log from its directory, after a clean stop or after a crash. Kafka's LogLoader.
+
+Order: leftovers of interrupted work, segments, recovery from the recovery point on (only after a crash, or where a file
+contradicts itself), producer state. Whatever cannot be trusted is cut off and everything after it goes with it:
+the log that is left is a prefix of the one that was.
+"""
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kafkatools.core.errors import CorruptIndex, CorruptRecord, KafkaStorageError, LogOffsetOverflow
+from kafkatools.core.log.files import DirectoryEntry
+from kafkatools.core.log.format.batch_headers import walk_batches, walk_headers
+from kafkatools.core.log.format.filenames import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    is_index_name,
+    is_log_name,
+    offset_from_name,
+    offset_name,
+)
+from kafkatools.core.log.format.transaction_index import TransactionIndex
+from kafkatools.core.log.partition.segment import LogSegment
+from kafkatools.core.log.partition.segment_split import split_overflowed
+from kafkatools.core.log.partition.segments import LogSegments
+from kafkatools.core.log.producers.state import ProducerStateManager
+from kafkatools.core.log.producers.updates import replay_batch
+
+if TYPE_CHECKING:
+    from kafkatools.core.log.partition.partition_log import PartitionLog
+
+CHECKPOINT_DELETE_SUFFIX = ".checkpoint.deleted"
+END_OF_TIME = 2**63 - 1
+
+
+def load(
+    log: "PartitionLog", log_start_offset: int, recovery_point: int, had_clean_shutdown: bool, now_ms: int
+) -> None:
+    """Fill a new `PartitionLog` from its directory, or begin an empty one."""
+    _Loader(log, log_start_offset, recovery_point, had_clean_shutdown, now_ms).load()
+
+
+class _Overflow(Exception):
+    """A segment has to be split before anything else can be done."""
+
+    def __init__(self, segment: LogSegment) -> None:
+        super().__init__(segment.log.path)
+        self.segment = segment
+
+
+class _Loader:
+    def __init__(
+        self, log: "PartitionLog", log_start_offset: int, recovery_point: int, had_clean_shutdown: bool, now_ms: int
+    ) -> None:
+        self._log = log
+        self._files = log.files
+        self._directory = log.directory
+        self._segments = log.segments
+        self._start_checkpoint = log_start_offset
+        self._recovery_point = recovery_point
+        self._had_clean_shutdown = had_clean_shutdown
+        self._now_ms = now_ms
+
+    def load(self) -> None:
+        log = self._log
+        self._files.make_directory(self._directory)
+        self._finish_interrupted_work(self._list())
+        has_epochs = self._load_epochs()
+        log.load_topic_id()
+        next_offset = self._load_and_recover()
+        if not has_epochs:
+            self._rebuild_epochs()
+        log.epochs.forget_from(next_offset)
+        log.log_start_offset = max(self._start_checkpoint, self._segments.first.base_offset)
+        log.epochs.truncate_from_start(self._start_checkpoint)
+        log.log_end_offset = next_offset
+        log.recovery_point = next_offset if self._had_clean_shutdown else min(self._recovery_point, next_offset)
+        log.high_watermark = log.log_start_offset
+        log.last_flush_ms = self._now_ms
+        log.producer_state.load_snapshots(self._list())
+        log.producer_state.remove_stray_snapshots(self._segments.base_offsets)
+        rebuild_producer_state(
+            log.producer_state,
+            self._segments,
+            log.log_start_offset,
+            next_offset,
+            self._now_ms,
+            had_clean_shutdown=self._had_clean_shutdown,
+        )
+
+    def _load_epochs(self) -> bool:
+        """False when a loss of power spoiled the file: a new epoch's entry is synced later."""
+        try:
+            self._log.epochs.load()
+        except KafkaStorageError:
+            return False
+        return True
+
+    def _rebuild_epochs(self) -> None:
+        """Every batch has its leader's epoch."""
+        self._log.epochs.entries = []
+        for segment in self._segments:
+            for _, header in walk_headers(segment.log):
+                latest = self._log.epochs.latest_epoch
+                epoch = header.partition_leader_epoch
+                if epoch >= 0 and (latest is None or epoch > latest):
+                    self._log.epochs.assign(epoch, header.base_offset)
+
+    def _list(self) -> list[DirectoryEntry]:
+        return [entry for entry in self._files.list_directory(self._directory) if not entry.is_directory]
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._directory, name)
+
+    # what a crash in the middle of a swap or a deletion leaves
+
+    def _load_and_recover(self) -> int:
+        """Open the segments and check them, again after each one that had to be split (retryOnOffsetOverflow)."""
+        while True:
+            try:
+                self._load_segments(self._list())
+                return self._recover()
+            except _Overflow as overflow:
+                split_overflowed(self._files, self._directory, overflow.segment, self._log.config, self._now_ms)
+                for segment in self._segments:
+                    segment.release()
+                self._segments.clear()
+
+    def _finish_interrupted_work(self, entries: list[DirectoryEntry]) -> None:
+        """Remove `.deleted` and `.cleaned`; complete `.swap`, unless an unfinished split wrote it."""
+        names = [entry.name for entry in entries]
+        cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+        doomed = [
+            name for name in names if name.endswith(DELETED_SUFFIX) and not name.endswith(CHECKPOINT_DELETE_SUFFIX)
+        ]
+        lowest_cleaned = min((_offset(name) for name in cleaned), default=END_OF_TIME)
+        swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+        doomed += cleaned + [name for name in swaps if _offset(name) >= lowest_cleaned]
+        swaps = [name for name in swaps if _offset(name) < lowest_cleaned]
+        for name in doomed:
+            self._files.remove(self._path(name))
+        if swaps:
+            self._complete_swaps(swaps)
+
+    def _complete_swaps(self, swaps: list[str]) -> None:
+        """Rename what was to be swapped in, after removing the segments that it replaces."""
+        lowest, end = END_OF_TIME, -1
+        for name in swaps:
+            if is_log_name(name.removesuffix(SWAP_SUFFIX)):
+                base_offset = _offset(name)
+                segment = LogSegment(
+                    self._files, self._directory, base_offset, self._log.config, self._now_ms, suffix=SWAP_SUFFIX
+                )
+                lowest = min(lowest, base_offset)
+                end = max(end, base_offset + 1)
+                with suppress(CorruptRecord):  # a part of a split segment may end with its damage
+                    end = max(end, segment.read_next_offset())
+                segment.release()
+        for entry in self._list():
+            offset = offset_from_name(entry.name)
+            if offset is not None and lowest <= offset < end and not entry.name.endswith(SWAP_SUFFIX):
+                self._files.remove(self._path(entry.name))
+        for name in swaps:
+            self._files.rename(self._path(name), self._path(name.removesuffix(SWAP_SUFFIX)))
+
+    # segments
+
+    def _load_segments(self, entries: list[DirectoryEntry]) -> None:
+        names = {entry.name for entry in entries}
+        for name in sorted(names):
+            if is_index_name(name):
+                if offset_name(_offset(name)) + LOG_SUFFIX not in names:
+                    self._files.remove(self._path(name))
+            elif is_log_name(name):
+                self._load_segment(_offset(name), names)
+
+    def _load_segment(self, base_offset: int, names: set[str]) -> None:
+        stem = offset_name(base_offset)
+        segment = LogSegment(self._files, self._directory, base_offset, self._log.config, self._now_ms)
+        is_damaged = stem + INDEX_SUFFIX not in names
+        if stem + TIME_INDEX_SUFFIX not in names:
+            segment.time_index.create()
+        if not is_damaged and stem + TXN_INDEX_SUFFIX in names:
+            try:
+                segment.txn_index.sanity_check()
+            except CorruptIndex:
+                is_damaged = True
+        if is_damaged and (self._had_clean_shutdown or base_offset < self._recovery_point):
+            self._recover_segment(
+                segment
+            )  # one above the recovery point is recovered in its turn, after those before it
+        self._segments.add(segment)
+
+    def _recover_segment(self, segment: LogSegment) -> int:
+        """Rebuild a segment's indexes and cut its damage off; the producer state it needs is built from what comes
+        before, and kept as a snapshot for the next one."""
+        log = self._log
+        state = ProducerStateManager(
+            self._files, self._directory, log.topic_partition, log.config.producer_id_expiration_ms
+        )
+        state.load_snapshots()
+        rebuild_producer_state(
+            state,
+            self._segments,
+            self._start_checkpoint,
+            segment.base_offset,
+            self._now_ms,
+            had_clean_shutdown=False,
+        )
+        try:
+            truncated = segment.recover(state, log.epochs, may_have_holes=log.may_have_holes)
+        except LogOffsetOverflow:
+            raise _Overflow(segment) from None
+        state.take_snapshot()
+        return truncated
+
+    # recovery
+
+    def _recover(self) -> int:
+        """Check what may not have reached the disk; gives the next offset. There is an active segment afterwards."""
+        if not self._had_clean_shutdown:
+            self._recover_from(self._recovery_point)
+        next_offset = self._next_offset()
+        if next_offset is not None and next_offset < self._start_checkpoint:
+            self._discard_everything()
+            next_offset = None
+        if next_offset is None:
+            self._segments.add(
+                LogSegment.create(self._files, self._directory, self._start_checkpoint, self._log.config, self._now_ms)
+            )
+            next_offset = self._start_checkpoint
+        return next_offset
+
+    def _recover_from(self, offset: int) -> None:
+        """Recover segment by segment; damage ends the log there. So does a hole: the end of a segment that never
+        reached the disk while the next one did (a cleaned log may have holes; Kafka never looks for them). Missing
+        offsets after deleted segments are no hole: after a loss of power their names may be back, and not all names."""
+        unflushed = self._segments.range(offset, END_OF_TIME)
+        for number, segment in enumerate(unflushed):
+            truncated = self._recover_segment(segment)
+            following = unflushed[number + 1 :]
+            is_hole = (
+                bool(following)
+                and not self._log.may_have_holes
+                and segment.read_next_offset() < following[0].base_offset
+            )
+            if is_hole and not truncated and self._begins_above(following[0]):
+                doomed = [each for each in self._segments if each.base_offset <= segment.base_offset]
+                self._log.delete_segments(doomed, self._now_ms)
+            elif truncated > 0 or is_hole:
+                self._log.delete_segments(following, self._now_ms)
+                return
+
+    def _begins_above(self, segment: LogSegment) -> bool:
+        """Whether the log begins in a segment or above it: the epochs are cut, durably, before segments are deleted."""
+        entries = self._log.epochs.entries
+        return bool(entries) and entries[0].start_offset >= segment.base_offset
+
+    def _next_offset(self) -> int | None:
+        """The end of the log. A last segment that cannot be read to its end in spite of a clean stop is recovered."""
+        if not len(self._segments):
+            return None
+        active = self._segments.active
+        if not self._had_clean_shutdown:
+            return active.read_next_offset()
+        try:
+            if active.ends_whole():
+                return active.read_next_offset()
+        except CorruptRecord:
+            pass
+        self._had_clean_shutdown = False
+        self._recover_segment(active)
+        return active.read_next_offset()
+
+    def _discard_everything(self) -> None:
+        """The log ends before its checkpointed start: somebody removed files. Begin anew at that start."""
+        self._log.delete_segments(self._segments, self._now_ms)
+        self._log.epochs.clear()
+        self._log.producer_state.load_snapshots()
+        self._log.producer_state.truncate_fully_and_start_at(self._start_checkpoint)
+
+
+def rebuild_producer_state(
+    state: ProducerStateManager,
+    segments: LogSegments,
+    log_start_offset: int,
+    last_offset: int,
+    now_ms: int,
+    *,
+    had_clean_shutdown: bool,
+) -> None:
+    """Bring producer state to `last_offset` from the newest snapshot and the batches after it, leaving snapshots at the
+    last two segments and at the end (UnifiedLog.rebuildProducerState)."""
+    offsets_to_snapshot = _offsets_to_snapshot(segments, last_offset)
+    if not state.snapshot_offsets and had_clean_shutdown:
+        for offset in offsets_to_snapshot:
+            state.map_end_offset = offset
+            state.take_snapshot()
+        return
+    was_empty = state.is_empty and state.map_end_offset >= last_offset
+    state.truncate_and_reload(log_start_offset, last_offset, now_ms)
+    if last_offset > state.map_end_offset and not was_empty:
+        for segment in segments.range(state.map_end_offset, last_offset):
+            start = max(segment.base_offset, state.map_end_offset, log_start_offset)
+            state.map_end_offset = start
+            if segment.base_offset in offsets_to_snapshot:
+                state.take_snapshot()
+            _replay(state, segment, start, last_offset)
+    state.map_end_offset = last_offset
+    state.take_snapshot()
+
+
+def _offsets_to_snapshot(segments: LogSegments, last_offset: int) -> list[int]:
+    if not len(segments):
+        return [last_offset]
+    base_offsets = segments.base_offsets
+    return [*base_offsets[-2:], last_offset]
+
+
+def _replay(state: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:
+    found = segment.translate_offset(start)
+    if found is None:
+        return
+    index: TransactionIndex | None = None
+    for _, header, batch in walk_batches(segment.log, found.position):
+        if header.base_offset >= end:
+            return
+        if header.magic >= 2:
+            replay_batch(state, header, batch, index)
+
+
+def _offset(name: str) -> int:
+    offset = offset_from_name(name)
+    return -1 if offset is None else offset

@@ -1,0 +1,356 @@
+"""Protobuf: the Spark type of a message, and values decoded by Google's library.
+
+Types are those of Spark's from_protobuf: signed numbers as int and bigint, uint32 as bigint, uint64 as decimal(20,0),
+enums as string, messages as struct, maps and repeated fields; Timestamp is a timestamp, wrappers are what they wrap. A
+field that tells whether it is set and is not is null, any other its default.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.pipeline.decoding.schema_registry import HEADER_SIZE, RegisteredSchema, schema_id
+from kafkatools.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+_WRAPPERS = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Bool", "Int32", "Int64", "UInt32", "UInt64", "Float", "Double", "String", "Bytes")
+)
+_TIMESTAMP = "google.protobuf.Timestamp"
+_MAIN = "schema.proto"
+
+
+def ensure_installed() -> None:
+    """PipelineError when Google's library is not there."""
+    try:
+        import google.protobuf  # noqa: F401
+    except ImportError:
+        needs = "Protobuf needs the Python package protobuf: pip install 'kafkatools[protobuf]'"
+        raise PipelineError(needs) from None
+
+
+# -- Descriptors --
+
+
+def read_descriptors(path: str) -> bytes:
+    """A .proto file, compiled, or a file that holds a FileDescriptorSet: the set's bytes."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise PipelineError(f"{path}: {error.strerror}") from None
+    if path.endswith(".proto"):
+        folder, name = os.path.split(os.path.abspath(path))
+        return _compile(folder, name, path)
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    from google.protobuf.message import DecodeError
+
+    try:
+        if FileDescriptorSet.FromString(data).file:
+            return data
+    except DecodeError:
+        pass
+    raise PipelineError(f"{path} is neither a .proto file nor a set of descriptors (protoc --descriptor_set_out)")
+
+
+def descriptors_of(registered: RegisteredSchema, where: str) -> bytes:
+    """A registered schema: a descriptor in base64, or the text of a .proto file; a FileDescriptorSet's bytes."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+    from google.protobuf.message import DecodeError
+
+    made = FileDescriptorSet()
+
+    def add(schema: RegisteredSchema, name: str) -> None:
+        for other, reference in schema.references:
+            add(reference, other)
+        file = FileDescriptorProto.FromString(base64.b64decode(schema.text, validate=True))
+        file.name = name
+        made.file.append(file)
+
+    try:
+        add(registered, _MAIN)
+        return made.SerializeToString()
+    except (DecodeError, binascii.Error):
+        return _compile_registered(registered, where)
+
+
+def _compile_registered(registered: RegisteredSchema, where: str) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="kt-proto-") as folder:
+
+        def write(schema: RegisteredSchema, name: str) -> None:
+            path = os.path.normpath(os.path.join(folder, name))
+            if not path.startswith(folder + os.sep):
+                raise PipelineError(f"{where} refers to a file by the name {name}")
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(schema.text)
+            for other, reference in schema.references:
+                write(reference, other)
+
+        write(registered, _MAIN)
+        return _compile(folder, _MAIN, where)
+
+
+def _compile(folder: str, name: str, where: str) -> bytes:
+    """What protoc makes of a file: its descriptors and those of what it imports."""
+    from importlib.util import find_spec
+
+    if find_spec("grpc_tools") is not None:
+        compiler = [sys.executable, "-m", "grpc_tools.protoc", f"-I{_bundled_protos()}"]
+    elif (path := shutil.which("protoc")) is not None:
+        compiler = [path]
+    else:
+        raise PipelineError(f"{where}: to compile .proto files needs protoc: pip install 'kafkatools[protobuf]'")
+    with tempfile.TemporaryDirectory(prefix="kt-proto-") as out:
+        target = os.path.join(out, "set")
+        words = [*compiler, f"-I{folder}", "--include_imports", f"--descriptor_set_out={target}", name]
+        done = subprocess.run(words, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            told = [line for line in done.stderr.decode(errors="replace").splitlines() if ".proto" in line]
+            raise PipelineError(f"{where}: {told[0].replace(folder + os.sep, '') if told else 'protoc failed'}")
+        with open(target, "rb") as file:
+            return file.read()
+
+
+def _bundled_protos() -> str:
+    from importlib.resources import files
+
+    return str(files("grpc_tools") / "_proto")
+
+
+class ProtobufMessage:
+    """One message type of a set of descriptors; `name` None is the first of the last file."""
+
+    def __init__(self, descriptors: bytes, name: str | None, where: str) -> None:
+        from google.protobuf import descriptor_pool, message_factory
+        from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+        pool = descriptor_pool.DescriptorPool()
+        files = FileDescriptorSet.FromString(descriptors).file
+        try:
+            _add_known(pool, {file.name for file in files})
+            for file in files:
+                pool.Add(file)
+            last = pool.FindFileByName(files[-1].name)
+        except (TypeError, KeyError) as error:
+            raise PipelineError(f"{where}: {error}") from None
+        self.descriptor: Any = self._find(pool, last, name, where)
+        self.message_class: Any = message_factory.GetMessageClass(self.descriptor)
+
+    @staticmethod
+    def _find(pool: Any, file: Any, name: str | None, where: str) -> Any:
+        if name is None:
+            if not file.message_types_by_name:
+                raise PipelineError(f"{where} has no message")
+            return next(iter(file.message_types_by_name.values()))
+        for candidate in (name, f"{file.package}.{name}" if file.package else name):
+            try:
+                return pool.FindMessageTypeByName(candidate)
+            except KeyError:
+                continue
+        known = ", ".join(one.full_name for one in file.message_types_by_name.values())
+        raise PipelineError(f"{where} has no message {name}; there are {known}")
+
+    def path(self, *, counts_entries: bool = False) -> list[int]:
+        """The indexes that lead to the message in its file. Java's serializer does not count the entries of maps among
+        the messages, others do.
+        """
+        found: list[int] = []
+        descriptor = self.descriptor
+        while descriptor is not None:
+            outer = descriptor.containing_type
+            among = descriptor.file.message_types_by_name.values() if outer is None else outer.nested_types
+            names = [one.full_name for one in among if counts_entries or not one.GetOptions().map_entry]
+            found.insert(0, names.index(descriptor.full_name))
+            descriptor = outer
+        return found
+
+    def spark_type(self) -> DataType:
+        """The type of the column."""
+        return _message_type(self.descriptor, ())
+
+
+def _add_known(pool: Any, present: set[str]) -> None:
+    """Google's own types, which come with the library."""
+    from google.protobuf import (
+        any_pb2,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    )
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    modules: tuple[Any, ...] = (
+        any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2,
+    )  # fmt: skip
+    for module in modules:
+        if module.DESCRIPTOR.name not in present:
+            pool.Add(FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb))
+
+
+# -- Types --
+
+
+def _message_type(descriptor: Any, inside: tuple[str, ...]) -> DataType:
+    from pyspark.sql import types as T
+
+    if descriptor.full_name == _TIMESTAMP:
+        return T.TimestampType()
+    if descriptor.full_name in _WRAPPERS:
+        return _single_type(descriptor.fields_by_name["value"], inside)
+    if descriptor.full_name in inside:
+        raise PipelineError(f"The Protobuf message {descriptor.full_name} is within itself: Spark has no type for that")
+    inside = (*inside, descriptor.full_name)
+    return T.StructType([T.StructField(field.name, _field_type(field, inside)) for field in descriptor.fields])
+
+
+def _field_type(field: Any, inside: tuple[str, ...]) -> DataType:
+    from pyspark.sql import types as T
+
+    if _is_map(field):
+        entry = field.message_type.fields_by_name
+        return T.MapType(_single_type(entry["key"], inside), _single_type(entry["value"], inside))
+    single = _single_type(field, inside)
+    return T.ArrayType(single) if _is_repeated(field) else single
+
+
+def _single_type(field: Any, inside: tuple[str, ...]) -> DataType:
+    from google.protobuf.descriptor import FieldDescriptor as F
+    from pyspark.sql import types as T
+
+    if field.message_type is not None:
+        return _message_type(field.message_type, inside)
+    types: dict[int, DataType] = {
+        F.CPPTYPE_INT32: T.IntegerType(), F.CPPTYPE_INT64: T.LongType(), F.CPPTYPE_UINT32: T.LongType(),
+        F.CPPTYPE_UINT64: T.DecimalType(20, 0), F.CPPTYPE_DOUBLE: T.DoubleType(), F.CPPTYPE_FLOAT: T.FloatType(),
+        F.CPPTYPE_BOOL: T.BooleanType(), F.CPPTYPE_ENUM: T.StringType(), F.CPPTYPE_STRING: T.StringType(),
+    }  # fmt: skip
+    return T.BinaryType() if field.type == F.TYPE_BYTES else types[field.cpp_type]
+
+
+def _is_repeated(field: Any) -> bool:
+    known = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED if known is None else known)
+
+
+def _is_map(field: Any) -> bool:
+    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+
+
+# -- Values --
+
+
+def _shaper(field: Any) -> Callable[[Any], Any]:
+    """What makes of a field's value Arrow's."""
+    if _is_map(field):
+        entry = field.message_type.fields_by_name
+        key, value = _single_shaper(entry["key"]), _single_shaper(entry["value"])
+        return lambda found: [(key(one), value(item)) for one, item in found.items()]
+    single = _single_shaper(field)
+    return (lambda found: [single(one) for one in found]) if _is_repeated(field) else single
+
+
+def _single_shaper(field: Any) -> Callable[[Any], Any]:
+    from decimal import Decimal
+
+    if field.message_type is not None:
+        return message_shaper(field.message_type)
+    if field.enum_type is not None:
+        names = {number: one.name for number, one in field.enum_type.values_by_number.items()}
+        return lambda value: names.get(value, str(value))
+    return Decimal if field.cpp_type == field.CPPTYPE_UINT64 else _same
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def message_shaper(descriptor: Any) -> Callable[[Any], Any]:
+    """What makes a dict of a message, or the value of a wrapper or Timestamp."""
+    if descriptor.full_name == _TIMESTAMP:
+        return lambda message: message.seconds * 1_000_000 + message.nanos // 1000
+    if descriptor.full_name in _WRAPPERS:
+        shape = _single_shaper(descriptor.fields_by_name["value"])
+        return lambda message: shape(message.value)
+    fields = [
+        (field.name, _shaper(field), field.has_presence and not _is_repeated(field)) for field in descriptor.fields
+    ]
+
+    def shaped(message: Any) -> dict[str, Any]:
+        return {
+            name: None if tells and not message.HasField(name) else shape(getattr(message, name))
+            for name, shape, tells in fields
+        }
+
+    return shaped
+
+
+class ProtobufDecoder:
+    """Bytes to values of one message; on the executors. `is_framed`: each value is in the registry's wire format."""
+
+    def __init__(self, descriptors: bytes, message: str | None, is_framed: bool) -> None:
+        self._descriptors = descriptors
+        self._message = message
+        self._is_framed = is_framed
+
+    def start(self) -> Callable[[bytes], Any]:
+        """The function that decodes; ValueError for what cannot be decoded."""
+        ensure_installed()
+        from google.protobuf.message import DecodeError
+
+        message = ProtobufMessage(self._descriptors, self._message, "the schema")
+        parse, shape = message.message_class.FromString, message_shaper(message.descriptor)
+        paths = [message.path(), message.path(counts_entries=True)]
+
+        def decode(data: bytes) -> Any:
+            start = 0
+            if self._is_framed:
+                if schema_id(data) is None:
+                    raise ValueError("it does not begin with a schema's id")
+                found, start = message_path(data, HEADER_SIZE)
+                if found not in paths:
+                    raise ValueError(f"it is another message of its file: {found}")
+            try:
+                return shape(parse(data[start:]))
+            except DecodeError as error:
+                raise ValueError(str(error)) from error
+
+        return decode
+
+
+def message_path(data: bytes, at: int) -> tuple[list[int], int]:
+    """The indexes of the wire format, and where the message begins. ValueError when they are cut off."""
+    count, at = _zigzag(data, at)
+    if count == 0:
+        return [0], at
+    path = []
+    for _ in range(count):
+        index, at = _zigzag(data, at)
+        path.append(index)
+    return path, at
+
+
+def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while at < len(data) and shift < 35:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
+        shift += 7
+    raise ValueError("the path to its message is cut off")

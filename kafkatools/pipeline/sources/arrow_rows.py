@@ -1,0 +1,227 @@
+"""Record batches as Kafka has them -> record batches as Arrow has them.
+
+`ArrowRows` is fed the batches of one partition, many at a time: a buffer and the table of their headers that
+`scan_batches` made. Plain batches go through the kernel a run at a time; compressed ones are decompressed one by one
+and then go through it as well; messages of magic 0 and 1 come through their views. Columns that the schema does not
+have are never made. What cannot be read is told, and never raised.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.records import gather_kernel as kernel
+from kafkatools.core.records.batch import HEADER_SIZE, RecordBatch
+from kafkatools.core.records.columns import RecordColumns
+from kafkatools.core.records.compression import decompress
+from kafkatools.core.records.damage import explain
+from kafkatools.core.records.kernel import HEADER_WIDTH
+from kafkatools.core.records.legacy import LegacyBatch
+from kafkatools.pipeline.sources.arrow_columns import Buffer, Chunk, Longs, new_column
+from kafkatools.pipeline.sources.record_bounds import MAX_LONG, RecordBounds
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+TARGET_ROWS = 32768
+TARGET_BYTES = 2 << 20
+PLACE_ROWS = 8192
+_CODEC = 7
+_OUTSIDE = (kernel.RUN_DAMAGED, kernel.RUN_LEFT_OVER, kernel.RUN_IMPOSSIBLE)
+
+
+class Unread(NamedTuple):
+    """A batch of which not everything could be read: its row in the table, the first byte of the buffer that was not
+    (the batch's own for one that is compressed), and why.
+    """
+
+    row: int
+    position: int
+    reason: str
+
+
+class ArrowRows:
+    """The rows of one partition that go into the next Arrow batch.
+
+    `bounds` are exact on rows. `records`, `first_offset`, `last_offset` tell what has come out so far, all in all.
+    """
+
+    def __init__(
+        self, schema: StructType, topic: str, partition: int, bounds: RecordBounds | None = None, *,
+        target_rows: int = TARGET_ROWS, target_bytes: int = TARGET_BYTES,
+    ) -> None:  # fmt: skip
+        from kafkatools.pipeline.sources.spark_api import arrow_schema
+
+        self._schema = arrow_schema(schema)
+        self._columns = [new_column(field.name, field.type, topic, partition) for field in self._schema]
+        self._bounds = bounds or RecordBounds()
+        self._target_rows, self._target_bytes = target_rows, target_bytes
+        self._places = array("q", bytes(8 * kernel.PLACE_WIDTH * PLACE_ROWS))
+        self._rows = 0
+        self.records = 0
+        self.first_offset = -1
+        self.last_offset = -1
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to `take`. Whoever adds more gets a larger Arrow batch."""
+        return self._rows >= self._target_rows or any(
+            column.size_bytes >= self._target_bytes for column in self._columns
+        )
+
+    def take(self) -> Any:
+        """The rows so far as a pyarrow.RecordBatch; the next one begins."""
+        rows, self._rows = self._rows, 0
+        return pa.RecordBatch.from_arrays([column.take(rows) for column in self._columns], schema=self._schema)
+
+    def add_batches(
+        self, buffer: Buffer, table: array[int], first: int, stop: int, *,
+        origin: int = 0, transactions: Sequence[str | None] | None = None,
+    ) -> list[Unread]:  # fmt: skip
+        """Takes the batches first..stop of a table of `scan_batches` over the buffer: data of any format whose
+        checksums the caller has looked at. What of them could not be read.
+
+        `origin` is where the buffer begins in its file; `transactions` holds a state for each row of the table.
+        """
+        unread: list[Unread] = []
+        rows = np.frombuffer(table, np.int64).reshape(-1, HEADER_WIDTH)
+        plain = (rows[first:stop, 3] == 2) & (rows[first:stop, 6] & _CODEC == 0)
+        edges = [first, *(np.flatnonzero(np.diff(plain)) + first + 1).tolist(), stop]
+        for start, end in zip(edges[:-1], edges[1:], strict=True):
+            if start == end:
+                continue
+            if plain[start - first]:
+                positions = rows[:end, 0] + origin
+                unread += self._add_run(buffer, table, start, end, (positions, transactions))
+                continue
+            for row in range(start, end):
+                state = None if transactions is None else transactions[row]
+                unread += self._add_odd(buffer, rows[row], row, origin, state)
+        return unread
+
+    def _add_run(
+        self, buffer: Buffer, table: array[int], first: int, stop: int,
+        about: tuple[Longs, Sequence[str | None] | None], *, is_compressed: bool = False,
+    ) -> list[Unread]:  # fmt: skip
+        """Plain batches; `about` is what the columns want to know of each: positions and states."""
+        unread: list[Unread] = []
+        run = array("q", (first, 0, 0, 0))
+        counts = array("i", bytes(4 * stop))
+        headers = np.frombuffer(table, np.int64).reshape(-1, HEADER_WIDTH)
+        while run[kernel.RUN_ROW] < stop:
+            row = run[kernel.RUN_ROW]
+            found = kernel.decode_batches(buffer, table, stop, self._places, counts, run)
+            reason, reached = run[kernel.RUN_REASON], run[kernel.RUN_ROW]
+            if reason in _OUTSIDE:
+                unread.append(_unread(buffer, headers, run, is_compressed))
+                run[kernel.RUN_ROW], run[kernel.RUN_RECORD] = reached + 1, 0
+            end = min(reached + 1, stop)
+            if found:
+                positions, states = about
+                self._add_chunk(
+                    Chunk(
+                        buffer, self._places, found, headers[row:end], np.frombuffer(counts, np.int32)[row:end],
+                        positions[row:end], None if states is None else states[row:end],
+                    )
+                )  # fmt: skip
+            counts[row:end] = array("i", bytes(4 * (end - row)))
+        return unread
+
+    def _add_odd(self, buffer: Buffer, header: Longs, row: int, origin: int, state: str | None) -> list[Unread]:
+        """A compressed batch, or a message of magic 0 or 1."""
+        position = int(header[0])
+        view = memoryview(buffer)[position : position + int(header[2])]
+        about = np.array([position + origin], np.int64), None if state is None else (state,)
+        try:
+            if header[3] < 2:
+                self._add_legacy(LegacyBatch(view), header, about)
+                return []
+            codec = RecordBatch(view).compression_type
+            records = decompress(codec, view[HEADER_SIZE:]) if header[13] > 0 else b""
+        except KafkaError as error:
+            return [Unread(row, position, str(error))]
+        table = array("q", header.tolist())
+        table[0], table[2] = -HEADER_SIZE, HEADER_SIZE + len(records)
+        return [
+            Unread(row, position, each.reason)
+            for each in self._add_run(records, table, 0, 1, about, is_compressed=True)
+        ]
+
+    def _add_legacy(self, batch: LegacyBatch, header: Longs, about: tuple[Longs, Sequence[str | None] | None]) -> None:
+        columns = batch.columns()
+        batches = header.copy().reshape(1, -1)
+        batches[0, 4], batches[0, 6] = -1, batch.attributes
+        batches[0, 10:13] = -1
+        for start in range(0, columns.count, PLACE_ROWS):
+            stop = min(start + PLACE_ROWS, columns.count)
+            places = _places_of(columns, start, stop)
+            counts = np.array([stop - start], np.int32)
+            self._add_chunk(Chunk(columns.buffer, places, stop - start, batches, counts, *about))
+
+    def _add_chunk(self, chunk: Chunk) -> None:
+        bounds = self._bounds
+        if bounds.start_offset > 0 or bounds.end_offset < MAX_LONG or bounds.has_timestamps:
+            self._narrow(chunk)
+        if chunk.rows == 0:
+            return
+        offsets = chunk.view[:, kernel.PLACE_OFFSET]
+        if self.records == 0:
+            self.first_offset = int(offsets[0])
+        self.last_offset = int(offsets[-1])
+        self.records += chunk.rows
+        self._rows += chunk.rows
+        for column in self._columns:
+            column.add(chunk)
+
+    def _narrow(self, chunk: Chunk) -> None:
+        """Leaves only what is within the bounds."""
+        bounds, view = self._bounds, chunk.view
+        offsets, timestamps = view[:, kernel.PLACE_OFFSET], view[:, kernel.PLACE_TIMESTAMP]
+        kept = offsets >= bounds.start_offset
+        if bounds.end_offset < MAX_LONG:
+            kept &= offsets < bounds.end_offset
+        if bounds.has_timestamps:
+            kept &= timestamps >= bounds.start_timestamp_ms
+            if bounds.end_timestamp_ms < MAX_LONG:
+                kept &= timestamps < bounds.end_timestamp_ms
+        if kept.all():
+            return
+        owners = np.repeat(np.arange(len(chunk.counts)), chunk.counts)[kept]
+        rows = view[kept]
+        np.frombuffer(chunk.places, np.int64).reshape(-1, kernel.PLACE_WIDTH)[: len(rows)] = rows
+        chunk.rows = len(rows)
+        chunk.counts = np.bincount(owners, minlength=len(chunk.counts)).astype(np.int32)
+
+
+def _unread(buffer: Buffer, headers: npt.NDArray[Any], run: array[int], is_compressed: bool) -> Unread:
+    """What stopped the kernel at a batch, in Kafka's words."""
+    row, reason, position = run[kernel.RUN_ROW], run[kernel.RUN_REASON], run[kernel.RUN_POSITION]
+    start, size, count = int(headers[row, 0]), int(headers[row, 2]), int(headers[row, 13])
+    if reason == kernel.RUN_IMPOSSIBLE:
+        return Unread(row, start, f"Found invalid record count {count} in magic v2 batch")
+    end = start + size
+    words = explain(memoryview(buffer)[:end], position, reason == kernel.RUN_DAMAGED, is_compressed)
+    return Unread(row, position if position < end else start, words)
+
+
+def _places_of(columns: RecordColumns, start: int, stop: int) -> array[int]:
+    """Rows of places of records that have no headers."""
+    places = np.zeros((stop - start, kernel.PLACE_WIDTH), np.int64)
+    for index, column in enumerate(
+        (
+            columns.offsets, columns.timestamps, columns.key_positions, columns.key_lengths,
+            columns.value_positions, columns.value_lengths,
+        )
+    ):  # fmt: skip
+        places[:, index] = column[start:stop]
+    return array("q", places.tobytes())

@@ -1,0 +1,210 @@
+"""The executor's side of `kt` as a source: ranges of a live topic as Arrow batches.
+
+Rules: a task reads one range with one consumer, which its Python worker keeps for the next tasks. What comes is looked
+at batch by batch from the table of headers: checksums, markers, aborted transactions and what lies behind the range;
+runs of sound batches become columns in one go, exact on offsets by the bounds. Damage is an error, unless there is a
+report to tell of it. Offsets that go away while they are read are an error too, or with
+failOnDataLoss=false a warning, and the task goes on behind them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run.reports import RECORDS, SplitReport, write_report
+from kafkatools.pipeline.sources.spark_api import InputPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from kafkatools.core.consumer.fetcher import FetchedBatches
+    from kafkatools.core.consumer.range_reader import RangeReader
+    from kafkatools.pipeline.sources.arrow_rows import ArrowRows
+    from kafkatools.pipeline.sources.live.batches import Run
+    from kafkatools.pipeline.sources.live.cluster import LiveCluster
+    from kafkatools.pipeline.sources.live.offsets import OffsetRange
+    from kafkatools.pipeline.sources.live.options import SourceOptions
+    from kafkatools.pipeline.sources.record_bounds import RecordBounds
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LiveSplit(InputPartition):
+    """The range of one task: start <= offset < end. `topic_id`: the topic that it was planned for.
+
+    For the column `transaction`: below `stable_end` every transaction was decided when the ends were taken; what is
+    said of those above is what the log says up to `whole_end`, where the query ends in this partition.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    topic_id: uuid.UUID | None = None
+    stable_end: int = 0
+    whole_end: int = 0
+
+    def __repr__(self) -> str:
+        return f"LiveSplit({self.topic}-{self.partition}, {self.start} to {self.end})"
+
+
+def splits_of(
+    ranges: Sequence[OffsetRange], options: SourceOptions, schema: StructType, cluster: LiveCluster
+) -> list[InputPartition]:
+    """Ranges as tasks, by default enough for the cores of this machine."""
+    from kafkatools.pipeline.sources.live.offsets import split_ranges
+
+    ends = {one.partition: one.end for one in ranges}
+    stable = cluster.stable_ends(ends) if _tells_transactions(schema, options) else {}
+    parts = split_ranges(ranges, os.cpu_count() or 1, options.min_partitions, options.max_records_per_partition)
+    return [
+        LiveSplit(
+            *part.partition, part.start, part.end, part.topic_id, stable.get(part.partition, 0), ends[part.partition]
+        )
+        for part in parts
+    ]
+
+
+def _tells_transactions(schema: StructType, options: SourceOptions) -> bool:
+    """Whether it must be found out what became of transactions: not all of them are committed."""
+    return not options.is_committed_only and _has(schema, "transaction")
+
+
+def _has(schema: StructType, column: str) -> bool:
+    return any(name.lower() == column for name in schema.fieldNames())
+
+
+class Task(NamedTuple):
+    """What every task of a query has in common; plain data."""
+
+    options: SourceOptions
+    schema: StructType
+    bounds: RecordBounds
+
+
+def read_split(split: LiveSplit, task: Task) -> Iterator[Any]:
+    """The rows of a range as pyarrow.RecordBatches. Raises PipelineError."""
+    from kafkatools.core.consumer.range_reader import RangeLost
+    from kafkatools.core.errors import KafkaError
+
+    report = SplitReport(
+        split.topic, split.partition, "", split.start, split.end, start_offset=split.start, end_offset=split.end
+    )
+    start: int | None = split.start
+    try:
+        while start is not None:
+            try:
+                yield from _read_range(replace(split, start=start), task, report)
+                start = None
+            except RangeLost as lost:
+                if task.options.fail_on_data_loss:
+                    raise PipelineError(f"{lost} (failOnDataLoss=false goes on without what is lost)") from lost
+                _log.warning("%s", lost)
+                start = lost.resume_at
+    except KafkaError as error:
+        raise PipelineError(f"{split.topic}-{split.partition}: {error}") from error
+    if task.options.report_path is not None:
+        write_report(task.options.report_path, report)
+
+
+def _read_range(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[Any]:
+    from kafkatools.pipeline.sources.arrow_rows import ArrowRows
+
+    bounds = replace(
+        task.bounds,
+        start_offset=max(split.start, task.bounds.start_offset),
+        end_offset=min(split.end, task.bounds.end_offset),
+    )
+    rows = ArrowRows(task.schema, split.topic, split.partition, bounds)
+    has_positions = _has(task.schema, "batchposition")
+    for run in _runs(replace(split, start=bounds.start_offset, end=bounds.end_offset), task, report):
+        _add(rows, run, has_positions)
+        if rows.is_full:
+            yield rows.take()
+    if len(rows):
+        yield rows.take()
+    report.records += rows.records
+    if rows.records:
+        report.first_offset = rows.first_offset if report.first_offset < 0 else report.first_offset
+        report.last_offset = rows.last_offset
+
+
+def _runs(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[Run]:
+    """The batches of a range that are for the query."""
+    from kafkatools.pipeline.sources.live.batches import KEPT, BatchWalk, Fate, Markers
+
+    options = task.options
+    walk = BatchWalk((split.start, split.end), report, is_strict=options.is_strict)
+    is_asked = _has(task.schema, "transaction")
+    if options.is_committed_only or not is_asked:
+        with _reader_for(options) as reader:
+            for fetched in _fetched(reader, split, split.start, split.end):
+                fate = Fate(fetched.aborted, drops_aborted=True, is_asked=is_asked)
+                yield from walk.runs(fetched, fate if options.is_committed_only else KEPT)
+        return
+    middle = min(max(split.start, split.stable_end), split.end)
+    committed = replace(options, settings={**options.settings, "isolation.level": "read_committed"})
+    with _reader_for(committed) as reader:
+        for fetched in _fetched(reader, split, split.start, middle):
+            yield from walk.runs(fetched, Fate(fetched.aborted, drops_aborted=False), middle)
+    if middle == split.end:
+        return
+    with _reader_for(options) as reader:
+        markers = Markers()
+        for fetched in _fetched(reader, split, middle, max(split.whole_end, split.end)):
+            walk.collect(fetched, markers)
+        for fetched in _fetched(reader, split, middle, split.end):
+            yield from walk.runs(fetched, markers)
+
+
+def _fetched(reader: RangeReader, split: LiveSplit, start: int, end: int) -> Iterator[FetchedBatches]:
+    return reader.read_range((split.topic, split.partition), start, end, split.topic_id)
+
+
+def _add(rows: ArrowRows, run: Run, has_positions: bool) -> None:
+    """`has_positions`: the position of a batch is its base offset, so each is added by itself."""
+    parts = [(row, row + 1) for row in range(run.first, run.stop)] if has_positions else [(run.first, run.stop)]
+    for first, stop in parts:
+        origin = run.base_offset(first) - run.position(first) if has_positions else 0
+        unread = rows.add_batches(run.buffer, run.table, first, stop, origin=origin, transactions=run.transactions)
+        for one in unread:
+            run.walk.note_damage(run.header(one.row), RECORDS, one.reason)
+
+
+# A worker runs task after task, one at a time: the consumers that are not in use, by their settings.
+_idle: dict[tuple[Any, ...], RangeReader] = {}
+
+
+def close_idle() -> None:
+    """Closes the consumers that wait for another task; a process that is no worker of Spark's may want that."""
+    while _idle:
+        _idle.popitem()[1].close()
+
+
+@contextlib.contextmanager
+def _reader_for(options: SourceOptions) -> Iterator[RangeReader]:
+    """A consumer for one range; one that failed is closed."""
+    from kafkatools.core.consumer.range_reader import RangeReader
+
+    key = (*sorted(options.settings.items()), options.poll_timeout_ms)
+    reader = _idle.pop(key, None) or RangeReader(options.settings, patience_ms=options.poll_timeout_ms)
+    is_usable = False
+    try:
+        yield reader
+        is_usable = True
+    except GeneratorExit:
+        is_usable = True  # the query wants no more rows
+        raise
+    finally:
+        if is_usable and key not in _idle:
+            _idle[key] = reader
+        else:
+            reader.close()

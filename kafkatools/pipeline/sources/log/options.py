@@ -1,0 +1,108 @@
+"""The options of `kafka-log`, read and checked: those of Spark's Kafka source that files have a meaning for,
+and its own.
+
+Names are matched whatever their case; every refusal names the option and says what it takes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.sources.live.options import EARLIEST, LATEST, GivenOptions, Limit
+from kafkatools.pipeline.sources.log.files import Selection, given_paths
+from kafkatools.pipeline.sources.log.reader import TABLES, ReadOptions
+from kafkatools.pipeline.sources.log.splits import SPLIT_BYTES
+from kafkatools.pipeline.sources.record_bounds import RecordBounds
+
+_NAMES = (
+    "path",
+    "paths",
+    "assign",
+    "bounds",
+    "subscribe",
+    "subscribePattern",
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "failOnDataLoss",
+    "includeHeaders",
+    "includeMetadata",
+    "isolationLevel",
+    "kafka.isolation.level",
+    "minPartitions",
+    "splitBytes",
+    "pushFilters",
+    "reportPath",
+    "strict",
+    "table",
+)
+_BY_LOWER = {name.lower(): name for name in _NAMES}
+_LEVELS = ("read_uncommitted", "read_committed")
+_LEAST_SPLIT = 1024
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """All that was asked for, checked as far as that goes without a look at the files; it can be pickled."""
+
+    paths: list[str]
+    selection: Selection
+    starting: Limit
+    ending: Limit
+    reading: ReadOptions = field(default_factory=ReadOptions)
+    fail_on_data_loss: bool = True
+    latest_without_match: bool = False
+    include_headers: bool = False
+    include_metadata: bool = False
+    min_partitions: int | None = None
+    split_bytes: int = SPLIT_BYTES
+    pushes_filters: bool = False
+    bounds: RecordBounds = RecordBounds()
+
+
+def read_options(options: Mapping[str, str]) -> LogOptions:
+    """The options of a read; raises PipelineError."""
+    given = GivenOptions(options)
+    _refuse_unknown(options)
+    starting, ending = given.limit("starting", EARLIEST), given.limit("ending", LATEST)
+    if starting.everywhere == LATEST or LATEST in (starting.offsets or {}).values():
+        raise PipelineError("startingOffsets: latest would read nothing")
+    if ending.everywhere == EARLIEST or EARLIEST in (ending.offsets or {}).values():
+        raise PipelineError("endingOffsets: earliest would read nothing")
+    level = "isolationLevel" if given.has("isolationLevel") else "kafka.isolation.level"
+    reading = ReadOptions(
+        given.choice("table", TABLES),
+        given.choice(level, _LEVELS) == "read_committed",
+        given.boolean("strict", False),
+        given.text("reportPath") or None,
+    )
+    return LogOptions(
+        given_paths(options),
+        Selection.from_options(options),
+        starting,
+        ending,
+        reading,
+        fail_on_data_loss=given.boolean("failOnDataLoss", True),
+        latest_without_match=given.choice("startingOffsetsByTimestampStrategy", ("error", "latest")) == "latest",
+        include_headers=given.boolean("includeHeaders", False),
+        include_metadata=given.boolean("includeMetadata", False),
+        min_partitions=given.number("minPartitions"),
+        split_bytes=given.number("splitBytes", _LEAST_SPLIT) or SPLIT_BYTES,
+        pushes_filters=given.boolean("pushFilters", False),
+        bounds=given.bounds(),
+    )
+
+
+def _refuse_unknown(options: Mapping[str, str]) -> None:
+    for name in options:
+        if name.lower() not in _BY_LOWER:
+            near = difflib.get_close_matches(name.lower(), _BY_LOWER, n=1, cutoff=0.75)
+            hint = f"; did you mean {_BY_LOWER[near[0]]}?" if near else ""
+            raise PipelineError(f"kafka-log has no option {name}{hint}")

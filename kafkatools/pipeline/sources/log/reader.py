@@ -1,0 +1,228 @@
+"""The executor's side of `kafka-log`: stretches of segments as Arrow batches, with a report of each.
+
+Tables: `records`, one row a record; `batches`, one row a batch, from the headers alone; `errors`, one row a range that
+could not be read, for which everything is read and decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkatools.core.log.format.batch_headers import CONTROL_MASK, TRANSACTIONAL_MASK
+from kafkatools.pipeline import storage
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run import reports
+from kafkatools.pipeline.run.reports import Damage, SplitReport
+from kafkatools.pipeline.sources.arrow_rows import ArrowRows, Unread
+from kafkatools.pipeline.sources.log import sections as table
+from kafkatools.pipeline.sources.log.sections import Section, SectionWalk
+from kafkatools.pipeline.sources.log.splits import LogSplit, LogTask
+from kafkatools.pipeline.sources.record_bounds import MAX_LONG
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+RECORDS, BATCHES, ERRORS = "records", "batches", "errors"
+TABLES = (RECORDS, BATCHES, ERRORS)
+_CODEC = 7
+_UNKNOWN_CODEC = "Unknown compression type id"
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a task has to know besides its splits."""
+
+    table: str = RECORDS
+    is_committed_only: bool = False
+    is_strict: bool = False
+    report_path: str | None = None
+
+
+def read_task(task: LogTask, schema: StructType, options: ReadOptions) -> Iterator[Any]:
+    """The rows of a task as pyarrow.RecordBatches. Raises PipelineError for a file that cannot be read, and with
+    `is_strict` for damage.
+    """
+    readers: dict[str, Callable[..., Iterator[Any]]] = {
+        RECORDS: _SplitReader.records,
+        BATCHES: _SplitReader.batches,
+        ERRORS: _SplitReader.errors,
+    }
+    for split in task.splits:
+        reader = _SplitReader(split, schema, options)
+        yield from readers[options.table](reader)
+        reader.finish()
+
+
+class _SplitReader:
+    """One split of a task."""
+
+    def __init__(self, split: LogSplit, schema: StructType, options: ReadOptions) -> None:
+        file = split.file
+        self._split = split
+        self._schema = schema
+        self._options = options
+        self._needs_states = any(field.name.lower() == "transaction" for field in schema.fields)
+        self.report = SplitReport(file.topic, file.partition, file.url, split.start_position, split.end_position)
+
+    def finish(self) -> None:
+        """All rows have been taken: say so."""
+        if self._split.transactions is not None:
+            self._split.transactions.close()
+        if self._options.report_path is not None:
+            reports.write_report(self._options.report_path, self.report)
+
+    # -- tables --
+
+    def records(self) -> Iterator[Any]:
+        """One row a record."""
+        split = self._split
+        rows = ArrowRows(self._schema, split.file.topic, split.file.partition, split.bounds)
+        for section in self._sections(checks=True):
+            for first, stop in self._runs(section):
+                states = self._states(section) if self._needs_states else None
+                for unread in rows.add_batches(
+                    section.window, section.table, first, stop, origin=section.origin, transactions=states
+                ):
+                    self._unread(section, unread)
+                if rows.is_full:
+                    yield rows.take()
+        if len(rows):
+            yield rows.take()
+        self.report.records = rows.records
+        self.report.first_offset, self.report.last_offset = rows.first_offset, rows.last_offset
+
+    def errors(self) -> Iterator[Any]:
+        """One row a damage."""
+        from pyspark.sql.types import StructType
+
+        from kafkatools.pipeline.sources.log.tables import damage_rows
+
+        schema, self._schema, self._needs_states = self._schema, StructType([]), False
+        for _ in self.records():
+            pass
+        self._schema = schema
+        file = self._split.file
+        if self.report.damages:
+            yield damage_rows(schema, file.topic, file.partition, self.report.damages)
+
+    def batches(self) -> Iterator[Any]:
+        """One row a batch."""
+        from kafkatools.pipeline.sources.log.tables import BatchRows
+
+        rows = BatchRows(self._schema, self._split.file)
+        for section in self._sections(checks=False):
+            kept = self._overlapping(section.headers)
+            if kept.any():
+                rows.add(section, kept, self._states(section) if self._needs_states else None)
+            if rows.is_full:
+                yield rows.take()
+        if len(rows):
+            yield rows.take()
+
+    # -- parts --
+
+    def _sections(self, checks: bool) -> Iterator[Section]:
+        split = self._split
+        try:
+            with storage.open_segment(split.file.url) as file:
+                walk = SectionWalk(
+                    file, split.start_position, split.end_position, self._damaged,
+                    wanted=self._overlapping if self._has_bounds else None, checks=checks,
+                )  # fmt: skip
+                for section in walk.sections():
+                    self._count(section)
+                    yield section
+        except OSError as error:
+            raise storage.unreadable(split.file.url, error) from error
+
+    @property
+    def _has_bounds(self) -> bool:
+        bounds = self._split.bounds
+        return bounds.start_offset > 0 or bounds.end_offset < MAX_LONG or bounds.has_timestamps
+
+    def _overlapping(self, headers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which batches may hold records within the bounds. Of messages of magic 0 and 1 the header says too little."""
+        bounds = self._split.bounds
+        bases = headers[:, table.BASE_OFFSET]
+        is_new = headers[:, table.MAGIC] >= 2
+        kept = ~is_new | (bases < bounds.end_offset)
+        kept &= bases + headers[:, table.LAST_DELTA] >= bounds.start_offset
+        if bounds.has_timestamps:
+            kept &= ~is_new | (headers[:, table.MAX_TIMESTAMP] >= bounds.start_timestamp_ms)
+        return kept
+
+    def _count(self, section: Section) -> None:
+        headers = section.headers
+        if self._has_bounds:
+            headers = headers[self._overlapping(headers)]
+        checksums = headers[:, table.CRC]
+        if len(headers) and headers[:, table.MAGIC].min() < 2:
+            checksums = np.array(
+                [
+                    int.from_bytes(section.window[at + 12 : at + 16], "big") if magic < 2 else crc
+                    for at, magic, crc in headers[:, (table.POSITION, table.MAGIC, table.CRC)].tolist()
+                ]
+            )
+        self.report.add_batches(headers[:, table.BASE_OFFSET], checksums)
+        if len(headers):
+            last = int(headers[-1, table.BASE_OFFSET] + headers[-1, table.LAST_DELTA])
+            self.report.add_range(int(headers[0, table.BASE_OFFSET]), last + 1)
+
+    def _runs(self, section: Section) -> Iterator[tuple[int, int]]:
+        """Rows first..stop of batches whose records are wanted; compressed ones one at a time, since they grow."""
+        headers = section.headers
+        kept = headers[:, table.ATTRIBUTES] & CONTROL_MASK == 0
+        if self._has_bounds:
+            kept &= self._overlapping(headers)
+        if self._options.is_committed_only and self._split.transactions is not None:
+            self._leave_out(section, kept)
+        is_packed = (headers[:, table.ATTRIBUTES] & _CODEC != 0) | (headers[:, table.MAGIC] < 2)
+        breaks = np.diff(kept) | is_packed[1:] | is_packed[:-1] if is_packed.any() else np.diff(kept)
+        edges = [0, *(np.flatnonzero(breaks) + 1).tolist(), section.rows]
+        for first, stop in zip(edges[:-1], edges[1:], strict=True):
+            if kept[first]:
+                yield first, stop
+
+    def _leave_out(self, section: Section, kept: npt.NDArray[np.bool_]) -> None:
+        """Takes the batches of transactions that were not committed out of those that are kept."""
+        headers, transactions = section.headers, self._split.transactions
+        assert transactions is not None
+        asked = np.flatnonzero(kept & (headers[:, table.ATTRIBUTES] & TRANSACTIONAL_MASK != 0))
+        for row in asked.tolist():
+            batch = headers[row]
+            if transactions.is_left_out(
+                int(batch[table.PRODUCER_ID]), int(batch[table.BASE_OFFSET]), section.origin + int(batch[0])
+            ):
+                kept[row] = False
+
+    def _states(self, section: Section) -> list[str | None]:
+        """What became of the transaction of each batch; None outside of any."""
+        transactions = self._split.transactions
+        states: list[str | None] = [None] * section.rows
+        if transactions is None:
+            return states
+        headers = section.headers
+        for row in np.flatnonzero(headers[:, table.ATTRIBUTES] & TRANSACTIONAL_MASK).tolist():
+            batch = headers[row]
+            states[row] = transactions.state(
+                int(batch[table.PRODUCER_ID]), int(batch[table.BASE_OFFSET]), section.origin + int(batch[0])
+            )
+        return states
+
+    def _unread(self, section: Section, unread: Unread) -> None:
+        """Records that could not be read although the batch's checksum is right."""
+        start = section.table[unread.row * table.WIDTH]
+        end = start + section.table[unread.row * table.WIDTH + table.SIZE]
+        kind = reports.CODEC if unread.reason.startswith(_UNKNOWN_CODEC) else reports.RECORDS
+        position = section.origin + unread.position
+        self._damaged(Damage(self._split.file.url, position, section.origin + end - position, kind, unread.reason))
+
+    def _damaged(self, damage: Damage) -> None:
+        if self._options.is_strict:
+            raise PipelineError(damage.text())
+        self.report.damages.append(damage)

@@ -1,0 +1,305 @@
+"""Where the nodes of a sandbox of several live: ports, directories, settings; and formatting what is new.
+
+Rules: node i listens on P + 10 (i - 1), its controller on the next port. A directory knows by `cluster.json` how many
+nodes it was formatted for and for which cluster; it is used for no other number and no other cluster. All nodes are
+broker and controller, one quorum with its voters in the settings (a static one).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import random
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kafkatools.sandbox.spawn import DEFAULT_PORT, HOST, SandboxError, write_json
+
+MOST_NODES = 9
+PORT_STEP = 10
+BROKER_LISTENER, CONTROLLER_LISTENER = "PLAINTEXT", "CONTROLLER"
+MARKER = "cluster.json"
+META_PROPERTIES = "meta.properties"
+OWN_SETTINGS = frozenset(
+    [
+        "node.id",
+        "broker.id",
+        "broker.rack",
+        "process.roles",
+        "listeners",
+        "advertised.listeners",
+        "inter.broker.listener.name",
+        "security.inter.broker.protocol",
+        "listener.security.protocol.map",
+        "controller.listener.names",
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+        "log.dir",
+        "log.dirs",
+        "metadata.log.dir",
+    ]
+)
+"""What tells the nodes apart or joins them: given by the sandbox."""
+_LOWEST_FREE_PORT = 10_240
+_HIGHEST_FREE_PORT = 13_000
+_MOST_TRIES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """A node's id, ports, data directory and rack."""
+
+    node_id: int
+    port: int
+    controller_port: int
+    directory: str
+    rack: str | None = None
+
+    @property
+    def address(self) -> str:
+        """Where clients reach it."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def controller_address(self) -> str:
+        """Where its controller listens."""
+        return f"{HOST}:{self.controller_port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLayout:
+    """The nodes of a sandbox and what they share. `root` holds their data; `settings` are those that were asked for."""
+
+    cluster_id: str
+    root: str
+    places: tuple[NodePlace, ...]
+    settings: Mapping[str, str]
+    idle_ms: int
+    parent: int | None = None
+    removes_home: bool = False
+
+    def place(self, node_id: int) -> NodePlace:
+        """The place of a node. Raises SandboxError when there is none of that id."""
+        for place in self.places:
+            if place.node_id == node_id:
+                return place
+        raise SandboxError(f"there is no node {node_id}: the nodes of the sandbox are 1 to {len(self.places)}")
+
+    @property
+    def voters(self) -> str:
+        """`controller.quorum.voters`."""
+        return ",".join(f"{place.node_id}@{place.controller_address}" for place in self.places)
+
+    def to_json(self) -> dict[str, Any]:
+        """What is kept in the file of the running sandbox."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> ClusterLayout:
+        """The same back. Raises KeyError or TypeError for what is none."""
+        return cls(**{**found, "places": tuple(NodePlace(**place) for place in found["places"])})
+
+
+def node_settings(layout: ClusterLayout, place: NodePlace) -> dict[str, str]:
+    """server.properties of a node: what joins it with the others, defaults for a rehearsal, and what was asked for."""
+    size = len(layout.places)
+    copies = min(3, size)
+    defaults = {
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": max(1, copies - 1),
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": max(1, copies - 1),
+        # As in the server.properties that Apache Kafka ships for development: the first member does not wait.
+        "group.initial.rebalance.delay.ms": 0,
+    }
+    joined = {
+        "node.id": place.node_id,
+        "process.roles": "broker,controller",
+        "listeners": f"{BROKER_LISTENER}://{place.address},{CONTROLLER_LISTENER}://{place.controller_address}",
+        "inter.broker.listener.name": BROKER_LISTENER,
+        "listener.security.protocol.map": f"{BROKER_LISTENER}:PLAINTEXT,{CONTROLLER_LISTENER}:PLAINTEXT",
+        "controller.listener.names": CONTROLLER_LISTENER,
+        "controller.quorum.voters": layout.voters,
+        "log.dirs": place.directory,
+    }
+    if place.rack is not None:
+        joined["broker.rack"] = place.rack
+    return {name: str(value) for name, value in {**defaults, **layout.settings, **joined}.items()}
+
+
+def refuse_own_settings(settings: Mapping[str, str]) -> None:
+    """Raises SandboxError for a setting that is not to be given."""
+    for name in settings:
+        if name in OWN_SETTINGS:
+            raise SandboxError(f"{name} is what the sandbox gives its nodes itself")
+
+
+# -- ports -------------------------------------------------------------------------------------------------------------
+def node_ports(base: int, size: int) -> list[tuple[int, int]]:
+    """Port of the broker and of the controller of each node."""
+    return [(base + PORT_STEP * index, base + PORT_STEP * index + 1) for index in range(size)]
+
+
+def choose_ports(port: int | None, size: int) -> list[tuple[int, int]]:
+    """The ports of all nodes: those that were asked for, else the usual ones, else free ones.
+
+    Raises SandboxError when a port that was asked for is in use, or would be none.
+    """
+    if port:
+        ports = node_ports(port, size)
+        _refuse_ports(ports)
+        return ports
+    usual = node_ports(DEFAULT_PORT, size)
+    if port is None and _taken(usual) is None:
+        return usual
+    return _free_ports(size)
+
+
+def _refuse_ports(ports: Sequence[tuple[int, int]]) -> None:
+    first, last = ports[0][0], ports[-1][1]
+    if not 0 < first <= last <= 65535:
+        raise SandboxError(f"{len(ports)} nodes from port {first} on would take ports up to {last}: there are 65535")
+    taken = _taken(ports)
+    if taken is not None:
+        node_id, port = taken
+        raise SandboxError(f"port {port} (node {node_id}) is in use")
+
+
+def _taken(ports: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """The first node and port that cannot be had."""
+    for index, pair in enumerate(ports):
+        for port in pair:
+            if not _is_free(port):
+                return index + 1, port
+    return None
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                return False
+            raise
+        return True
+
+
+def _free_ports(size: int) -> list[tuple[int, int]]:
+    """Somewhere below the ports that the system gives to whoever connects: a node that is down keeps its port."""
+    highest = _HIGHEST_FREE_PORT - PORT_STEP * size
+    chance = random.SystemRandom()
+    for _ in range(_MOST_TRIES):
+        ports = node_ports(chance.randrange(_LOWEST_FREE_PORT, highest), size)
+        if _taken(ports) is None:
+            return ports
+    raise SandboxError(f"no {2 * size} free ports were found")
+
+
+# -- directories -------------------------------------------------------------------------------------------------------
+def data_directory(root: str, node_id: int, *, is_own: bool) -> str:
+    """Where a node keeps its data: below the sandbox's files (`is_own`) beside its run file and messages."""
+    return os.path.join(root, str(node_id), "data") if is_own else os.path.join(root, str(node_id))
+
+
+def cluster_of(root: str, directories: Mapping[int, str]) -> str | None:
+    """The id of the cluster that a directory was formatted for, None when for none.
+
+    Raises SandboxError when it was for another number of nodes, another node, or for several clusters.
+    """
+    _refuse_single(root)
+    size = len(directories)
+    marker = _read_marker(root)
+    cluster_id: str | None = None
+    if marker is not None:
+        if marker["nodes"] != size:
+            raise _other_size(root, marker["nodes"], size)
+        cluster_id = marker["cluster_id"]
+    for node_id, directory in directories.items():
+        found = _properties(directory)
+        if found is None:
+            continue
+        if found.get("node.id") != str(node_id):
+            raise SandboxError(f"{directory} is the data of node {found.get('node.id')}, not of node {node_id}")
+        if cluster_id is not None and found.get("cluster.id") != cluster_id:
+            raise SandboxError(
+                f"{directory} was formatted for another cluster: {found.get('cluster.id')}, not {cluster_id}"
+            )
+        cluster_id = found.get("cluster.id")
+    return cluster_id
+
+
+def _refuse_single(root: str) -> None:
+    if os.path.exists(os.path.join(root, META_PROPERTIES)):
+        raise SandboxError(f"{root} is the data of one broker: a cluster needs a directory of its own")
+
+
+def _other_size(root: str, formatted: int, size: int) -> SandboxError:
+    nodes = "one node" if formatted == 1 else f"{formatted} nodes"
+    return SandboxError(
+        f"{root} was formatted for {nodes}, not for {size}: take another directory, or --nodes {formatted}"
+    )
+
+
+def _read_marker(root: str) -> dict[str, Any] | None:
+    path = os.path.join(root, MARKER)
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+            return {"cluster_id": str(found["cluster_id"]), "nodes": int(found["nodes"])}
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        raise SandboxError(f"{path} cannot be read: it does not say for which cluster this directory is") from None
+
+
+def _properties(directory: str) -> Mapping[str, str] | None:
+    from kafkatools.core.log.files import RealFileSystem
+    from kafkatools.core.log.format.checkpoints import read_meta_properties
+
+    path = os.path.join(directory, META_PROPERTIES)
+    return read_meta_properties(RealFileSystem(), path) if os.path.exists(path) else None
+
+
+def is_formatted(place: NodePlace) -> bool:
+    """Whether a node has its directory."""
+    return os.path.exists(os.path.join(place.directory, META_PROPERTIES))
+
+
+def format_node(layout: ClusterLayout, place: NodePlace, wall_ms: int) -> None:
+    """Formats the directory of a node that has none, as kafka-storage.sh format does with the cluster's id."""
+    from kafkatools.core.broker.metadata import feature_levels
+    from kafkatools.core.broker.metadata.formatter import FormatRequest, plan, write_directory
+    from kafkatools.core.log.files import RealFileSystem
+
+    level = feature_levels.METADATA_LEVELS[feature_levels.LATEST_RELEASE]
+    levels = {feature_levels.METADATA_VERSION: level, **feature_levels.default_levels(level)}
+    request = FormatRequest(layout.cluster_id, place.node_id, (place.directory,), place.directory, levels)
+    files = RealFileSystem()
+    os.makedirs(place.directory, mode=0o700, exist_ok=True)
+    for directory in plan(files, request):
+        write_directory(files, request, directory, wall_ms)
+
+
+def mark(layout: ClusterLayout) -> None:
+    """From now on a directory is for this cluster and its number of nodes."""
+    write_json(os.path.join(layout.root, MARKER), {"cluster_id": layout.cluster_id, "nodes": len(layout.places)})
+
+
+def forget_cluster(root: str) -> None:
+    """A directory is not for any cluster any more."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(root, MARKER))
+
+
+def new_cluster_id() -> str:
+    """A random one."""
+    from kafkatools.core.broker.metadata.formatter import random_uuid
+
+    return random_uuid()

@@ -1,0 +1,316 @@
+"""The process of a sandbox, or of one of its nodes: `python -m kafkatools.sandbox.process`,
+started by sandbox.py and sandbox_cluster.py only. Its request comes as one JSON document on stdin.
+
+It says on stdout in a line of JSON that it listens, or why it does not; a node of several says in a second line that
+the cluster is complete as far as it was to wait for. It ends on SIGTERM, when no request came for the idle time, or
+within a second of its parent, if it is to. SIGINT ends a node of several without handing over what it leads: all of
+them are about to end.
+
+A cluster is idle when none of its nodes was used: whoever serves a client touches a file that all of them look at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.server.connection_limits import raise_descriptor_limit
+from kafkatools.sandbox.run_files import RunFile, read_run_file
+from kafkatools.sandbox.spawn import DEFAULT_PORT, HOST
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.cluster_node import ClusterNode
+    from kafkatools.core.broker.node import Node
+    from kafkatools.core.clock import Clock
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+STOPPED, FAILED = 0, 1
+IDLE_CHECK_MS = 1000
+_LOCK_TRIES, _LOCK_PAUSE_MS = 25, 20
+
+
+def main(request: Mapping[str, Any], clock: Clock) -> int:
+    """Run the node that the request describes until it is stopped. Returns the exit status, 1 when it could not start,
+    go on or stop cleanly."""
+    os.umask(0o077)
+    raise_descriptor_limit()
+    run_file = _run_file(request["run_file"], clock)
+    if run_file is None:
+        _answer({"error": "another one is running"})
+        return FAILED
+    try:
+        node = _start(request, clock)
+    except Exception as error:  # noqa: BLE001 - boundary of the process: whatever it is, the starter gets it as one line
+        _answer({"error": str(error)})
+        run_file.remove()
+        return FAILED
+    info = {
+        "bootstrap": node.bootstrap,
+        "pid": os.getpid(),
+        "directory": node.log_directory,
+        "idle_ms": request["idle_ms"],
+        "started_ms": clock.wall_ms(),
+    }
+    run_file.write(info)
+    watch = Watch(request, clock)
+    signal.signal(signal.SIGTERM, lambda *_: node.request_stop())
+    signal.signal(signal.SIGINT, lambda *_: watch.hurry(node))
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    wait_for = request.get("wait_for")
+    _answer(info, is_last=wait_for is None)
+    serve(node, watch, wait_for)
+    if watch.is_deserted:
+        watch.take_others_along()
+    elif wait_for is not None:
+        leave(node, watch)
+    status = _close(node)
+    run_file.remove()
+    watch.remove_what_is_left()
+    return status
+
+
+def _close(node: Node) -> int:
+    """Stop the node; report a disk error in one line, unless a disk error ended the node."""
+    from kafkatools.core.errors import KafkaStorageError
+
+    failure = getattr(node, "failure", None)
+    try:
+        node.close()
+    except KafkaStorageError as error:
+        if failure is None:
+            log_line(node.clock, f"ERROR {error}")
+        return FAILED
+    return STOPPED if failure is None else FAILED
+
+
+def _run_file(path: str, clock: Clock) -> RunFile | None:
+    """The run file, locked; None when another process has it. Whoever looks at the file of a process that is gone
+    holds it too, for a moment."""
+    for _ in range(_LOCK_TRIES):
+        try:
+            return RunFile(path)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+        clock.sleep_ms(_LOCK_PAUSE_MS)
+    return None
+
+
+class Watch:
+    """Looks once a second whether the node is still wanted."""
+
+    def __init__(self, request: Mapping[str, Any], clock: Clock) -> None:
+        self._clock = clock
+        self._idle_ms: int = request["idle_ms"]
+        self._parent: int | None = request.get("parent")
+        self._used_file: str | None = request.get("used_file")
+        self._others: list[str] = request.get("others", [])
+        self._files: list[str] = request.get("files", [])
+        self._remove: str | None = request.get("remove")
+        self._looked_ms = self._begun_ms = clock.now_ms()
+        self.is_deserted = False
+        """Whether the node ends because nobody wants it, and with it the others."""
+        self.is_hurried = False
+        """Whether it ends without handing over what it leads."""
+
+    def hurry(self, node: Node) -> None:
+        """End now."""
+        self.is_hurried = True
+        node.request_stop()
+
+    def look(self, node: Node) -> None:
+        """Stop the node when it is idle, or left by its parent: whoever loses it gets another one."""
+        now_ms = self._clock.now_ms()
+        if now_ms - self._looked_ms < IDLE_CHECK_MS:
+            return
+        used_ms = max(node.listener.last_request_ms, self._begun_ms)
+        if self._used_file is not None and used_ms >= self._looked_ms:
+            self._touch(self._used_file)
+        self._looked_ms = now_ms
+        if self._has_lost_parent() or (self._idle_ms and now_ms - used_ms > self._idle_ms and self._is_all_idle()):
+            self.is_deserted = True
+            node.request_stop()
+
+    def _touch(self, path: str) -> None:
+        wall_ns = self._clock.wall_ms() * 1_000_000
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(path, ns=(wall_ns, wall_ns))
+
+    def _is_all_idle(self) -> bool:
+        """Whether the other nodes were not used either."""
+        if self._used_file is None:
+            return True
+        try:
+            used_ms = os.stat(self._used_file).st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            return True
+        return self._clock.wall_ms() - used_ms > self._idle_ms
+
+    def take_others_along(self) -> None:
+        """The other nodes end too, also those that are paused; the sandbox is not meant to run any more."""
+        for path in self._files:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        for path in self._others:
+            found = read_run_file(path)
+            if found is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(found["pid"], signal.SIGINT)
+                    os.kill(found["pid"], signal.SIGCONT)
+
+    def remove_what_is_left(self) -> None:
+        """The last one of those that lost their parent removes the data; a sandbox of one whose data is not to stay
+        removes it whenever it ends."""
+        if self._remove is None or any(read_run_file(path) for path in self._others):
+            return
+        if self._used_file is None or self._has_lost_parent():
+            shutil.rmtree(self._remove, ignore_errors=True)
+
+    def _has_lost_parent(self) -> bool:
+        return self._parent is not None and os.getppid() != self._parent
+
+
+def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
+    """Serve until stopped; says when the brokers `wait_for` are all there."""
+    is_one_of_several = wait_for is not None
+    gc.freeze()  # what is loaded by now stays: the collector need not look at it again
+    while not node.is_stopping:
+        if wait_for is not None and _are_there(node, wait_for):
+            _answer({"ready": True})
+            wait_for = None
+        node.run_once(IDLE_CHECK_MS)
+        watch.look(node)
+    member = None if not is_one_of_several else _member(node)
+    if member is not None and member.failure is not None:
+        if wait_for is None:
+            log_line(node.clock, f"ERROR {member.failure}")
+        else:
+            _answer({"error": str(member.failure)})
+
+
+def _are_there(node: Node, broker_ids: list[int]) -> bool:
+    """Whether these brokers are in the cluster, as this one sees it, which serves clients itself."""
+    brokers = [node.image.brokers.get(broker_id) for broker_id in broker_ids]
+    return node.is_ready and all(broker is not None and not broker.is_fenced for broker in brokers)
+
+
+def _member(node: Node) -> ClusterNode | None:
+    """The node as one of several; None for one alone."""
+    from kafkatools.core.broker.cluster_node import ClusterNode
+
+    return node if isinstance(node, ClusterNode) else None
+
+
+def leave(node: Node, watch: Watch) -> None:
+    """Hand over what the node leads: partitions, then the quorum."""
+    member = _member(node)
+    if member is None:
+        return
+    member.begin_leaving()
+    while not (watch.is_hurried or member.has_left):
+        member.run_once(IDLE_CHECK_MS)
+
+
+_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
+"""As in the server.properties that Apache Kafka ships for development: the first member of a group does not wait."""
+
+
+def _start(request: Mapping[str, Any], clock: Clock) -> Node:
+    return _start_one(request, clock) if request.get("wait_for") is None else _start_node(request, clock)
+
+
+def _start_node(request: Mapping[str, Any], clock: Clock) -> Node:
+    """One of several."""
+    from kafkatools.core import config as tables
+    from kafkatools.core.broker.node import open_node
+    from kafkatools.core.config import Config
+    from kafkatools.sandbox import layout as layouts
+
+    layout = layouts.ClusterLayout.from_json(request["layout"])
+    place = layout.place(request["node"])
+    config = Config(tables.BROKER, layouts.node_settings(layout, place))
+    if not layouts.is_formatted(place):
+        layouts.format_node(layout, place, clock.wall_ms())
+    node = open_node(config, clock, report=partial(log_line, clock))
+    _listening(node.start)
+    for acceptor in node.listener.acceptors:
+        acceptor.is_internal = node.is_controller_listener(acceptor.name)
+    return node
+
+
+def _listening(start: Callable[[], None]) -> None:
+    """Starts; an address that is taken is named."""
+    try:
+        start()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise OSError("one of its ports is in use") from error
+        raise
+
+
+def _start_one(request: Mapping[str, Any], clock: Clock) -> Node:
+    from kafkatools.core.broker.node import Node, single_node_config
+
+    os.makedirs(request["directory"], mode=0o700, exist_ok=True)
+    ports = (DEFAULT_PORT, 0) if request["port"] is None else (request["port"],)
+    for port in ports:
+        settings = {**_DEFAULTS, **request["settings"]}
+        node = Node(
+            single_node_config(request["directory"], HOST, port, settings), clock, report=partial(log_line, clock)
+        )
+        if not node.settings.is_loopback:
+            raise ValueError("a sandbox listens on loopback only")
+        try:
+            node.start(format_if_needed=True)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            if port == ports[-1]:
+                raise OSError(f"port {port} is in use") from error
+            continue
+        return node
+    raise OSError("no port to listen on")
+
+
+def log_line(clock: Clock, line: str) -> None:
+    """Write a line with its time to node.log, so that the logs of nodes can be compared. A full disk is ignored."""
+    seconds, milliseconds = divmod(clock.wall_ms(), 1000)
+    with contextlib.suppress(OSError):
+        os.write(STDERR, f"[{datetime.fromtimestamp(seconds)},{milliseconds:03d}] {line}\n".encode())
+
+
+def _answer(content: Mapping[str, Any], *, is_last: bool = True) -> None:
+    """A line to whoever started this process; after the last one stdout goes nowhere."""
+    try:
+        os.write(STDOUT, json.dumps(content).encode() + b"\n")
+    except BrokenPipeError:
+        is_last = True
+    if is_last:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, STDOUT)
+        os.close(null)
+
+
+def _request() -> Any:
+    """Read the request from stdin, then replace stdin by /dev/null."""
+    with open(STDIN, "rb", closefd=False) as stdin:
+        request = json.load(stdin)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, STDIN)
+    os.close(null)
+    return request
+
+
+if __name__ == "__main__":
+    from kafkatools.core.clock import SystemClock
+
+    raise SystemExit(main(_request(), SystemClock()))

@@ -1,0 +1,185 @@
+"""The sandbox: a broker, or several, in the background of this machine, started on first use, stopped when nobody has
+used it for a while.
+
+Rules: loopback only; everything it keeps is below `<home>/sandbox`, directories 0700 and files 0600; one sandbox per
+home; two starts at once meet at `start.lock` and the second finds the first one's broker. A sandbox of one has
+`run.json` (locked by it while it lives), `sandbox.log` and `data`; one of several is sandbox_cluster.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.sandbox.run_files import read_run_file
+from kafkatools.sandbox.spawn import DEFAULT_IDLE_MS as DEFAULT_IDLE_MS
+from kafkatools.sandbox.spawn import DEFAULT_PORT as DEFAULT_PORT
+from kafkatools.sandbox.spawn import HOST as HOST
+from kafkatools.sandbox.spawn import Child, folder, start_lock
+from kafkatools.sandbox.spawn import SandboxError as SandboxError
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from kafkatools.core.clock import Clock
+    from kafkatools.sandbox.cluster import ClusterOptions, SandboxCluster
+
+STOP_TIMEOUT_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxInfo:
+    """A running sandbox; `started` says that this call started it. `bootstrap` names all nodes that run, `pid` is the
+    process of the first of them."""
+
+    bootstrap: str
+    pid: int
+    started: bool
+    directory: str
+    idle_ms: int
+    nodes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxOptions:
+    """How to start a sandbox of one. Port 0 takes a free one; None the usual one, or a free one if that is taken.
+
+    `parent`: the process without which it is not to live; `remove`: a directory that it removes in the end.
+    """
+
+    port: int | None = None
+    directory: str | None = None
+    settings: Mapping[str, str] | None = None
+    idle_ms: int = DEFAULT_IDLE_MS
+    parent: int | None = None
+    remove: str | None = None
+
+
+def _run_path(home: str) -> str:
+    return os.path.join(folder(home), "run.json")
+
+
+def status(home: str) -> SandboxInfo | None:
+    """The running sandbox of a home, None when none runs."""
+    found = read_run_file(_run_path(home))
+    if found is not None:
+        return _info(found, started=False)
+    cluster = find_cluster(home)
+    return None if cluster is None else _cluster_info(cluster)
+
+
+def _info(found: Mapping[str, Any], *, started: bool) -> SandboxInfo:
+    return SandboxInfo(found["bootstrap"], found["pid"], started, found["directory"], found["idle_ms"])
+
+
+def _cluster_info(cluster: SandboxCluster) -> SandboxInfo | None:
+    nodes = cluster.nodes
+    pid = next((node.pid for node in nodes if node.pid is not None), None)
+    if pid is None:
+        return None
+    return SandboxInfo(cluster.bootstrap, pid, False, cluster.layout.root, cluster.layout.idle_ms, len(nodes))
+
+
+def find_cluster(home: str, clock: Clock | None = None) -> SandboxCluster | None:
+    """The sandbox of several nodes of a home, whether its nodes live or not; None when it has none."""
+    if not os.path.exists(os.path.join(folder(home), "cluster.json")):
+        return None
+    from kafkatools.core.clock import SystemClock
+    from kafkatools.sandbox.cluster import open_cluster
+
+    return open_cluster(os.fspath(home), clock or SystemClock())
+
+
+def ensure_started(
+    home: str, announce: Callable[[str], None] | None = None, options: SandboxOptions | None = None
+) -> SandboxInfo:
+    """The sandbox of `home`, started with one node when it does not run; then `announce` gets one line.
+
+    Raises SandboxError, also when there is one of several nodes and all of them are down.
+    """
+    home = os.fspath(home)
+    running = status(home)
+    if running is not None:
+        return running
+    with start_lock(home):
+        running = status(home)
+        if running is not None:
+            return running
+        _refuse_dead_cluster(home)
+        process, started = spawn(home, options or SandboxOptions())
+        process.returncode = 0  # it lives on without us: nobody is to wait for it
+    if announce is not None:
+        announce(f"kt: started a sandbox broker on {started.bootstrap} (stop it with: kt sandbox stop)")
+    return started
+
+
+def _refuse_dead_cluster(home: str) -> None:
+    cluster = find_cluster(home)
+    if cluster is not None:
+        raise SandboxError(
+            f"all {len(cluster.node_ids)} nodes of the sandbox are dead: kt sandbox restart 1 brings one back, "
+            "kt sandbox stop gives it up"
+        )
+
+
+def ensure_cluster(home: str, options: ClusterOptions, clock: Clock) -> tuple[SandboxCluster, bool]:
+    """The sandbox of several nodes of `home`, and whether it was started by this call. Raises SandboxError, also when
+    one of another size is running."""
+    from kafkatools.sandbox.cluster import start_cluster
+
+    home = os.fspath(home)
+    with start_lock(home):
+        running = status(home)
+        if running is None:
+            return start_cluster(home, options, clock), True
+        cluster = find_cluster(home, clock)
+        if cluster is None or running.nodes != options.nodes:
+            nodes = "one node" if running.nodes == 1 else f"{running.nodes} nodes"
+            raise SandboxError(
+                f"a sandbox of {nodes} is running on {running.bootstrap}; stop it first: kt sandbox stop"
+            )
+        return cluster, False
+
+
+def spawn(home: str, options: SandboxOptions) -> tuple[subprocess.Popen[bytes], SandboxInfo]:
+    """Start the process of a sandbox of one and wait for the line in which it says that it listens. Raises SandboxError
+    with the reason when it does not."""
+    request = {
+        "run_file": _run_path(home),
+        "port": options.port,
+        "directory": os.path.abspath(options.directory or os.path.join(folder(home), "data")),
+        "settings": dict(options.settings or {}),
+        "idle_ms": options.idle_ms,
+        "parent": options.parent,
+        "remove": options.remove,
+    }
+    child = Child(request, os.path.join(folder(home), "sandbox.log"))
+    try:
+        answer = child.answer()
+    finally:
+        child.leave()
+    assert answer is not None
+    return child.process, _info(answer, started=True)
+
+
+def stop(home: str, sleep_ms: Callable[[int], None]) -> SandboxInfo | None:
+    """Ask the sandbox to stop and wait until it has, all nodes of it; None when none runs. Raises SandboxError when it
+    does not stop."""
+    import signal
+
+    cluster = find_cluster(home)
+    if cluster is not None:
+        info = _cluster_info(cluster)
+        cluster.stop()
+        return info
+    running = status(home)
+    if running is None:
+        return None
+    os.kill(running.pid, signal.SIGTERM)
+    for _ in range(STOP_TIMEOUT_MS // 20):
+        if status(home) is None:
+            return running
+        sleep_ms(20)
+    raise SandboxError(f"the sandbox (pid {running.pid}) did not stop within {STOP_TIMEOUT_MS // 1000} s")

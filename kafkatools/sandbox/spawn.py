@@ -1,0 +1,149 @@
+"""Processes of the sandbox: starting one, hearing what it says, waiting for its end.
+
+A process gets its settings on stdin, so that `ps` does not show them. It reports on stdout, in lines of JSON, whether
+it started (sandbox_process.py), and its messages go to a file. It
+is this interpreter in a session of its own, so that it outlives whoever started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.secrets import remember, secrets_of
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from kafkatools.core.clock import Clock
+
+DEFAULT_PORT = 29092
+DEFAULT_IDLE_MS = 30 * 60_000
+HOST = "127.0.0.1"
+
+
+class SandboxError(KafkaError):
+    """The sandbox could not be started, stopped or changed."""
+
+
+def folder(home: str | os.PathLike[str]) -> str:
+    """Where a sandbox keeps its files."""
+    return os.path.join(os.fspath(home), "sandbox")
+
+
+def make_private(path: str) -> None:
+    """Makes a directory, and those above it that are missing, for this user only."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(each, 0o700)
+
+
+@contextlib.contextmanager
+def start_lock(home: str) -> Iterator[None]:
+    """One start at a time in a home."""
+    make_private(folder(home))
+    lock = os.open(os.path.join(folder(home), "start.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def write_json(path: str, content: Mapping[str, Any]) -> None:
+    """Replaces a small private file at once."""
+    make_private(os.path.dirname(path))
+    temporary = f"{path}.{os.getpid()}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, json.dumps(content).encode())
+    finally:
+        os.close(descriptor)
+    os.replace(temporary, path)
+
+
+class Child:
+    """A process that was started here, until it has said what was waited for."""
+
+    def __init__(self, request: Mapping[str, Any], log_path: str, name: str = "the sandbox") -> None:
+        import subprocess
+        import sys
+
+        settings = request.get("settings") or request.get("layout", {}).get("settings") or {}
+        remember(*secrets_of(settings))  # the error of a failed start may contain one
+        self.name = name
+        self._log_path = log_path
+        self._heard = b""
+        make_private(os.path.dirname(log_path))
+        log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            self.process: subprocess.Popen[bytes] = subprocess.Popen(
+                [sys.executable, "-m", "kafkatools.sandbox.process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                cwd="/",
+            )
+        finally:
+            os.close(log)
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), self.process.stdin as stdin:  # `answer` reports why it ended
+            stdin.write(json.dumps(request).encode())
+
+    def answer(self, clock: Clock | None = None, timeout_ms: int | None = None) -> dict[str, Any] | None:
+        """Its next line; None when it says nothing in that time. Raises SandboxError, with the reason it gave, when it
+        has ended."""
+        deadline = None if clock is None or timeout_ms is None else clock.now_ms() + timeout_ms
+        while b"\n" not in self._heard:
+            if clock is not None and deadline is not None and not self._has_more(deadline - clock.now_ms()):
+                return None
+            assert self.process.stdout is not None
+            some = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not some:
+                self.process.wait()
+                raise SandboxError(f"{self.name} did not start, see {self._log_path}")
+            self._heard += some
+        line, _, self._heard = self._heard.partition(b"\n")
+        try:
+            found: dict[str, Any] = json.loads(line)
+        except ValueError:
+            self.kill()
+            raise SandboxError(f"{self.name} did not start, see {self._log_path}") from None
+        if "error" in found:
+            self.process.wait()
+            raise SandboxError(f"{self.name} did not start: {found['error']}")
+        return found
+
+    def _has_more(self, timeout_ms: int) -> bool:
+        import select
+
+        assert self.process.stdout is not None
+        poll = select.poll()
+        poll.register(self.process.stdout, select.POLLIN)
+        return bool(poll.poll(max(0, timeout_ms)))
+
+    def leave(self) -> None:
+        """Nothing more is heard of it; it goes on."""
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+    def disown(self) -> None:
+        """The same, and nobody here is to wait for its end."""
+        self.leave()
+        self.process.returncode = 0
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self.leave()
+        self.process.kill()
+        self.process.wait()

@@ -1,0 +1,209 @@
+"""Records to lines: Kafka's message formatters. Those of internal topics are in internal_formatters.py.
+
+Rules: a formatter appends to a bytearray and never writes anywhere. Plain values go through the kernel, a batch at a
+time; everything else is one record at a time, and a record that cannot be formatted leaves nothing behind. Formatters
+are a closed list; no class is loaded by name.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
+from kafkatools.core.consumer.deserializers import Deserializer, deserializer
+from kafkatools.core.errors import ConfigError, KafkaError
+from kafkatools.core.records import kernel
+from kafkatools.core.records.columns import RecordColumns
+from kafkatools.tools.lines.internal_formatters import INTERNAL_FORMATTERS, InternalTopicFormatter
+
+_log = logging.getLogger("kafkatools.console_consumer")
+
+_TOOLS = "org.apache.kafka.tools.consumer."
+DEFAULT_FORMATTER = _TOOLS + "DefaultMessageFormatter"
+LOGGING_FORMATTER = _TOOLS + "LoggingMessageFormatter"
+NO_OP_FORMATTER = _TOOLS + "NoOpMessageFormatter"
+FORMATTERS: Final = (DEFAULT_FORMATTER, LOGGING_FORMATTER, NO_OP_FORMATTER, *INTERNAL_FORMATTERS)
+_ENDING = "MessageFormatter"
+
+OnError = Callable[[KafkaError], bool]
+Escape = Callable[[bytes], bytes]
+
+_FLAGS = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key", "value")
+_DESERIALIZERS = ("key.deserializer", "value.deserializer", "headers.deserializer")
+_TEXTS = ("key.separator", "line.separator", "headers.separator", "null.literal")
+_PROPERTIES = frozenset((*(f"print.{flag}" for flag in _FLAGS), *_DESERIALIZERS, *_TEXTS))
+
+
+class MessageFormatter(Protocol):
+    """Turns records into bytes."""
+
+    def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
+        """Appends the records; returns how many were dealt with.
+
+        `on_error` is asked about each record that cannot be formatted: True goes on with the next, False stops after
+        it.
+        """
+
+
+class NoOpFormatter:
+    """Prints nothing: for measuring."""
+
+    def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
+        """Counts."""
+        return fetched.columns.count
+
+
+class DefaultFormatter:
+    """Kafka's lines: the chosen parts in Kafka's order, with separators."""
+
+    def __init__(self, properties: Mapping[str, str], escape: Escape | None = None) -> None:
+        check_properties(properties)
+        self._shown = {flag: _flag(properties, f"print.{flag}", flag == "value") for flag in _FLAGS}
+        self._separator = properties.get("key.separator", "\t").encode()
+        self._line_end = properties.get("line.separator", "\n").encode()
+        self._headers_separator = properties.get("headers.separator", ",").encode()
+        self._null = properties.get("null.literal", "null").encode()
+        self._key, self._value, self._header = (named_deserializer(properties, name) for name in _DESERIALIZERS)
+        self._escape = escape
+        shown = [flag for flag in _FLAGS if self._shown[flag]]
+        texts = (self._key, self._value, escape)
+        # What the kernel writes: values, or keys and values, as they are.
+        self._is_plain = shown in (["value"], ["key", "value"]) and texts == (None, None, None)
+        self._key_end = self._separator if shown == ["key", "value"] else None
+        self._parts: list[Callable[[FetchedColumns, int], bytes]] = [
+            getattr(self, f"_{flag}_text") for flag in _FLAGS if self._shown[flag]
+        ]
+
+    def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
+        """Appends the records' lines."""
+        columns = fetched.columns
+        if self._is_plain:
+            return int(kernel.write_keys_and_values(columns, out, self._key_end, self._line_end, self._null))
+        for index in range(columns.count):
+            try:
+                line = self._separator.join([part(fetched, index) for part in self._parts])
+            except KafkaError as error:
+                if not on_error(error):
+                    return index + 1
+                continue
+            if self._parts:
+                out += line
+                out += self._line_end
+        return columns.count
+
+    def _text(self, data: bytes | None, deserialize: Deserializer | None) -> bytes:
+        if data is None:
+            return self._null
+        text = data if deserialize is None else deserialize(data)
+        return text if self._escape is None else self._escape(text)
+
+    def _timestamp_text(self, fetched: FetchedColumns, index: int) -> bytes:
+        name = timestamp_type_name(fetched.columns)
+        if name == "NoTimestampType":
+            return b"NO_TIMESTAMP"
+        return b"%s:%d" % (name.encode(), fetched.columns.timestamps[index])
+
+    def _partition_text(self, fetched: FetchedColumns, index: int) -> bytes:
+        return b"Partition:%d" % fetched.partition
+
+    def _offset_text(self, fetched: FetchedColumns, index: int) -> bytes:
+        return b"Offset:%d" % fetched.columns.offsets[index]
+
+    def _delivery_text(self, fetched: FetchedColumns, index: int) -> bytes:
+        return b"Delivery:NOT_PRESENT"
+
+    def _epoch_text(self, fetched: FetchedColumns, index: int) -> bytes:
+        return b"Epoch:NOT_PRESENT"
+
+    def _headers_text(self, fetched: FetchedColumns, index: int) -> bytes:
+        headers = fetched.columns.headers(index)
+        if not headers:
+            return b"NO_HEADERS"
+        pairs = [self._text(name.encode(), None) + b":" + self._text(value, self._header) for name, value in headers]
+        return self._headers_separator.join(pairs)
+
+    def _key_text(self, fetched: FetchedColumns, index: int) -> bytes:
+        return self._text(fetched.columns.key(index), self._key)
+
+    def _value_text(self, fetched: FetchedColumns, index: int) -> bytes:
+        return self._text(fetched.columns.value(index), self._value)
+
+
+class LoggingFormatter(DefaultFormatter):
+    """Kafka's lines, and each record as a line of the log, which is shown with KT_DEBUG=1."""
+
+    def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
+        """Appends the records' lines and logs the records."""
+        done = super().write(out, fetched, on_error)
+        if _log.isEnabledFor(logging.INFO):
+            for index in range(done):
+                _log.info("%s", log_text(fetched.columns, index))
+        return done
+
+
+def log_text(columns: RecordColumns, index: int) -> str:
+    """A record as LoggingMessageFormatter logs it."""
+    kind = timestamp_type_name(columns)
+    key, value = columns.key(index), columns.value(index)
+    timestamp = "" if kind == "NoTimestampType" else f"{kind}:{columns.timestamps[index]}, "
+    key_text = "null" if key is None else key.decode("utf-8", "replace") + ", "
+    return f"{timestamp}key:{key_text}value:{'null' if value is None else value.decode('utf-8', 'replace')}"
+
+
+def timestamp_type_name(columns: Any) -> str:
+    """Kafka's name of the records' timestamp type: CreateTime, LogAppendTime or NoTimestampType (magic 0)."""
+    names = {0: "CreateTime", 1: "LogAppendTime"}
+    return names.get(int(columns.timestamp_type), "NoTimestampType")
+
+
+def make_formatter(name: str, properties: Mapping[str, str], escape: Escape | None = None) -> MessageFormatter:
+    """The formatter of a name (see formatter_class); raises ConfigError for one that is not on the list."""
+    class_name = formatter_class(name)
+    if class_name == LOGGING_FORMATTER:
+        return LoggingFormatter(properties, escape)
+    if class_name == NO_OP_FORMATTER:
+        return NoOpFormatter()
+    if class_name == DEFAULT_FORMATTER:
+        return DefaultFormatter(properties, escape)
+    return InternalTopicFormatter(class_name, properties, escape)
+
+
+def formatter_class(name: str) -> str:
+    """The Java class of a formatter: its full name, without the package, or in short (`offsets`, `group-metadata`)."""
+    for class_name in FORMATTERS:
+        if name in (class_name, class_name.rpartition(".")[2], short_name(class_name)):
+            return class_name
+    known = ", ".join(short_name(class_name) for class_name in FORMATTERS)
+    raise ConfigError(f"Unknown formatter {name}. Known ones, by class name or in short: {known}")
+
+
+def short_name(class_name: str) -> str:
+    """`offsets` for OffsetsMessageFormatter, `transaction-log` for TransactionLogMessageFormatter."""
+    words = re.findall("[A-Z][a-z]+", class_name.rpartition(".")[2].removesuffix(_ENDING))
+    return "-".join(words).lower()
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Raises ConfigError for a property that means nothing."""
+    for name in properties:
+        if name not in _PROPERTIES:
+            raise ConfigError(f"Unknown formatter property {name}. Known ones: {', '.join(sorted(_PROPERTIES))}")
+
+
+def _flag(properties: Mapping[str, str], name: str, default: bool) -> bool:
+    text = properties.get(name)
+    if text is None:
+        return default
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise ConfigError(f"Formatter property {name} must be true or false, not {text}")
+    return word == "true"
+
+
+def named_deserializer(properties: Mapping[str, str], name: str) -> Deserializer | None:
+    """The deserializer a property names; None without the property."""
+    text = properties.get(name)
+    return None if text is None else deserializer(text)

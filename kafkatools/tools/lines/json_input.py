@@ -1,0 +1,106 @@
+"""JSON lines as input of a producer: the records of the lines read so far, and a check of a whole file.
+
+Rules: a line for a partition that the topic does not have is found before any record is sent. A file is checked
+completely first; of a pipe, the lines that are read at once are checked together. Other malformed lines end the run
+after the records before them were sent. With `ignore.error` a bad line counts as one failure, and the others
+are sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO
+
+from kafkatools.core.producer.producer_record import ProducerRecord
+from kafkatools.tools.lines.json_records import read_json_record
+from kafkatools.tools.lines.line_reader import LineReader, MalformedLine
+
+_PARTITION = re.compile(rb'(?<!\\)"partition"\s*:\s*(\d{1,10})')
+_ESCAPE = b"\\u"  # a key may be written with escapes
+
+
+class JsonInput:
+    """The records of a reader's lines. `partitions()` returns those of the topic; `on_bad_line(error)` is called for a
+    line that is skipped because of ignore.error."""
+
+    def __init__(
+        self,
+        topic: str,
+        reader: LineReader,
+        partitions: Callable[[], Sequence[int]],
+        on_bad_line: Callable[[MalformedLine], None],
+    ) -> None:
+        self._topic = topic
+        self._reader = reader
+        self._partitions = partitions
+        self._on_bad_line = on_bad_line
+        self._partition_count: int | None = None
+
+    def records(self) -> Iterator[tuple[int, ProducerRecord]]:
+        """Yield the records of all complete lines with their line numbers. Raises MalformedLine after the records
+        before a bad line, or before the first record when a partition does not exist."""
+        ignores_errors = self._reader.format.ignore_error
+        read: list[tuple[int, ProducerRecord]] = []
+        malformed: MalformedLine | None = None
+        for line in self._reader.lines():
+            if not line.strip():
+                continue
+            number = self._reader.line_number
+            try:
+                record = read_json_record(self._topic, line, number)
+                if ignores_errors:
+                    self._ensure_partition(record.partition, number)
+            except MalformedLine as error:
+                if not ignores_errors:
+                    malformed = error
+                    break
+                self._on_bad_line(error)
+                continue
+            read.append((number, record))
+        if not ignores_errors:
+            for number, record in read:
+                self._ensure_partition(record.partition, number)
+        yield from read
+        if malformed is not None:
+            raise malformed
+
+    def look_through(self, file: BinaryIO) -> None:
+        """Check the rest of a file, then seek back. Raises MalformedLine for a partition that does not exist."""
+        start = file.tell()
+        try:
+            for number, partition in self._rising_partitions(file):
+                self._ensure_partition(partition, number)
+        finally:
+            file.seek(start)
+
+    def _rising_partitions(self, file: BinaryIO) -> Iterator[tuple[int, int]]:
+        """Yield the lines with a higher partition than all lines before: the first line for a partition that does not
+        exist is among them. Other lines are not decoded; their faults are found when they are sent."""
+        reader = LineReader(max_line_bytes=self._reader.max_line_bytes)
+        highest = -1
+        count = 1
+        while count:
+            count = file.readinto(reader.room())  # type: ignore[attr-defined]
+            reader.filled(count)
+            for line in reader.lines():
+                found = [int(text) for text in _PARTITION.findall(line)]
+                if max(found, default=-1) <= highest and (found or _ESCAPE not in line):
+                    continue
+                try:
+                    partition = read_json_record(self._topic, line, reader.line_number).partition
+                except MalformedLine:
+                    return
+                if partition is not None and partition > highest:
+                    highest = partition
+                    yield reader.line_number, partition
+
+    def _ensure_partition(self, partition: int | None, number: int) -> None:
+        if partition is None:
+            return
+        if self._partition_count is None:
+            self._partition_count = len(self._partitions())
+        if partition >= self._partition_count:
+            last = self._partition_count - 1
+            held = f"partitions 0 to {last}" if last else "partition 0"
+            raise MalformedLine(f"Line {number} is for partition {partition}, but topic {self._topic} has only {held}")

@@ -1,0 +1,71 @@
+"""Records from JSON lines, the form that `kt console-consumer --json` writes.
+
+One object a line: {"partition", "timestamp", "key", "value", "headers": [[name, value], ...]}, all but the value
+optional; "topic", "offset" and "timestamp_type" are read over. Bytes are a string (UTF-8) or {"b64": "..."}; null is
+null.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kafkatools.core.producer.producer_record import ProducerRecord
+from kafkatools.tools.lines.line_reader import MalformedLine
+
+_KEYS = {"topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers"}
+
+
+def read_json_record(topic: str, line: bytes, number: int) -> ProducerRecord:
+    """The record of one line. MalformedLine that says what is wrong with line `number`."""
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise MalformedLine(f"Line {number} is not JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise MalformedLine(f"Line {number} is not a JSON object")
+    unknown = row.keys() - _KEYS
+    if unknown:
+        raise MalformedLine(f"Line {number} has an unknown key: {sorted(unknown)[0]}")
+    try:
+        return ProducerRecord(
+            topic,
+            bytes_of_json(row.get("value")),
+            bytes_of_json(row.get("key")),
+            _integer("partition", row.get("partition")),
+            _integer("timestamp", row.get("timestamp")),
+            tuple(_header(pair) for pair in row.get("headers") or ()),
+        )
+    except ValueError as error:
+        raise MalformedLine(f"Line {number}: {error}") from None
+
+
+def bytes_of_json(value: Any) -> bytes | None:
+    """The bytes that JSON stands for; ValueError for anything else."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if isinstance(value, dict) and value.keys() == {"b64"} and isinstance(value["b64"], str):
+        import base64
+
+        return base64.b64decode(value["b64"], validate=True)
+    raise ValueError('a key, value or header is a string, null or {"b64": "..."}')
+
+
+def _integer(name: str, value: Any) -> int | None:
+    """A number that is not negative; null and -1 mean that there is none."""
+    if value is None or value == -1:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError(f"{name}: {value!r} is not a whole number")
+
+
+def _header(pair: Any) -> tuple[Any, bytes | None]:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise ValueError("a header is [name, value]")
+    name = pair[0] if isinstance(pair[0], str) else bytes_of_json(pair[0])
+    if name is None:
+        raise ValueError("a header has a name")
+    return name, bytes_of_json(pair[1])

@@ -1,0 +1,134 @@
+"""RecordTransactions: cuts a stream of records into transactions of so many each, or keeps all of them in one.
+
+Rules: a transaction is begun when its first record comes, so an input without records begins none; the first record
+that failed, wherever it failed, keeps its transaction from being committed; a commit that is under way is never given
+up for an abort, since it may have taken place. Records are numbered from 1: those up to `committed_records` are
+committed, the `open_records` after them belong to the transaction at hand. The counts are the tally's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kafkatools.core.errors import KafkaError, Timeout
+from kafkatools.core.records.columns import RowColumns
+
+if TYPE_CHECKING:
+    from kafkatools.core.producer.producer import Producer
+    from kafkatools.tools.lines.tally import Tally
+
+_log = logging.getLogger(__name__)
+
+
+class RecordTransactions:
+    """The transactions of one run; `size` 0: one for everything. Its methods raise KafkaError."""
+
+    def __init__(self, producer: Producer, size: int, tally: Tally) -> None:
+        self._producer = producer
+        self._size = size
+        self._tally = tally
+        self.committed_records = 0
+        self.committed_transactions = 0
+        self.open_records = 0
+        self.is_open = False
+        self.is_committing = False
+
+    def start(self) -> None:
+        """Takes over the transactional id."""
+        self._producer.init_transactions()
+
+    # -- records --
+
+    def send_rows(self, rows: RowColumns, send: Callable[[RowColumns], object]) -> None:
+        """Sends rows, with commits in between."""
+        start = 0
+        while start < rows.count:
+            room = self._size - self.open_records if self._size else rows.count
+            part = rows_slice(rows, start, start + room)
+            with self.sending(part.count):
+                send(part)
+            self.commit_if_full()
+            start += part.count
+
+    @contextmanager
+    def sending(self, count: int = 1) -> Iterator[None]:
+        """Around the send of records that belong to the transaction at hand; begins it if need be."""
+        if not self.is_open:
+            self._producer.begin_transaction()
+            self.is_open = True
+        self.open_records += count
+        try:
+            yield
+        except KafkaError:
+            self._tally.abort(count)
+            raise
+
+    # -- ends --
+
+    def commit_if_full(self) -> None:
+        """Commits when the transaction at hand has its number of records."""
+        if self._size and self.open_records >= self._size:
+            self.commit()
+
+    def commit(self, timeout_ms: int | None = None) -> None:
+        """Commits the transaction at hand, if there is one; after a Timeout it goes on. Raises the first failure."""
+        if self._tally.first_failure is not None:
+            raise self._tally.first_failure
+        if not self.is_open:
+            return
+        self.is_committing = True
+        try:
+            self._producer.commit_transaction(timeout_ms)
+        except Timeout:
+            raise
+        except KafkaError:
+            self.is_committing = False
+            raise
+        self._tally.committed()
+        self.committed_records += self.open_records
+        self.committed_transactions += 1
+        self.open_records = 0
+        self.is_open = self.is_committing = False
+
+    def break_off(self, timeout_ms: int) -> None:
+        """Aborts the transaction at hand, if there is one; a commit that is under way is brought to its end."""
+        if self.is_committing:
+            try:
+                self.commit(timeout_ms)
+            except Timeout:
+                self._tally.lose()
+                raise
+            except KafkaError as error:
+                _log.debug("The commit under way was refused: %s", error)
+        if self.is_open:
+            self._producer.abort_transaction(timeout_ms)
+            self.is_open = False
+
+    def outcome(self) -> tuple[str, str] | None:
+        """Which records are not committed, as a kind and a line; None when all are."""
+        first, count = self.committed_records + 1, self.open_records
+        if not count:
+            return None
+        which = f"record {first} is" if count == 1 else f"records {first} to {first + count - 1} are"
+        before = f"; the {first - 1} before are committed" if first > 1 else ""
+        if self.is_committing:
+            return "UNKNOWN", f"Whether {which} committed is not known: the commit was not answered{before}"
+        return "ABORTED", f"Transaction aborted: {which} not committed{before}"
+
+
+def rows_slice(rows: RowColumns, start: int, stop: int) -> RowColumns:
+    """Some of the rows, over the same buffer."""
+    if start == 0 and stop >= rows.count:
+        return rows
+    part = slice(start, stop)
+    return RowColumns(
+        rows.buffer,
+        rows.value_positions[part],
+        rows.value_lengths[part],
+        None if rows.key_positions is None else rows.key_positions[part],
+        None if rows.key_lengths is None else rows.key_lengths[part],
+        None if rows.timestamps is None else rows.timestamps[part],
+    )

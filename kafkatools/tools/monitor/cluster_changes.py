@@ -1,0 +1,205 @@
+"""What changed between two looks at a cluster: rates per second, and events. Pure: two views in, values out.
+
+Rates come from offsets and sizes, so they are averages over the time between the looks. What became smaller (retention
+took segments, a group was reset, a topic was made anew under its name) counts as nothing rather than as less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkatools.core.admin.groups import STABLE, UNKNOWN
+from kafkatools.tools.monitor.cluster_view import (
+    EMPTY,
+    NOT_TOLD,
+    BrokerView,
+    ClusterView,
+    Event,
+    GroupView,
+    PartitionView,
+    TopicView,
+)
+
+_OFFSETS_TOPIC = "__consumer_offsets"
+
+KINDS = {
+    "broker-gone": "a broker is fenced, or is not registered any more",
+    "broker-back": "a broker is registered and not fenced (again)",
+    "broker-silent": "a broker does not answer",
+    "broker-answers": "a broker answers again",
+    "log-dir-offline": "a broker cannot use a log directory",
+    "log-dir-back": "it can again",
+    "controller-changed": "another controller is active, or none is known",
+    "leader-changed": "a partition has another leader, or one again",
+    "leader-lost": "a partition has no leader",
+    "isr-shrank": "replicas left the ISR",
+    "isr-grew": "replicas joined the ISR",
+    "replicas-changed": "a partition has other replicas",
+    "topic-created": "a topic is there",
+    "topic-deleted": "a topic is gone",
+    "group-empty": "a group has no members any more",
+    "group-active": "a group has members again",
+    "group-gone": "a group is gone",
+}
+
+
+def with_rates(before: ClusterView, after: ClusterView) -> ClusterView:
+    """The later view with the rates since the one before; as it is when no time went by."""
+    seconds = (after.clock_ms - before.clock_ms) / 1000
+    if seconds <= 0:
+        return after
+    topics = {topic.name: topic for topic in before.topics}
+    groups = {group.group_id: group for group in before.groups}
+    return after._replace(
+        topics=tuple(_topic_with_rates(topics.get(topic.name), topic, seconds) for topic in after.topics),
+        groups=tuple(_group_with_rates(groups.get(group.group_id), group, seconds) for group in after.groups),
+    )
+
+
+def _topic_with_rates(before: TopicView | None, topic: TopicView, seconds: float) -> TopicView:
+    if before is None or before.topic_id != topic.topic_id:
+        return topic
+    parts = {part.partition: part for part in before.partitions}
+    pairs = [(parts[part.partition], part) for part in topic.partitions if part.partition in parts]
+    messages = [_growth(old, part, old.end_offset, part.end_offset) for old, part in pairs]
+    # Leaders' logs are not equally large: segments are rolled and deleted by each broker for itself.
+    sizes = [
+        _growth(old, part, old.size_bytes if part.leader == old.leader else None, part.size_bytes)
+        for old, part in pairs
+    ]
+    return topic._replace(messages_in=_rate(messages, seconds), bytes_in=_rate(sizes, seconds))
+
+
+def _growth(old: PartitionView, part: PartitionView, before: int | None, after: int | None) -> int | None:
+    """The growth of a partition between two looks: 0 without a leader, None when it is not known."""
+    if part.is_offline:
+        return 0
+    return None if before is None or after is None else max(0, after - before)
+
+
+def _rate(growths: list[int | None], seconds: float) -> float | None:
+    """The sum per second; None when one growth is not known, since the sum would be too small."""
+    known = [growth for growth in growths if growth is not None]
+    return sum(known) / seconds if known and len(known) == len(growths) else None
+
+
+def _group_with_rates(before: GroupView | None, group: GroupView, seconds: float) -> GroupView:
+    if before is None or before.partitions is None or group.partitions is None:
+        return group
+    committed = {(part.topic, part.partition): part.committed for part in before.partitions}
+    rates: dict[str, float] = {}
+    for part in group.partitions:
+        old = committed.get((part.topic, part.partition))
+        if old is not None:
+            rates[part.topic] = rates.get(part.topic, 0) + max(0, part.committed - old) / seconds
+    return group._replace(consumed=sum(rates.values()), consumed_by_topic=rates)
+
+
+def events_between(before: ClusterView, after: ClusterView) -> list[Event]:
+    """What happened, brokers first: they are the cause of most of the rest."""
+    return [
+        *_broker_events(before, after),
+        *_controller_events(before, after),
+        *_topic_events(before, after),
+        *_group_events(before, after),
+    ]
+
+
+def _broker_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
+    old = {broker.id: broker for broker in before.brokers}
+    new = {broker.id: broker for broker in after.brokers}
+    for id in sorted(old.keys() | new.keys()):
+        yield from (
+            Event(after.time_ms, kind, message, broker=id)
+            for kind, message in _broker_changes(id, old.get(id), new.get(id))
+        )
+
+
+def _broker_changes(id: int, old: BrokerView | None, new: BrokerView | None) -> Iterator[tuple[str, str]]:
+    was_alive, is_alive = old is not None and old.is_alive, new is not None and new.is_alive
+    if was_alive and not is_alive:
+        yield "broker-gone", f"broker {id} is {'not registered any more' if new is None else 'fenced'}"
+    if is_alive and not was_alive:
+        yield "broker-back", f"broker {id} is {'registered' if old is None else 'back'}"
+    if old is None or new is None:
+        return
+    if was_alive and is_alive and old.is_answering != new.is_answering:
+        kind, words = ("broker-answers", "answers again") if new.is_answering else ("broker-silent", "does not answer")
+        yield kind, f"broker {id} {words}"
+    if old.log_dirs is not None and new.log_dirs is not None:
+        for path in sorted(set(new.offline_log_dirs) - set(old.offline_log_dirs)):
+            yield "log-dir-offline", f"broker {id} cannot use {path}"
+        for path in sorted(set(old.offline_log_dirs) - set(new.offline_log_dirs)):
+            yield "log-dir-back", f"broker {id} can use {path} again"
+
+
+def _controller_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
+    old, new = before.controller, after.controller
+    if old != new and NOT_TOLD not in (old, new):
+        words = f"{new} is the active controller" if new >= 0 else "no active controller is known"
+        message = f"{words}, it was {old}" if old >= 0 else words
+        yield Event(after.time_ms, "controller-changed", message, broker=new if new >= 0 else None)
+
+
+def _topic_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
+    if before.topics is after.topics:  # nobody told of topics this time
+        return
+    old = {topic.name: topic for topic in before.topics}
+    new = {topic.name: topic for topic in after.topics}
+    made_anew = {name for name in old.keys() & new.keys() if old[name].topic_id != new[name].topic_id}
+    for name in sorted((old.keys() - new.keys()) | made_anew):
+        yield Event(after.time_ms, "topic-deleted", f"topic {name} is gone", topic=name)
+    for name in sorted((new.keys() - old.keys()) | made_anew):
+        count = len(new[name].partitions)
+        partitions = "1 partition" if count == 1 else f"{count} partitions"
+        yield Event(after.time_ms, "topic-created", f"topic {name} is there with {partitions}", topic=name)
+    for key, part in after.by_partition.items():
+        earlier = before.by_partition.get(key)
+        if earlier is not None and part.topic not in made_anew and earlier != part:
+            for kind, message in _partition_changes(earlier, part):
+                text = f"{part.topic}-{part.partition}: {message}"
+                yield Event(after.time_ms, kind, text, topic=part.topic, partition=part.partition)
+
+
+def _partition_changes(old: PartitionView, new: PartitionView) -> Iterator[tuple[str, str]]:
+    if new.leader != old.leader:
+        if new.is_offline:
+            yield "leader-lost", f"no leader, it was {old.leader}"
+        else:
+            yield "leader-changed", f"leader {new.leader}, it was {old.leader if old.leader >= 0 else 'none'}"
+    if new.replicas != old.replicas:
+        yield "replicas-changed", f"replicas {_ids(new.replicas)}, they were {_ids(old.replicas)}"
+    left, joined = set(old.isr) - set(new.isr), set(new.isr) - set(old.isr)
+    if left:
+        yield "isr-shrank", f"{_ids(sorted(left))} left the ISR, it is {_ids(new.isr)}"
+    if joined:
+        yield "isr-grew", f"{_ids(sorted(joined))} joined the ISR, it is {_ids(new.isr)}"
+
+
+def _ids(brokers: tuple[int, ...] | list[int]) -> str:
+    return ",".join(map(str, brokers)) or "empty"
+
+
+def _group_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
+    old = {group.group_id: group for group in before.groups}
+    new = {group.group_id: group for group in after.groups}
+    if _told_of_all_groups(before, after):
+        for name in sorted(old.keys() - new.keys()):
+            yield Event(after.time_ms, "group-gone", f"group {name} is gone", group=name)
+    for name in sorted(old.keys() & new.keys()):
+        was, now = old[name].state, new[name].state
+        if now == EMPTY and was not in (EMPTY, UNKNOWN):
+            yield Event(after.time_ms, "group-empty", f"group {name} has no members any more", group=name)
+        if was == EMPTY and now == STABLE:
+            yield Event(after.time_ms, "group-active", f"group {name} has members again", group=name)
+
+
+def _told_of_all_groups(before: ClusterView, after: ClusterView) -> bool:
+    """Whether a group that nobody lists is gone. Not when its coordinator may be the one that is silent, or has
+    changed: the new one lists it once it has loaded it."""
+    is_told = not any(problem.what.startswith(("groups", "no answer")) for problem in after.problems)
+    alive = [{broker.id for broker in view.brokers if broker.is_alive} for view in (before, after)]
+    coordinators = [
+        [part.leader for key, part in view.by_partition.items() if key[0] == _OFFSETS_TOPIC] for view in (before, after)
+    ]
+    return is_told and alive[0] <= alive[1] and coordinators[0] == coordinators[1]

@@ -1,0 +1,321 @@
+"""ClusterCollector: one ClusterView after the other, from APIs that every Kafka cluster has, in few requests.
+
+A look takes two turns, each of requests that are in flight together. First any broker tells of nodes and topics, and
+every broker of its groups and log directories; then the leaders tell the ends of their logs, and the coordinators
+(those who listed a group) what became of their groups. The quorum and reassignments are asked for in between, over
+connections of their own. Topics beyond a page of 2,000 partitions and settings of new topics may come in addition.
+
+A broker that does not answer within the patience costs the others one look: from then on it is asked only when its
+connection is up and it owes no answer, so that later looks are quick again; what it would have told is named among the
+problems of the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.configs import TOPIC
+from kafkatools.core.admin.log_dirs import LogDir
+from kafkatools.core.admin.offsets import EARLIEST
+from kafkatools.core.admin.quorum import MetadataQuorum
+from kafkatools.core.admin.topics import TopicDescription
+from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition, UnsupportedVersion
+from kafkatools.core.net.requests import Answer, Question
+from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.tools.monitor.cluster_changes import events_between, with_rates
+from kafkatools.tools.monitor.cluster_groups import GroupQuestions, ListedGroup
+from kafkatools.tools.monitor.cluster_look import (
+    UNANSWERED,
+    Look,
+    Moves,
+    Nodes,
+    PartitionFacts,
+    Scope,
+    broker_questions,
+    by_leader,
+    first_questions,
+    offsets_question,
+    replica_sizes,
+)
+from kafkatools.tools.monitor.cluster_unknowns import Coordinators, with_reason
+from kafkatools.tools.monitor.cluster_view import (
+    NOBODY,
+    NOT_TOLD,
+    BrokerView,
+    ClusterView,
+    GroupView,
+    Problem,
+    TopicView,
+)
+from kafkatools.tools.monitor.end_history import EndHistory
+
+DEFAULT_PATIENCE_MS = 2000
+_MIN_ISR = "min.insync.replicas"
+_SETTINGS_AGE_MS = 30_000
+_SLOW_LOOKS = 2
+
+__all__ = ["ClusterCollector", "Scope"]
+
+
+class ClusterCollector:
+    """Collects one `ClusterView` after the other. One thread. `aside`: a second client, for requests to the controller;
+    `apart`: a third client, for the offsets of groups, which coordinators may return late.
+    """
+
+    def __init__(
+        self,
+        admin: AdminClient,
+        aside: AdminClient,
+        scope: Scope | None = None,
+        patience_ms: int = DEFAULT_PATIENCE_MS,
+        apart: AdminClient | None = None,
+    ) -> None:
+        self._apart = apart or admin
+        self._coordinators = Coordinators()
+        self._admin = admin
+        self._aside = aside
+        self._scope = scope or Scope()
+        self._patience_ms = patience_ms
+        self._last: ClusterView | None = None
+        self._silent: dict[int, str] = {}  # brokers that did not answer, and why
+        self._settings = _TopicSettings()
+        self._history = EndHistory()
+        self._unheard = 0  # looks since the controller answered
+
+    def collect(self) -> ClusterView:
+        """One look, with rates and events since the one before. Raises KafkaError when nobody tells of the cluster."""
+        started_ms = self._admin.clock.now_ms()
+        self._admin.refresh_cluster()
+        look = Look(self._admin, self._patience_ms)
+        view = self._second_turn(look, self._first_turn(look))
+        view = view._replace(took_ms=self._admin.clock.now_ms() - started_ms)
+        if self._last is not None:
+            view = with_rates(self._last, view)
+            view = view._replace(events=tuple(events_between(self._last, view)))
+        self._last = view
+        return view
+
+    # -- who is asked --
+
+    def _alive(self) -> list[int]:
+        if self._last is None:
+            return sorted(self._admin.client.metadata.cluster.nodes)
+        return [broker.id for broker in self._last.brokers if broker.is_alive]
+
+    def _may_ask(self, node: int, now_ms: int) -> bool:
+        """One that was silent is asked again once it takes requests; to connect to it goes on beside the others."""
+        if node not in self._silent:
+            return True
+        client = self._admin.client
+        return client.known_node(node) is not None and client.ready(node, now_ms) and not client.in_flight_count(node)
+
+    def _note_silent(self, asked: Iterable[int], told: Mapping[str, Answer], nodes: Nodes) -> None:
+        for node in asked:
+            errors = [told[f"{what} {node}"].error for what in ("groups", "log directories")]
+            if all(isinstance(error, UNANSWERED) for error in errors):
+                self._silent[node] = str(errors[0])
+            else:
+                self._silent.pop(node, None)
+        alive = nodes.ids - nodes.fenced
+        self._silent = {
+            node: str(self._admin.client.connection_error(node) or error)
+            for node, error in self._silent.items()
+            if node in alive
+        }
+
+    def _note_silent_later(self, look: Look, told: Iterable[tuple[Question, Answer]]) -> None:
+        """Note brokers that responded in the first turn and not in the second."""
+        errors: dict[int, list[KafkaError | None]] = {}
+        for question, answer in told:
+            if question.node is not None:
+                errors.setdefault(question.node, []).append(answer.error)
+        for node, found in errors.items():
+            if node not in self._silent and all(isinstance(error, UNANSWERED) for error in found):
+                self._silent[node] = str(found[0])
+                look.problems.append(Problem(node, "no answer", str(found[0])))
+
+    def _note_partly_silent(self, look: Look, asked: Iterable[int], told: Mapping[str, Answer]) -> None:
+        """Note brokers that answered only one of two requests in time."""
+        for node in asked:
+            for what in ("groups", "log directories"):
+                error = told[f"{what} {node}"].error
+                if node not in self._silent and isinstance(error, UNANSWERED):
+                    look.problems.append(Problem(node, what, str(error)))
+
+    def _note_late(self, look: Look, told: Iterable[tuple[Question, Answer | None]]) -> None:
+        """Note coordinators that respond, but did not return the offsets of groups in time."""
+        for question, answer in told:
+            node = question.node
+            if answer is None or node is None or node in self._silent:
+                continue
+            if isinstance(answer.error, UNANSWERED):
+                look.problems.append(Problem(node, "offsets of groups", str(answer.error)))
+
+    # -- the two turns --
+
+    def _first_turn(self, look: Look) -> _Found:
+        now_ms = self._admin.clock.now_ms()
+        asked = [node for node in self._alive() if self._may_ask(node, now_ms)]
+        common, per_broker = first_questions(self._scope), broker_questions(asked)
+        told = dict(zip([*common, *per_broker], look.ask([*common.values(), *per_broker.values()]), strict=True))
+        look.ask_again(told, common)
+        nodes = look.nodes(told["nodes"], told["cluster"], (self._admin, self._aside, self._apart))
+        topics = look.topics(told["topics"], self._scope)
+        self._note_silent(asked, told, nodes)
+        told |= look.ask_controller(self._aside, nodes.ids - nodes.fenced - self._silent.keys())
+        for node, error in sorted(self._silent.items()):
+            look.problems.append(Problem(node, "no answer", error))
+        listed = look.listed(asked, told, self._scope.takes_group)
+        self._note_partly_silent(look, asked, told)
+        look.say_whose_groups_are_missing()
+        alive = nodes.ids - nodes.fenced
+        heard = {node for node in asked if told[f"groups {node}"].error is None}
+        unheard = {
+            node: self._silent.get(node) or str(told[f"groups {node}"].error) if node in asked else "it was not asked"
+            for node in alive - heard
+        }
+        names = {group.group_id for group in listed}
+        if self._scope.group_names and names.issuperset(self._scope.group_names):
+            unheard = {}  # all requested groups are listed, so the other brokers do not matter
+        self._coordinators.see(look.offsets_topic, alive, unheard, self._admin.clock.now_ms())
+        log_dirs = look.log_dirs(asked, told)
+        quorum = look.quorum(told["quorum"])
+        return _Found(nodes, topics, listed, log_dirs, quorum, look.moves(told["moves"]))
+
+    def _second_turn(self, look: Look, found: _Found) -> ClusterView:
+        alive = found.nodes.ids - found.nodes.fenced - self._silent.keys()
+        leaders = by_leader(found.topics, alive)
+        ends = [offsets_question(leader, parts) for leader, parts in leaders.items()]
+        starts = [offsets_question(leader, parts, EARLIEST) for leader, parts in leaders.items()]
+        logs = [*ends, *starts] if self._scope.with_starts else ends
+        groups = GroupQuestions([group for group in found.listed if group.coordinator in alive], look.complain)
+        about_groups = groups.questions()
+        told_of_groups = self._ask_apart(look, groups, about_groups)
+        left = [place for place, answer in enumerate(told_of_groups) if answer is None]
+        settings = self._settings.questions(found.topics, self._admin.clock.now_ms())
+        questions = [*logs, *(about_groups[place] for place in left), *settings]
+        answers = look.ask(questions)
+        clock_ms = self._admin.clock.now_ms()
+        self._note_silent_later(look, zip(questions, answers, strict=True))
+        self._note_late(look, zip(about_groups, told_of_groups, strict=True))
+        offsets = look.offsets(leaders, answers[: len(ends)])
+        begins = look.offsets(leaders, answers[len(ends) : len(logs)]) if self._scope.with_starts else {}
+        for place, answer in zip(left, answers[len(logs) :], strict=False):
+            told_of_groups[place] = answer
+        groups.take([answer for answer in told_of_groups if answer is not None], self._admin, self._patience_ms)
+        if settings:
+            self._settings.take(look, answers[-1])
+        self._history.add(offsets, clock_ms)
+        self._history.forget_others((topic.name, part.partition) for topic in found.topics for part in topic.partitions)
+        facts = PartitionFacts(offsets, begins, replica_sizes(found.log_dirs), found.moves)
+        answering = found.nodes.ids - found.nodes.fenced - self._silent.keys()
+        view = ClusterView(
+            time_ms=self._admin.clock.wall_ms(),
+            clock_ms=clock_ms,
+            took_ms=0,
+            cluster_id=found.nodes.cluster_id,
+            controller=self._controller(found),
+            brokers=tuple(self._brokers(found)),
+            topics=tuple(self._topic(topic, facts) for topic in found.topics),
+            quorum=None if isinstance(found.quorum, KafkaError) else found.quorum,
+            groups=(),
+            problems=tuple(look.problems),
+            unlisted=self._coordinators.reasons,
+        )
+        kept = self._coordinators.kept(self._last, found.listed, answering)
+        views = [*map(self._with_lag_time, groups.views(offsets, self._scope.takes_topic)), *kept]
+        views = [with_reason(group, view.by_partition, answering) for group in views]
+        return view._replace(groups=tuple(sorted(views, key=lambda group: group.group_id)))
+
+    def _ask_apart(self, look: Look, groups: GroupQuestions, questions: Sequence[Question]) -> list[Answer | None]:
+        """Send the requests that may wait for other brokers, over `apart`; None stands for each of the others."""
+        chosen = [place for place, waits in enumerate(groups.waiting()) if waits]
+        answers: list[Answer | None] = [None] * len(questions)
+        for place, answer in zip(
+            chosen, look.ask_coordinators(self._apart, [questions[n] for n in chosen]), strict=True
+        ):
+            answers[place] = answer
+        return answers
+
+    def _controller(self, found: _Found) -> int:
+        """The active controller: the quorum's leader. Without a quorum (ZooKeeper) brokers know it; with one they name
+        any broker. That the last one known is slow to answer is no reason to say in the next two looks that it is gone.
+        """
+        if not isinstance(found.quorum, KafkaError):
+            self._unheard = 0
+            return found.quorum.leader_id
+        if isinstance(found.quorum, UnsupportedVersion):
+            return found.nodes.controller
+        if not isinstance(found.quorum, UNANSWERED):
+            return NOT_TOLD
+        self._unheard += 1
+        return NOBODY if self._last is None or self._unheard > _SLOW_LOOKS else self._last.controller
+
+    def _brokers(self, found: _Found) -> Iterable[BrokerView]:
+        for node in found.nodes.nodes:
+            is_fenced = node.id in found.nodes.fenced
+            is_answering = not is_fenced and node.id not in self._silent
+            log_dirs = found.log_dirs.get(node.id)
+            yield BrokerView(node.id, node.host, node.port, node.rack, is_fenced, is_answering, log_dirs)
+
+    def _with_lag_time(self, group: GroupView) -> GroupView:
+        if not group.is_lag_known:  # a partition whose end is unknown may be the one that is furthest behind
+            return group
+        now_ms = self._admin.clock.now_ms()
+        ages = [
+            0 if part.lag == 0 else self._history.age_ms((part.topic, part.partition), part.committed, now_ms)
+            for part in group.partitions or ()
+        ]
+        known = [age for age in ages if age is not None]
+        return group._replace(lag_ms=max(known)) if known and len(known) == len(ages) else group
+
+    def _topic(self, topic: TopicDescription, facts: PartitionFacts) -> TopicView:
+        parts = facts.views(topic, self._settings.min_isr.get(topic.name))
+        return TopicView(topic.name, topic.topic_id, topic.is_internal, parts)
+
+
+class _TopicSettings:
+    """min.insync.replicas of topics: asked for when a topic is new, and of all of them now and then."""
+
+    def __init__(self) -> None:
+        self.min_isr: dict[str, int | None] = {}
+        self._asked_ms: int | None = None
+
+    def questions(self, topics: Iterable[TopicDescription], now_ms: int) -> list[Question]:
+        """One question, or none."""
+        if self._asked_ms is None or now_ms - self._asked_ms > _SETTINGS_AGE_MS:
+            self._asked_ms = now_ms
+            wanted = [topic.name for topic in topics]
+        else:
+            wanted = [topic.name for topic in topics if topic.name not in self.min_isr]
+        if not wanted:
+            return []
+        keys = (_MIN_ISR,)
+        resources = [{"resource_type": TOPIC, "resource_name": name, "configuration_keys": keys} for name in wanted]
+        fields = {"resources": resources, "include_synonyms": False, "include_documentation": False}
+        return [Question(None, ApiKey.DESCRIBE_CONFIGS, fields)]
+
+    def take(self, look: Look, answer: Answer) -> None:
+        """Its answer; a topic that was not told is not asked for before all are."""
+        if answer.error is not None:
+            look.complain(NOBODY, _MIN_ISR, answer.error)
+            return
+        for result in answer.entity.results:
+            error = error_of(result.error_code, result.error_message)
+            if error is not None and not isinstance(error, UnknownTopicOrPartition):
+                look.complain(NOBODY, f"{_MIN_ISR} of {result.resource_name}", error)
+            value = next((entry.value for entry in result.configs if entry.name == _MIN_ISR), None)
+            self.min_isr[result.resource_name] = None if value is None else int(value)
+
+
+class _Found(NamedTuple):
+    """What the first turn told."""
+
+    nodes: Nodes
+    topics: list[TopicDescription]
+    listed: list[ListedGroup]
+    log_dirs: dict[int, tuple[LogDir, ...]]
+    quorum: MetadataQuorum | KafkaError
+    moves: Moves

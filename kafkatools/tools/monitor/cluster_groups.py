@@ -1,0 +1,192 @@
+"""What a look at a cluster asks of groups: who lists one coordinates it, so nobody has to be looked for.
+
+Each coordinator is asked for all of its groups at once: one description by type, one OffsetFetch, and for share groups
+one DescribeShareGroupOffsets. Only states, the numbers of members and offsets are taken from the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.group_offsets import GroupOffsets, fetch_offsets, read_offset_fetch
+from kafkatools.core.admin.groups import CLASSIC, CONSUMER, SHARE, UNKNOWN
+from kafkatools.core.admin.share_groups import read_offsets
+from kafkatools.core.errors import KafkaError, UnsupportedVersion
+from kafkatools.core.net.requests import Answer, Question
+from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.tools.monitor.cluster_view import GroupPartition, GroupView
+
+TopicPartition = tuple[str, int]
+
+# OffsetFetch of many groups at once, by the names of topics.
+_FIRST_FETCH, _LAST_FETCH = 8, 9
+
+
+class ListedGroup(NamedTuple):
+    """A group as its coordinator lists it."""
+
+    group_id: str
+    type: str
+    state: str
+    coordinator: int
+
+
+class GroupQuestions:
+    """The questions about groups, and what the answers say. `complain(node, what, error)` hears of what is missing."""
+
+    def __init__(self, listed: Iterable[ListedGroup], complain: Callable[[int, str, KafkaError], None]) -> None:
+        self._listed = list(listed)
+        self._complain = complain
+        self._kinds: list[tuple[str, int, list[str]]] = []
+        self._states: dict[str, str] = {}
+        self._members: dict[str, int] = {}
+        self._offsets: dict[str, dict[TopicPartition, tuple[int, int | None]]] = {}
+
+    def questions(self) -> list[Question]:
+        """All of them."""
+        found: list[Question] = []
+        for kind, takes in _KINDS.items():
+            by_node: dict[int, list[str]] = {}
+            for group in self._listed:
+                if group.type in takes:
+                    by_node.setdefault(group.coordinator, []).append(group.group_id)
+            for node, names in by_node.items():
+                self._kinds.append((kind, node, names))
+                found.append(_QUESTIONS[kind](node, names))
+        return found
+
+    def waiting(self) -> list[bool]:
+        """For each request, whether its response may wait for other brokers: offsets wait until they are committed."""
+        return [kind in _WAITING for kind, _, _ in self._kinds]
+
+    def take(self, answers: list[Answer], admin: AdminClient, timeout_ms: int) -> None:
+        """The answers, in the order of the questions."""
+        for (kind, node, names), answer in zip(self._kinds, answers, strict=True):
+            if kind == "offsets" and isinstance(answer.error, UnsupportedVersion):
+                found: Mapping[str, Any] = fetch_offsets(admin, names, timeout_ms=timeout_ms)
+            elif answer.error is not None:
+                self._complain(node, _WHAT[kind], answer.error)
+                continue
+            else:
+                found = _READERS[kind](answer)
+            self._keep(kind, node, found)
+
+    def _keep(self, kind: str, node: int, found: Mapping[str, Any]) -> None:
+        for group_id, told in found.items():
+            error = told if isinstance(told, KafkaError) else getattr(told, "error", None)
+            if error is not None:
+                self._complain(node, f"{_WHAT[kind]} {group_id}", error)
+            elif kind == "offsets":
+                self._offsets[group_id] = {key: (at.offset, None) for key, at in told.offsets.items()}
+            elif kind == "share offsets":
+                known = told.offsets.items()
+                self._offsets[group_id] = {
+                    key: (at.start_offset, at.lag) for key, at in known if at.start_offset is not None
+                }
+            else:
+                self._states[group_id], self._members[group_id] = told
+
+    def views(self, ends: Mapping[TopicPartition, int], takes_topic: Callable[[str], bool]) -> list[GroupView]:
+        """The groups in the order of their names, with lag against these end offsets."""
+        found = []
+        for group in sorted(self._listed):
+            offsets = self._offsets.get(group.group_id)
+            partitions = None
+            if offsets is not None:
+                partitions = tuple(
+                    GroupPartition(*key, at, _lag(lag, ends.get(key), at))
+                    for key, (at, lag) in sorted(offsets.items())
+                    if takes_topic(key[0])
+                )
+            state = self._states.get(group.group_id, group.state)
+            members = self._members.get(group.group_id)
+            found.append(GroupView(group.group_id, group.type, state, group.coordinator, members, partitions))
+        return found
+
+
+def _lag(told: int | None, end: int | None, at: int) -> int | None:
+    """Offsets and ends are asked for at the same time: a commit may be ahead of the end that was told."""
+    return told if told is not None or end is None else max(0, end - at)
+
+
+def read_listing(answer: Answer) -> list[ListedGroup] | KafkaError:
+    """The groups of one broker."""
+    error = error_of(answer.entity.error_code)
+    if error is not None:
+        return error
+    return [
+        ListedGroup(
+            group.group_id,
+            (getattr(group, "group_type", "") or UNKNOWN).capitalize(),
+            getattr(group, "group_state", "") or UNKNOWN,
+            answer.node,
+        )
+        for group in answer.entity.groups
+    ]
+
+
+def _described(answer: Answer) -> dict[str, Any]:
+    return {
+        group.group_id: error_of(group.error_code, getattr(group, "error_message", None))
+        or (group.group_state, len(group.members))
+        for group in answer.entity.groups
+    }
+
+
+def _fetched(answer: Answer) -> dict[str, GroupOffsets | KafkaError]:
+    return read_offset_fetch(answer.entity, answer.api_version, "")
+
+
+def _share_offsets(answer: Answer) -> dict[str, Any]:
+    return {
+        group.group_id: error_of(group.error_code, group.error_message) or read_offsets(group)
+        for group in answer.entity.groups
+    }
+
+
+def _describe_question(api_key: int, field: str) -> Callable[[int, list[str]], Question]:
+    return lambda node, names: Question(node, api_key, {field: tuple(names)})
+
+
+def _offsets_question(node: int, names: list[str]) -> Question:
+    fields = {"groups": [{"group_id": name, "topics": None} for name in names], "require_stable": False}
+    return Question(node, ApiKey.OFFSET_FETCH, fields, _FIRST_FETCH, _LAST_FETCH, decode=False)
+
+
+def _share_question(node: int, names: list[str]) -> Question:
+    fields = {"groups": [{"group_id": name, "topics": None} for name in names]}
+    return Question(node, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, fields)
+
+
+# Kinds of questions and the types of groups that they are about; streams groups tell their state in the list.
+_KINDS = {
+    "consumer": (CONSUMER,),
+    "classic": (CLASSIC, UNKNOWN),
+    "share": (SHARE,),
+    "offsets": (CONSUMER, CLASSIC, UNKNOWN, "Streams"),
+    "share offsets": (SHARE,),
+}
+_WAITING = ("offsets", "share offsets")
+_WHAT = {
+    "consumer": "groups",
+    "classic": "groups",
+    "share": "share groups",
+    "offsets": "offsets of groups",
+    "share offsets": "offsets of share groups",
+}
+_QUESTIONS: dict[str, Callable[[int, list[str]], Question]] = {
+    "consumer": _describe_question(ApiKey.CONSUMER_GROUP_DESCRIBE, "group_ids"),
+    "classic": _describe_question(ApiKey.DESCRIBE_GROUPS, "groups"),
+    "share": _describe_question(ApiKey.SHARE_GROUP_DESCRIBE, "group_ids"),
+    "offsets": _offsets_question,
+    "share offsets": _share_question,
+}
+_READERS: dict[str, Callable[[Answer], Mapping[str, Any]]] = {
+    "consumer": _described,
+    "classic": _described,
+    "share": _described,
+    "offsets": _fetched,
+    "share offsets": _share_offsets,
+}

@@ -1,0 +1,384 @@
+"""The requests of one look at a cluster and what their answers say; what is missing becomes a Problem of the look.
+
+`cluster_collector.py` says what is asked when, and keeps what outlives a look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import BROKERS, AdminClient, error_of
+from kafkatools.core.admin.log_dirs import LogDir, read_log_dirs
+from kafkatools.core.admin.offsets import LATEST
+from kafkatools.core.admin.quorum import QUORUM_FIELDS, MetadataQuorum, read_quorum
+from kafkatools.core.admin.topics import (
+    DEFAULT_PARTITION_LIMIT,
+    PartitionDescription,
+    TopicDescription,
+    add_page,
+    from_metadata,
+)
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    ConnectionFailed,
+    CoordinatorNotAvailable,
+    Disconnected,
+    KafkaError,
+    Timeout,
+    UnknownServerError,
+    UnsupportedVersion,
+)
+from kafkatools.core.net.metadata import Node
+from kafkatools.core.net.requests import Answer, Question
+from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.tools.monitor.cluster_groups import ListedGroup, read_listing
+from kafkatools.tools.monitor.cluster_view import NOBODY, PartitionView, Problem, TopicPartition
+
+_OFFSETS_TOPIC = "__consumer_offsets"
+_NAMED = 3
+_OWING = 2
+UNANSWERED = (Timeout, ConnectionFailed, Disconnected)
+
+Moves = Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
+"""By partition the replicas that it gets, and those that it loses."""
+
+
+def _all(name: str) -> bool:
+    return True
+
+
+class Scope(NamedTuple):
+    """The part of the cluster that is looked at. `topic_names`, `group_names`: limit the requests to these names, when
+    there are any. `with_starts`: also request the start offsets of logs."""
+
+    topic_names: tuple[str, ...] = ()
+    takes_topic: Callable[[str], bool] = _all
+    takes_group: Callable[[str], bool] = _all
+    with_starts: bool = False
+    group_names: tuple[str, ...] = ()
+
+    @property
+    def asked_topics(self) -> tuple[str, ...]:
+        """The topics to describe, none for all. The leaders of __consumer_offsets are the coordinators of groups."""
+        return (*self.topic_names, _OFFSETS_TOPIC) if self.topic_names else ()
+
+
+class Nodes(NamedTuple):
+    """The brokers that are registered, in the order of their ids."""
+
+    cluster_id: str | None
+    controller: int
+    nodes: tuple[Node, ...]
+    fenced: frozenset[int]
+
+    @property
+    def ids(self) -> set[int]:
+        """All of them."""
+        return {node.id for node in self.nodes}
+
+
+def first_questions(scope: Scope) -> dict[str, Question]:
+    """What any broker knows by itself, by a name for each."""
+    return {
+        "nodes": Question(None, ApiKey.METADATA, {"topics": (), "allow_auto_topic_creation": False}, 4),
+        "cluster": Question(None, ApiKey.DESCRIBE_CLUSTER, _cluster_fields),
+        "topics": topics_question(scope.asked_topics),
+    }
+
+
+def controller_questions(broker: int) -> dict[str, Question]:
+    """What only the controller knows; a broker passes it on, and its connection waits for the answer."""
+    return {
+        "quorum": Question(broker, ApiKey.DESCRIBE_QUORUM, QUORUM_FIELDS),
+        "moves": Question(broker, ApiKey.LIST_PARTITION_REASSIGNMENTS, {"timeout": 10_000, "topics": None}),
+    }
+
+
+def broker_questions(brokers: Iterable[int]) -> dict[str, Question]:
+    """What each broker tells of itself: its groups and its log directories."""
+    found = {}
+    for broker in brokers:
+        found[f"groups {broker}"] = Question(broker, ApiKey.LIST_GROUPS, {})
+        found[f"log directories {broker}"] = Question(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
+    return found
+
+
+def _cluster_fields(version: int) -> dict[str, Any]:
+    fields: dict[str, Any] = {"include_cluster_authorized_operations": False}
+    if version >= 1:
+        fields["endpoint_type"] = BROKERS
+    if version >= 2:
+        fields["include_fenced_brokers"] = True
+    return fields
+
+
+def topics_question(names: Sequence[str], cursor: Any = None) -> Question:
+    """A page of topics: all, or these."""
+    fields = {
+        "topics": [{"name": name} for name in sorted(names)],
+        "response_partition_limit": DEFAULT_PARTITION_LIMIT,
+        "cursor": cursor,
+    }
+    return Question(None, ApiKey.DESCRIBE_TOPIC_PARTITIONS, fields)
+
+
+def offsets_question(leader: int, partitions: Iterable[TopicPartition], timestamp: int = LATEST) -> Question:
+    """The ends (LATEST) or starts (EARLIEST) of a leader's logs."""
+    topics: dict[str, list[dict[str, int]]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append({"partition_index": partition, "timestamp": timestamp})
+    named = [{"name": name, "partitions": parts} for name, parts in topics.items()]
+    return Question(leader, ApiKey.LIST_OFFSETS, {"replica_id": -1, "isolation_level": 0, "topics": named})
+
+
+class Look:
+    """One look: asks, reads answers, and keeps what went wrong in `problems`. `patience_ms`: how long an answer may
+    take."""
+
+    def __init__(self, admin: AdminClient, patience_ms: int) -> None:
+        self._admin = admin
+        self._patience_ms = patience_ms
+        self.problems: list[Problem] = []
+        self.offsets_topic: TopicDescription | None = None
+
+    def complain(self, broker: int, what: str, error: KafkaError) -> None:
+        """Something was not told; that a whole broker is silent is said once, by who asks."""
+        if broker == NOBODY or not isinstance(error, UNANSWERED):
+            self.problems.append(Problem(broker, what, str(error)))
+
+    def ask(self, questions: Sequence[Question]) -> list[Answer]:
+        """All at the same time."""
+        if not questions:
+            return []
+        return self._admin.ask_all(questions, self._admin.deadline_ms(self._patience_ms))
+
+    def ask_controller(self, aside: AdminClient, brokers: Iterable[int]) -> dict[str, Answer]:
+        """What only the controller knows, from one of these brokers, over connections of their own: without a
+        controller they hang. When two owe an answer, nothing more is asked until one has come or timed out."""
+        if aside.client.in_flight_count():
+            aside.client.poll(0)
+        known = sorted(brokers)
+        owing = [broker for broker in known if aside.client.in_flight_count(broker)]
+        free = [broker for broker in known if broker not in owing]
+        if len(owing) >= _OWING or not free:
+            error = Timeout("the controller has not answered yet")
+            return dict.fromkeys(controller_questions(NOBODY), Answer(NOBODY, None, error))
+        questions = controller_questions(free[0])
+        answers = aside.ask_all([*questions.values()], aside.deadline_ms(self._patience_ms // 2))
+        return dict(zip(questions, answers, strict=True))
+
+    def ask_coordinators(self, apart: AdminClient, questions: Sequence[Question]) -> list[Answer]:
+        """Send requests whose responses may wait for other brokers, over separate connections: a broker responds in
+        order, so a late response would delay all others. Skips a broker that still owes a response."""
+        if apart.client.in_flight_count():
+            apart.client.poll(0)
+        owing = {question.node for question in questions if apart.client.in_flight_count(question.node)}
+        asked = [question for question in questions if question.node not in owing]
+        answers = iter(apart.ask_all(asked, apart.deadline_ms(self._patience_ms // 2)) if asked else ())
+        late = Timeout("the coordinator has not answered yet")
+        return [Answer(NOBODY, None, late) if one.node in owing else next(answers) for one in questions]
+
+    def ask_again(self, told: dict[str, Answer], questions: Mapping[str, Question]) -> None:
+        """What some broker kept to itself, another one may tell: it is asked once more."""
+        left = [name for name in questions if isinstance(told[name].error, UNANSWERED)]
+        told.update(zip(left, self.ask([questions[name] for name in left]), strict=True))
+
+    # -- the first turn --
+
+    def nodes(self, metadata: Answer, cluster: Answer, clients: Iterable[AdminClient]) -> Nodes:
+        """The brokers, also made known to these clients; fenced ones where the broker that answered tells of them.
+        Raises KafkaError."""
+        if metadata.error is not None:
+            raise metadata.error
+        found = metadata.entity
+        for client in clients:
+            client.learn_brokers(found)
+        described = cluster.entity if cluster.error is None and not cluster.entity.error_code else None
+        if described is None:
+            if cluster.error is not None and not isinstance(cluster.error, UnsupportedVersion):
+                self.complain(NOBODY, "fenced brokers", cluster.error)
+            nodes = [Node(one.node_id, one.host, one.port, one.rack) for one in found.brokers]
+            return Nodes(getattr(found, "cluster_id", None), found.controller_id, _sorted(nodes), frozenset())
+        nodes = [Node(one.broker_id, one.host, one.port, one.rack) for one in described.brokers]
+        fenced = frozenset(one.broker_id for one in described.brokers if getattr(one, "is_fenced", False))
+        return Nodes(described.cluster_id, described.controller_id, _sorted(nodes), fenced)
+
+    def topics(self, first: Answer, scope: Scope) -> list[TopicDescription]:
+        """The topics in the order of their names, by as many pages as it takes. Raises KafkaError."""
+        if isinstance(first.error, UnsupportedVersion):
+            found = self._topics_by_metadata(scope)
+        else:
+            found = {}
+            answer = first
+            while True:
+                if answer.error is not None:
+                    raise answer.error
+                for topic in answer.entity.topics:
+                    add_page(found, topic)
+                following = answer.entity.next_cursor
+                if following is None:
+                    break
+                left = [name for name in scope.asked_topics if name >= following.topic_name]
+                cursor = {"topic_name": following.topic_name, "partition_index": following.partition_index}
+                answer = self.ask([topics_question(left, cursor)])[0]
+        self.offsets_topic = found.get(_OFFSETS_TOPIC)
+        kept = []
+        for name, topic in sorted(found.items()):
+            if scope.takes_topic(name) and (name in scope.topic_names or not scope.topic_names):
+                if topic.error is None:
+                    kept.append(topic)
+                else:
+                    self.complain(NOBODY, f"topic {name}", topic.error)
+        return kept
+
+    def _topics_by_metadata(self, scope: Scope) -> dict[str, TopicDescription]:
+        """Brokers before 3.7, and those with ZooKeeper."""
+        answer = self._admin.metadata_of(scope.asked_topics or None, self._admin.deadline_ms(self._patience_ms))
+        found = {}
+        for topic in answer.topics:
+            error = error_of(topic.error_code)
+            described = TopicDescription(topic.name, None, False, (), error) if error else from_metadata(topic)
+            found[topic.name] = described
+        return found
+
+    def listed(
+        self, brokers: Iterable[int], told: Mapping[str, Answer], takes: Callable[[str], bool]
+    ) -> list[ListedGroup]:
+        """The groups of all brokers that answered."""
+        found: list[ListedGroup] = []
+        for broker in brokers:
+            answer = told[f"groups {broker}"]
+            groups = answer.error or read_listing(answer)
+            if isinstance(groups, KafkaError):
+                self.complain(broker, "groups", groups)
+            else:
+                found += [group for group in groups if takes(group.group_id)]
+        return found
+
+    def log_dirs(self, brokers: Iterable[int], told: Mapping[str, Answer]) -> dict[int, tuple[LogDir, ...]]:
+        """The log directories of all brokers that answered."""
+        found = {}
+        for broker in brokers:
+            answer = told[f"log directories {broker}"]
+            paths = answer.error or read_log_dirs(answer.entity)
+            if isinstance(paths, KafkaError):
+                self.complain(broker, "log directories", paths)
+            else:
+                found[broker] = paths
+        return found
+
+    def quorum(self, answer: Answer) -> MetadataQuorum | KafkaError:
+        """The quorum, or why nobody tells: UnsupportedVersion where there is none (ZooKeeper)."""
+        found = answer.error or read_quorum(answer.entity) or UnknownServerError("the answer is empty")
+        if isinstance(found, KafkaError) and not isinstance(found, UnsupportedVersion):
+            self.complain(NOBODY, "quorum", found)
+        return found
+
+    def moves(self, answer: Answer) -> Moves:
+        """What is being reassigned; nothing where brokers do not tell (too old, or not allowed to), as in Kafka's
+        tools."""
+        error = answer.error or error_of(answer.entity.error_code, answer.entity.error_message)
+        if error is not None:
+            if not isinstance(error, (UnsupportedVersion, ClusterAuthorizationFailed)):
+                self.complain(NOBODY, "reassignments", error)
+            return {}
+        return {
+            (topic.name, part.partition_index): (tuple(part.adding_replicas), tuple(part.removing_replicas))
+            for topic in answer.entity.topics
+            for part in topic.partitions
+        }
+
+    def say_whose_groups_are_missing(self) -> None:
+        """No broker lists the groups of a partition without a leader, and none says so."""
+        topic = self.offsets_topic
+        missing = [part.partition for part in topic.partitions if part.leader < 0] if topic is not None else []
+        if topic is not None and missing:
+            count = f"{len(missing)} of {len(topic.partitions)} partitions of {_OFFSETS_TOPIC}"
+            error = CoordinatorNotAvailable(f"{count} have no leader: nothing is known of the groups there")
+            self.complain(NOBODY, "groups", error)
+
+    # -- the second turn --
+
+    def offsets(
+        self, leaders: Mapping[int, Sequence[TopicPartition]], answers: Sequence[Answer]
+    ) -> dict[TopicPartition, int]:
+        """The ends of logs, or their starts; errors of partitions are told together, by kind."""
+        found: dict[TopicPartition, int] = {}
+        for leader, answer in zip(leaders, answers, strict=True):
+            if answer.error is not None:
+                self.complain(leader, "offsets of logs", answer.error)
+                continue
+            failed: dict[int, list[str]] = {}
+            for topic in answer.entity.topics:
+                for part in topic.partitions:
+                    if part.error_code:
+                        failed.setdefault(int(part.error_code), []).append(f"{topic.name}-{part.partition_index}")
+                    elif part.offset >= 0:
+                        found[topic.name, part.partition_index] = part.offset
+            for code, names in failed.items():
+                more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+                error = error_of(code)
+                if error is not None:
+                    self.complain(leader, f"offset of {', '.join(names[:_NAMED])}{more}", error)
+        return found
+
+
+def _sorted(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(sorted(nodes, key=lambda node: node.id))
+
+
+def by_leader(topics: Iterable[TopicDescription], alive: set[int]) -> dict[int, list[TopicPartition]]:
+    """The partitions of each leader that can be asked."""
+    found: dict[int, list[TopicPartition]] = {}
+    for topic in topics:
+        for part in topic.partitions:
+            if part.leader in alive:
+                found.setdefault(part.leader, []).append((topic.name, part.partition))
+    return found
+
+
+def replica_sizes(log_dirs: Mapping[int, Iterable[LogDir]]) -> dict[tuple[str, int, int], int]:
+    """The bytes of replicas by topic, partition and broker, without those on their way to another directory."""
+    return {
+        (replica.topic, replica.partition, broker): replica.size_bytes
+        for broker, paths in log_dirs.items()
+        for path in paths
+        for replica in path.replicas
+        if not replica.is_future
+    }
+
+
+class PartitionFacts(NamedTuple):
+    """What else is known of partitions."""
+
+    ends: Mapping[TopicPartition, int]
+    starts: Mapping[TopicPartition, int]
+    sizes: Mapping[tuple[str, int, int], int]
+    moves: Moves
+
+    def view(self, topic: str, min_isr: int | None, part: PartitionDescription) -> PartitionView:
+        """A partition with all of it."""
+        key = (topic, part.partition)
+        adding, removing = self.moves.get(key, ((), ()))
+        return PartitionView(
+            topic,
+            part.partition,
+            part.leader,
+            part.leader_epoch,
+            part.replicas,
+            part.isr,
+            part.elr,
+            part.offline_replicas,
+            adding,
+            removing,
+            min_isr,
+            self.ends.get(key),
+            self.sizes.get((topic, part.partition, part.leader)),
+            self.starts.get(key),
+        )
+
+    def views(self, topic: TopicDescription, min_isr: int | None) -> tuple[PartitionView, ...]:
+        """All partitions of a topic."""
+        return tuple(map(partial(self.view, topic.name, min_isr), topic.partitions))

@@ -1,0 +1,109 @@
+"""Groups whose coordinator does not respond, and the reasons for unknown lags.
+
+Only its coordinator lists a group. While a coordinator does not respond, its groups are kept from the look before,
+without members and offsets, until a coordinator lists them again. A new coordinator lists a group only when it has
+loaded it; a group that no coordinator lists after `SETTLING_MS` is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from kafkatools.core.admin.groups import UNKNOWN
+from kafkatools.core.admin.topics import TopicDescription
+from kafkatools.core.errors import UnknownTopicOrPartition
+from kafkatools.tools.monitor.cluster_groups import ListedGroup
+from kafkatools.tools.monitor.cluster_view import ClusterView, GroupView, PartitionView
+
+SETTLING_MS = 10_000
+"""Time after a change of coordinators before a group that nobody lists counts as gone."""
+
+
+class Coordinators:
+    """The coordinators of groups, updated by each look. `reasons`: why groups may be missing from the latest look."""
+
+    def __init__(self) -> None:
+        self.reasons: tuple[str, ...] = ()
+        self._known: tuple[object, ...] | None = None
+        self._changed_ms: int | None = None
+        self._is_settling = False
+
+    def see(
+        self,
+        offsets_topic: TopicDescription | None,
+        alive: Collection[int],
+        unheard: Mapping[int, str],
+        now_ms: int,
+    ) -> None:
+        """Take in one look. `unheard`: the brokers that did not list their groups, with the reason."""
+        leaders = _leaders(offsets_topic)
+        reasons = [
+            f"broker {broker} did not list its groups: {why}"
+            for broker, why in sorted(unheard.items())
+            if leaders is None or broker in leaders.values()
+        ]
+        without = [partition for partition, leader in (leaders or {}).items() if leader < 0]
+        if without:
+            reasons.append(f"{len(without)} of {len(leaders or {})} partitions of __consumer_offsets have no leader")
+        known = (frozenset(alive), tuple(sorted((leaders or {}).items())), bool(reasons))
+        if self._known is not None and known != self._known:
+            self._changed_ms = now_ms
+        self._known = known
+        self.reasons = tuple(reasons)
+        self._is_settling = self._changed_ms is not None and now_ms - self._changed_ms < SETTLING_MS
+
+    def kept(self, last: ClusterView | None, listed: Iterable[ListedGroup], alive: Collection[int]) -> list[GroupView]:
+        """The groups of the look before that are not listed now and may still exist, without members and offsets."""
+        if last is None or not (self.reasons or self._is_settling):
+            return []
+        names = {group.group_id for group in listed}
+        return [
+            GroupView(
+                group.group_id, group.type, UNKNOWN, group.coordinator, None, None, unknown=self._why(group, alive)
+            )
+            for group in last.groups
+            if group.group_id not in names
+        ]
+
+    def _why(self, group: GroupView, alive: Collection[int]) -> str:
+        if group.coordinator not in alive:
+            return f"its coordinator, broker {group.coordinator}, does not answer"
+        return self.reasons[0] if self.reasons else "its coordinator changed, and no broker lists it yet"
+
+
+def _leaders(offsets_topic: TopicDescription | None) -> dict[int, int] | None:
+    """The leaders by partition of __consumer_offsets, empty before the first group; None when not known."""
+    if offsets_topic is None:
+        return None
+    if offsets_topic.error is not None and not isinstance(offsets_topic.error, UnknownTopicOrPartition):
+        return None
+    return {part.partition: part.leader for part in offsets_topic.partitions}
+
+
+def with_reason(
+    group: GroupView, parts: Mapping[tuple[str, int], PartitionView], answering: Collection[int]
+) -> GroupView:
+    """Add the reason to a group whose lag is not completely known."""
+    if group.is_lag_known or group.unknown is not None:
+        return group
+    if group.partitions is None:
+        return group._replace(unknown=f"its coordinator, broker {group.coordinator}, did not tell its offsets")
+    missing = [(part.topic, part.partition) for part in group.partitions if part.lag is None]
+    return group._replace(unknown=_why_no_end(missing, parts, answering))
+
+
+def _why_no_end(
+    missing: Sequence[tuple[str, int]], parts: Mapping[tuple[str, int], PartitionView], answering: Collection[int]
+) -> str:
+    topic, partition = missing[0]
+    more = f" (and {len(missing) - 1} more partitions)" if len(missing) > 1 else ""
+    part = parts.get(missing[0])
+    if part is None:
+        why = "is not described"
+    elif part.is_offline:
+        why = "has no leader"
+    elif part.leader in answering:
+        why = f"has no end offset from its leader, broker {part.leader}"
+    else:
+        why = f"is led by broker {part.leader}, which does not answer"
+    return f"{topic}-{partition} {why}{more}"

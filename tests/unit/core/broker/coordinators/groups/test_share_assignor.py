@@ -1,0 +1,43 @@
+"""The simple assignor of share groups: everybody reads, everything is read, evenly, and nothing moves without need."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+import pytest
+
+from kafkatools.core.broker.coordinators.groups.share.assignor import assign
+
+A, B = uuid.UUID(int=1), uuid.UUID(int=2)
+
+
+def counts(target: Mapping[str, Mapping[uuid.UUID, frozenset[int]]]) -> list[int]:
+    return [sum(map(len, target[member].values())) for member in sorted(target)]
+
+
+@pytest.mark.parametrize(
+    ("members", "partitions", "expected"),
+    [(1, 3, [3]), (2, 3, [2, 1]), (3, 3, [1, 1, 1]), (4, 2, [1, 1, 1, 1]), (3, 2, [2, 1, 1]), (2, 0, [0, 0])],
+)
+def test_members_share_evenly_and_every_partition_is_read(members: int, partitions: int, expected: list[int]) -> None:
+    subscriptions = {f"m{i}": frozenset([A]) for i in range(members)}
+    target = assign(subscriptions, {A: frozenset(range(partitions))}, {})
+    assert counts(target) == expected
+    assert {p for chosen in target.values() for p in chosen.get(A, ())} == set(range(partitions))
+
+
+def test_what_a_member_has_it_keeps() -> None:
+    subscriptions = {"m0": frozenset([A]), "m1": frozenset([A])}
+    present = {"m0": {A: frozenset([2, 3])}, "m1": {A: frozenset([0, 1])}}
+    assert assign(subscriptions, {A: frozenset(range(4))}, present) == present
+    alone = assign({"m0": frozenset([A])}, {A: frozenset(range(4))}, present)
+    assert alone == {"m0": {A: frozenset(range(4))}}
+
+
+def test_members_get_only_what_they_are_subscribed_to() -> None:
+    subscriptions = {"m0": frozenset([A]), "m1": frozenset([A, B]), "m2": frozenset([B])}
+    target = assign(subscriptions, {A: frozenset([0, 1]), B: frozenset([0])}, {})
+    assert set(target["m0"]) == {A}
+    assert set(target["m2"]) == {B}
+    assert {p for member in ("m0", "m1") for p in target[member].get(A, ())} == {0, 1}

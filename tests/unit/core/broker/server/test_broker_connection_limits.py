@@ -1,0 +1,213 @@
+"""Limits on connections, the report of refused connections, and protected listeners."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.broker_client import BrokerClient
+from support.waiting import eventually
+
+from kafkatools.core import config as tables
+from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.server.connection_limits import UNLIMITED, ConnectionLimits, max_log_files
+from kafkatools.core.broker.server.listener import Listener
+from kafkatools.core.broker.server.requests import FileRegion, Request, Response
+from kafkatools.core.clock import SystemClock
+from kafkatools.core.config import Config
+from kafkatools.core.log.files import MAX_OPEN_FILES, RealFileSystem
+
+API_VERSIONS, INCREMENTAL_ALTER_CONFIGS, BROKER = 18, 44, 4
+
+
+class Broker:
+    """A node with a thread, and what connects to it."""
+
+    def __init__(self, directory: pathlib.Path, settings: dict[str, str]) -> None:
+        self.reports: list[str] = []
+        config = single_node_config(str(directory), "127.0.0.1", 0, settings)
+        self.node = Node(config, SystemClock(), report=self.reports.append)
+        self.node.start(format_if_needed=True)
+        self._thread = threading.Thread(target=self.node.run)
+        self._thread.start()
+        self._clients: list[BrokerClient] = []
+
+    def connect(self, host: str = "127.0.0.1") -> BrokerClient | None:
+        """A connection from an address that is served, or None: it was closed."""
+        made = BrokerClient("127.0.0.1", self.node.listener.port, host)
+        self._clients.append(made)
+        try:
+            made.call(API_VERSIONS, 0)
+        except (EOFError, OSError):
+            return None
+        return made
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+        self.node.request_stop()
+        self._thread.join()
+        self.node.close()
+
+
+@contextlib.contextmanager
+def running(directory: pathlib.Path, **settings: str) -> Iterator[Broker]:
+    broker = Broker(directory, {name.replace("_", "."): value for name, value in settings.items()})
+    try:
+        yield broker
+    finally:
+        broker.close()
+
+
+def refusals(broker: Broker) -> list[str]:
+    return [line for line in broker.reports if " refused: " in line]
+
+
+def free(broker: Broker, client: BrokerClient | None) -> None:
+    """Close a connection, and wait until the broker knows."""
+    assert client is not None
+    count = len(broker.node.listener.connections)
+    client.close()
+    eventually(lambda: len(broker.node.listener.connections) < count, 10)
+
+
+def is_served(broker: Broker) -> bool:
+    return broker.connect() is not None
+
+
+def test_connections_above_max_connections_are_closed_until_there_is_room(tmp_path: pathlib.Path) -> None:
+    with running(tmp_path, max_connections="3") as broker:
+        eventually(lambda: not broker.node.listener.connections, 10)
+        served = [broker.connect() for _ in range(3)]
+        assert None not in served
+        assert broker.connect() is None and broker.connect() is None
+        assert refusals(broker) == ["WARN 1 connection was refused: 3 are open, as many as max.connections allows"]
+        free(broker, served[0])
+        assert broker.connect() is not None
+
+
+def test_max_connections_changes_while_the_broker_runs(tmp_path: pathlib.Path) -> None:
+    with running(tmp_path, max_connections="1") as broker:
+        client = broker.connect()
+        assert client is not None and broker.connect() is None
+        change = {"name": "max.connections", "config_operation": 0, "value": "2"}
+        resource = {"resource_type": BROKER, "resource_name": "", "configs": [change]}
+        answer = client.call(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
+        assert answer.responses[0].error_code == 0
+        eventually(lambda: is_served(broker), 10)
+
+
+def test_an_address_has_its_own_limit(tmp_path: pathlib.Path) -> None:
+    with running(
+        tmp_path, max_connections_per_ip="1", max_connections_per_ip_overrides="127.0.0.2:2,localhost:3"
+    ) as broker:
+        wanted = ["127.0.0.1"] * 4 + ["127.0.0.2"] * 3 + ["127.0.0.3"] * 2
+        served = [broker.connect(host) for host in wanted]
+        assert [each is not None for each in served] == [True] * 3 + [False] + [True] * 2 + [False] + [True, False]
+        assert refusals(broker) == [
+            "WARN 1 connection was refused: 127.0.0.1 has 3 open, as many as max.connections.per.ip allows"
+        ]
+        free(broker, served[0])
+        assert broker.connect() is not None
+
+
+def test_refusals_are_told_at_once_and_then_once_a_minute_with_their_number() -> None:
+    told: list[str] = []
+    limits = ConnectionLimits(report=told.append)
+    limits.configure(Config(tables.BROKER, {"max.connections": "0", "node.id": "1", "log.dirs": "/none"}))
+    for now_ms in (0, 1, 59_999):
+        assert not limits.admit([], "::1", now_ms, is_protected=False)
+    limits.tell(59_999)
+    assert len(told) == 1
+    limits.tell(60_000)
+    limits.tell(500_000)
+    assert told == [
+        "WARN 1 connection was refused: 0 are open, as many as max.connections allows",
+        "WARN 2 connections were refused: 0 are open, as many as max.connections allows",
+    ]
+
+
+def test_half_of_few_open_files_is_for_the_log() -> None:
+    assert [max_log_files(limit) for limit in (20, 256, 1024, 20_000, UNLIMITED)] == [
+        16,
+        128,
+        MAX_OPEN_FILES,
+        MAX_OPEN_FILES,
+        MAX_OPEN_FILES,
+    ]
+    with_peers = ConnectionLimits(20_000, 512)
+    alone = with_peers.room
+    assert 1 < alone < 20_000 - 512
+    with_peers.configure(Config(tables.BROKER, {"node.id": "1", "log.dirs": "/none"}), other_nodes=2)
+    assert with_peers.room < alone
+    assert with_peers.room + with_peers.kept == 20_000
+
+
+class Sender:
+    """Answers every request with a large file."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.apis: dict[int, Any] = {}
+        self._file = RealFileSystem().open(str(path))
+
+    def __call__(self, request: Request) -> Response:
+        size = self._file.size_bytes
+        return [struct.pack(">i", size), FileRegion(self._file, 0, size)]
+
+
+@pytest.fixture
+def sender(tmp_path: pathlib.Path) -> Sender:
+    path = tmp_path / "large"
+    path.write_bytes(bytes(32 << 20))
+    return Sender(path)
+
+
+def turn(listener: Listener, times: int = 20) -> None:
+    for _ in range(times):
+        listener.poll(10, 0)
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_who_reads_slowly_is_disconnected_when_no_descriptor_is_left(sender: Sender, has_room: bool) -> None:
+    limits = ConnectionLimits(UNLIMITED if has_room else 1)  # room for one connection, and nothing beside it
+    listener = Listener(("127.0.0.1", 0), sender, limits=limits)
+    try:
+        with socket.create_connection(("127.0.0.1", listener.port), 10) as client:
+            client.sendall(struct.pack(">ihhi", 8, API_VERSIONS, 0, 1))
+            turn(listener)
+            assert len(listener.connections) == has_room
+        turn(listener)
+        assert not listener.connections
+        with socket.create_connection(("127.0.0.1", listener.port), 10) as client:
+            turn(listener)
+            assert len(listener.connections) == 1  # what it held was given back
+    finally:
+        listener.close()
+
+
+def test_another_node_of_the_cluster_is_let_in_and_the_least_used_stranger_goes(sender: Sender) -> None:
+    listener = Listener(("127.0.0.1", 0), sender, limits=ConnectionLimits(1))
+    port = listener.add_acceptor("CONTROLLER", ("127.0.0.1", 0), sender)
+    listener.acceptors[1].is_protected = True
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", listener.port), 10) as stranger,
+            socket.create_connection(("127.0.0.1", port), 10),
+        ):
+            turn(listener)
+            assert [each.is_protected for each in listener.connections] == [True]
+            stranger.settimeout(10)
+            assert stranger.recv(1) == b""
+            with socket.create_connection(("127.0.0.1", listener.port), 10) as late:
+                turn(listener)
+                late.settimeout(10)
+                assert late.recv(1) == b""
+            assert [each.is_protected for each in listener.connections] == [True]
+    finally:
+        listener.close()

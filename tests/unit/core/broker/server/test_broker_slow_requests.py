@@ -1,0 +1,294 @@
+"""Requests that would hold everybody up: worked off in slices while others are answered, or refused before they are
+decoded. What is counted is processor time, with wide margins."""
+
+from __future__ import annotations
+
+import gc
+import select
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.broker_client import BrokerClient
+
+from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.server.requests import CloseConnection
+from kafkatools.core.broker.server.slow_lane import SlowLane
+from kafkatools.core.clock import SystemClock
+from kafkatools.core.errors import DecodeError
+from kafkatools.core.protocol.frames import decode_request_header
+from kafkatools.core.protocol.slices import paced, pausing
+
+INVALID_REQUEST = 42
+LONGEST_TURN_SECONDS = 0.25
+
+
+class Turns:
+    """A broker whose turns the test counts and times."""
+
+    def __init__(self, directory: Path) -> None:
+        self.reports: list[str] = []
+        config = single_node_config(str(directory), "127.0.0.1", 0, {"log.initial.task.delay.ms": "86400000"})
+        self.node = Node(config, SystemClock(), report=self.reports.append)
+        self.node.start(format_if_needed=True)
+        self.longest = self.total = 0.0
+        self.clients: list[BrokerClient] = []
+
+    def connect(self) -> BrokerClient:
+        client = BrokerClient("127.0.0.1", self.node.listener.port)
+        client.socket.setblocking(False)
+        self.clients.append(client)
+        return client
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        self.node.close()
+
+    def send(self, client: BrokerClient, data: bytes) -> None:
+        """Send while the broker reads; nothing is waited for but that the bytes are taken."""
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[client.socket.send(view) :]
+            except BlockingIOError:
+                self.turn()
+
+    def turn(self) -> None:
+        begun = time.process_time()
+        self.node.run_once(0)
+        seconds = time.process_time() - begun
+        self.longest, self.total = max(self.longest, seconds), self.total + seconds
+
+    def turn_until_readable(self, *clients: BrokerClient) -> list[socket.socket]:
+        """Turn until one of them has an answer or is closed; gives who."""
+        while not (found := select.select([client.socket for client in clients], [], [], 0)[0]):
+            self.turn()
+        return list(found)
+
+    def receive(self, client: BrokerClient, api_key: int, version: int) -> Any:
+        """The next answer; EOFError when the broker closed the connection."""
+        data = b""
+        while len(data) < 4 or len(data) < 4 + struct.unpack_from(">i", data)[0]:
+            self.turn_until_readable(client)
+            part = client.socket.recv(1 << 20)
+            if not part:
+                raise EOFError
+            data += part
+        client.read = lambda size: _take(rest, size)  # type: ignore[method-assign]
+        rest = bytearray(data)
+        return client.receive(api_key, version)
+
+
+def _take(rest: bytearray, size: int) -> bytes:
+    taken = bytes(rest[:size])
+    del rest[:size]
+    return taken
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Turns]:
+    made = Turns(tmp_path)
+    for api_key, version in ((3, 9), (18, 3), (9, 8), (11, 9)):  # what is first used is imported
+        client = made.connect()
+        made.send(client, client.frame(api_key, version, {}))
+        made.turn_until_readable(client)
+        client.close()
+    made.longest = made.total = 0.0
+    gc.collect()
+    gc.disable()  # a collection walks over all objects of the test's process
+    yield made
+    gc.enable()
+    made.close()
+
+
+def names(count: int) -> dict[str, Any]:
+    return {"topics": [{"name": f"t{number}"} for number in range(count)], "allow_auto_topic_creation": False}
+
+
+def test_another_connection_is_answered_while_a_large_request_is_worked_off(broker: Turns) -> None:
+    large, other = broker.connect(), broker.connect()
+    broker.send(large, large.frame(3, 9, names(60_000)))
+    broker.send(other, other.frame(18, 3, {"client_software_name": "a", "client_software_version": "1"}))
+    assert broker.turn_until_readable(large, other) == [other.socket]
+    answer = broker.receive(large, 3, 9)
+    assert [topic.name for topic in answer.topics] == [f"t{number}" for number in range(60_000)]
+    assert broker.longest < LONGEST_TURN_SECONDS
+    assert broker.total > 0.1  # the request is worth slices
+
+
+def test_a_request_with_too_many_elements_is_refused_before_it_is_decoded(broker: Turns) -> None:
+    client, other = broker.connect(), broker.connect()
+    one = client.frame(3, 9, names(1))
+    head, count = one[4:-3], 5_000_000
+    start = head.rindex(b"\x02\x03t0\x00")
+    body = head[:start] + _varint(count + 1) + b"\x03t0\x00" * count + one[-3:]
+    broker.send(client, struct.pack(">i", len(body)) + body)
+    broker.send(other, other.frame(18, 3, {"client_software_name": "a", "client_software_version": "1"}))
+    assert other.socket in broker.turn_until_readable(other, client)
+    with pytest.raises(EOFError):
+        broker.receive(client, 3, 9)
+    assert broker.total < 2
+    assert broker.longest < LONGEST_TURN_SECONDS
+    assert len(broker.reports) == 1
+    assert "metadata request from 127.0.0.1 with more than 250000 elements was refused" in broker.reports[0]
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes(out) + bytes((number,))
+
+
+def test_a_refusal_is_an_error_where_the_answer_has_a_place_for_it(broker: Turns) -> None:
+    client = broker.connect()
+    protocols = [{"name": f"p{number}", "metadata": b""} for number in range(30_000)]
+    fields = {"group_id": "g", "protocol_type": "consumer", "session_timeout": 10_000, "protocols": protocols}
+    for _ in range(2):
+        broker.send(client, client.frame(11, 9, fields))
+        assert int(broker.receive(client, 11, 9).error_code) == INVALID_REQUEST
+    assert len(broker.reports) == 1
+
+
+def test_a_large_request_that_is_legal_is_answered_in_full(broker: Turns) -> None:
+    client = broker.connect()
+    topics = [{"name": "t", "partition_indexes": range(100_000)}]
+    fields = {"groups": [{"group_id": "g", "topics": topics}], "require_stable": False}
+    broker.send(client, client.frame(9, 8, fields))
+    (topic,) = broker.receive(client, 9, 8).groups[0].topics
+    assert [(each.partition_index, each.committed_offset) for each in topic.partitions] == [
+        (index, -1) for index in range(100_000)
+    ]
+    assert broker.longest < LONGEST_TURN_SECONDS
+
+
+def test_a_connection_that_pipelines_costly_requests_takes_turns_with_others(broker: Turns) -> None:
+    greedy, other = broker.connect(), broker.connect()
+    frame = greedy.frame(3, 9, names(900))
+    assert len(frame) < 8192
+    broker.send(greedy, frame * 30)
+    broker.longest = 0
+    broker.send(other, other.frame(18, 3, {"client_software_name": "a", "client_software_version": "1"}))
+    answered = 0
+    while broker.turn_until_readable(greedy, other) != [other.socket]:
+        answered += len(greedy.socket.recv(1 << 20)) > 0
+        if select.select([other.socket], [], [], 0)[0]:
+            break
+    for _ in range(30):
+        broker.turn()
+    assert broker.longest < LONGEST_TURN_SECONDS
+
+
+def test_the_request_of_a_closed_connection_is_given_up(broker: Turns) -> None:
+    client, other = broker.connect(), broker.connect()
+    broker.send(client, client.frame(3, 9, names(100_000)))
+    while not broker.node.listener.lane.is_busy:
+        broker.turn()
+    client.close()
+    (connection,) = (each for each in broker.node.listener.connections if each.is_muted)
+    connection.close()
+    broker.turn()
+    assert not broker.node.listener.lane.is_busy
+    broker.send(other, other.frame(3, 9, names(2)))
+    assert len(broker.receive(other, 3, 9).topics) == 2
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "make"),
+    [
+        (44, 1, lambda n: {"resources": [{"resource_type": 2, "resource_name": f"r{i}"} for i in range(n)]}),
+        (37, 3, lambda n: {"topics": [{"name": f"r{i}", "count": 1} for i in range(n)], "timeout": 1000}),
+        (20, 6, lambda n: {"topics": [{"name": f"r{i}", "topic_id": None} for i in range(n)], "timeout": 1000}),
+        (50, 0, lambda n: {"users": [{"name": f"r{i}"} for i in range(n)]}),
+    ],
+)
+def test_names_that_may_stand_only_once_take_linear_time(broker: Turns, api_key: int, version: int, make: Any) -> None:
+    def seconds(count: int) -> float:
+        client = broker.connect()
+        broker.send(client, client.frame(api_key, version, make(count)))
+        broker.total = 0
+        broker.receive(client, api_key, version)
+        return broker.total
+
+    seconds(10)
+    assert seconds(16_000) < 9 * seconds(4000)  # 4 times the names; quadratic: 16 times the time
+
+
+def test_a_header_with_millions_of_tagged_fields_is_malformed() -> None:
+    frame = struct.pack(">hhih", 3, 9, 1, -1) + _varint(5_000_000) + b"\x00\x00" * 5_000_000
+    begun = time.thread_time()
+    with pytest.raises(DecodeError):
+        decode_request_header(frame)
+    assert time.thread_time() - begun < 0.2
+
+
+class Client:
+    """A connection that notes how its request ended."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Any] = []
+
+    def end_slices(self, outcome: Any) -> None:
+        self.outcomes.append(outcome)
+
+
+def lane_request(client: Client) -> Any:
+    return SimpleNamespace(connection=client, pause=None)
+
+
+def test_requests_in_the_lane_take_turns() -> None:
+    lane, order = SlowLane(slice_ns=0), []
+    clients = [Client(), Client()]
+    for name, client in zip("ab", clients, strict=True):
+        request = lane_request(client)
+
+        def work(name: str = name, request: Any = request) -> Any:
+            with pausing(request.pause):
+                for number in paced(range(48)):
+                    if number % 16 == 0:
+                        order.append(name)
+            return (name.encode(),)
+
+        lane.submit(request, work)
+    while lane.is_busy:
+        lane.turn()
+    assert "".join(order) in ("ababab", "aababb")
+    assert [client.outcomes for client in clients] == [[(b"a",)], [(b"b",)]]
+
+
+def test_a_request_that_fails_in_the_lane_ends_its_connection() -> None:
+    lane, client = SlowLane(), Client()
+
+    def work() -> Any:
+        raise ZeroDivisionError("broken")
+
+    lane.submit(lane_request(client), work)
+    lane.turn()
+    (outcome,) = client.outcomes
+    assert isinstance(outcome, CloseConnection)
+    assert "broken" in str(outcome)
+
+
+def test_closing_the_lane_ends_what_is_under_way() -> None:
+    lane, client = SlowLane(slice_ns=0), Client()
+    request = lane_request(client)
+    done = []
+
+    def work() -> Any:
+        with pausing(request.pause):
+            for number in paced(range(1000)):
+                done.append(number)
+        return ()
+
+    lane.submit(request, work)
+    lane.turn()
+    lane.close()
+    assert len(done) < 1000
+    assert client.outcomes == []

@@ -1,0 +1,38 @@
+"""The table of the controller's listener is what its handlers serve."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from kafkatools.core.broker.server.controller_apis import CONTROLLER_APIS
+from kafkatools.core.broker.server.dispatch import APIS
+from kafkatools.core.broker.server.forwarding import ENVELOPE_KEY, FORWARDED
+from kafkatools.core.protocol.api_versions import ApiKey, is_flexible, versions_of
+
+# Of ControllerApis in Apache Kafka 4.3, those for tokens, dynamic voters and (de)registration of streams apart.
+OF_APACHE_KAFKA = {
+    1, 18, 19, 20, 29, 30, 31, 32, 33, 37, 43, 44, 45, 46, 49, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 62, 63, 64, 67,
+    70, 73,
+}  # fmt: skip
+
+
+def test_the_apis_are_those_of_apache_kafka() -> None:
+    assert set(CONTROLLER_APIS) == OF_APACHE_KAFKA
+
+
+@pytest.mark.parametrize("key", sorted(CONTROLLER_APIS))
+def test_versions(key: int) -> None:
+    api = CONTROLLER_APIS[key]
+    known = versions_of(ApiKey(key))
+    assert known[0] <= api.lowest <= api.highest <= known[-1]
+    for version in range(api.lowest, api.highest + 1):
+        assert (version >= api.flexible_since) is is_flexible(key, version), version
+    if key != ENVELOPE_KEY:
+        module = import_module(f"kafkatools.core.broker.apis.{api.name}")
+        assert (api.lowest, api.highest) == module.VERSIONS
+
+
+def test_what_is_forwarded_is_served_to_clients_of_brokers_too() -> None:
+    assert set(APIS) >= FORWARDED

@@ -1,0 +1,137 @@
+"""What is missing for Spark is said in one line; what Spark says becomes one."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import zipfile
+
+import pytest
+from support.kt import run_kt
+
+from kafkatools.commands.pipeline.spark import failures
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run import session
+from kafkatools.pipeline.run.batch import plain_errors
+
+
+def java(directory: pathlib.Path, says: str) -> pathlib.Path:
+    """A home with a java that says a version."""
+    program = directory / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    program.chmod(0o755)
+    return directory
+
+
+@pytest.mark.parametrize(
+    "says", ['openjdk version "17.0.15" 2025-04-15', 'java version "21" 2023-09-19 LTS', 'openjdk version "25-ea"']
+)
+def test_java_is_found_by_its_home_and_on_the_path(tmp_path: pathlib.Path, says: str) -> None:
+    home = java(tmp_path / "jdk", says)
+    assert session.find_java({"JAVA_HOME": str(home), "PATH": "/nowhere"}) == str(home / "bin" / "java")
+    assert session.find_java({"PATH": str(home / "bin")}) == str(home / "bin" / "java")
+
+
+def test_java_that_is_missing_or_too_old_is_one_line(tmp_path: pathlib.Path) -> None:
+    old = java(tmp_path / "old", 'openjdk version "1.8.0_402"')
+    eleven = java(tmp_path / "eleven", 'openjdk version "11.0.22" 2024-01-16')
+    (tmp_path / "empty").mkdir()
+    for environ, message in (
+        ({"PATH": str(tmp_path)}, "Java is not on the PATH, and JAVA_HOME is not set: Spark needs Java 17 or later;"),
+        ({"JAVA_HOME": str(old)}, f"{old}/bin/java is Java 8: Spark needs Java 17 or later;"),
+        ({"PATH": f"{eleven}/bin"}, f"{eleven}/bin/java is Java 11: Spark needs Java 17 or later;"),
+        ({"JAVA_HOME": str(tmp_path / "empty")}, f"JAVA_HOME is {tmp_path}/empty, but there is no bin/java in it:"),
+    ):
+        with pytest.raises(PipelineError) as refused:
+            session.find_java(environ)
+        assert str(refused.value).startswith(message) and "\n" not in str(refused.value)
+
+
+def test_without_pyspark_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyarrow" else real(name))
+    pytest.importorskip("pyspark")
+    ran = run_kt("pipeline", "run", "--from", "json:rows", "--to", "console:")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.splitlines()[0] == "The Python package pyarrow is not installed: pip install 'kafkatools[spark]'"
+
+
+WORKER = """An error occurred while calling o123.save.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times
+\tat org.apache.spark.scheduler.DAGScheduler.abort(DAGScheduler.scala:1)
+Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "worker.py", line 1, in main
+{raised}
+
+\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `amout` cannot be resolved. Did you mean one of "
+            "the following? [`amount`]. SQLSTATE: 42703; line 2 pos 7;\n'Project ['amout]\n+- SubqueryAlias input\n",
+            "A column with name `amout` cannot be resolved. Did you mean one of the following? [`amount`]. "
+            "(line 2, position 8)",
+        ),
+        (
+            "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. SQLSTATE: 42601 (line 1, pos 0)\n\n== SQL ==\nS",
+            "Syntax error at or near 'SELEC'. (line 1, position 1)",
+        ),
+        (WORKER.format(raised="KeyError: 'x'"), "KeyError: 'x'"),
+        (
+            WORKER.format(raised="kafkatools.pipeline.errors.PipelineError: a.log at byte 7: bad (3 bytes lost)"),
+            "a.log at byte 7: bad (3 bytes lost)",
+        ),
+        (
+            "An error occurred while calling o1.load.\n: org.apache.spark.SparkClassNotFoundException: "
+            "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta. SQLSTATE: 42K02\n\tat a.b.C.d(C.java:1)\n"
+            "Caused by: java.lang.ClassNotFoundException: delta.DefaultSource\n\t... 17 more\n",
+            "Failed to find the data source: delta.",
+        ),
+        (
+            "[STREAM_FAILED] Query [id = 60bae8c2-33ef, runId = 72b9276a-9758] terminated with exception: [NO_ROOM] "
+            "There is no room. SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: [id = 60bae8c2-33ef]\nCurrent "
+            "Committed Offsets: {}",
+            "There is no room.",
+        ),
+        ("", "RuntimeError"),
+    ],
+)
+def test_what_spark_says_in_one_line(text: str, line: str) -> None:
+    assert session.plain_error(RuntimeError(text)) == line
+
+
+def test_an_interrupted_call_that_fails_otherwise_is_an_interrupt() -> None:
+    for guard in (plain_errors, failures):
+        with pytest.raises(KeyboardInterrupt), guard():
+            try:
+                raise KeyboardInterrupt
+            finally:
+                raise RuntimeError("Gateway must be connected to send cancel cmd.")
+    with pytest.raises(PipelineError, match="out of space"), plain_errors():
+        raise RuntimeError("out of space")
+
+
+def test_the_zip_for_executors_holds_the_package(tmp_path: pathlib.Path) -> None:
+    names = zipfile.ZipFile(session.zip_package(str(tmp_path))).namelist()
+    assert {
+        "kafkatools/__init__.py",
+        "kafkatools/pipeline/sources/log/reader.py",
+        "kafkatools/core/records/kernel.py",
+    } <= {*names}
+    assert not [name for name in names if name.endswith((".so", ".c", ".pyc")) or os.path.isabs(name)]
+
+
+def test_settings_that_may_be_secret_are_not_on_the_command_line_of_the_jvm() -> None:
+    pyspark = pytest.importorskip("pyspark")
+    conf = pyspark.SparkConf(loadDefaults=False).setMaster("local[1]")
+    conf.set("spark.hadoop.fs.s3a.secret.key", "canary").set("spark.executor.memory", "1g")
+    shown = dict(session._without_secrets(conf).getAll())
+    assert shown == {"spark.master": "local[1]", "spark.executor.memory": "1g"}
+    assert conf.get("spark.hadoop.fs.s3a.secret.key") == "canary"

@@ -1,0 +1,130 @@
+"""Options of `kt` as a source: what is taken, and what else is refused, in one line with the option's name."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+
+import pytest
+
+from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.sources.live.options import EARLIEST, LATEST, is_set, read_options
+
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def test_names_and_words_are_matched_whatever_their_case() -> None:
+    options = read_options(
+        {
+            "KAFKA.bootstrap.servers": "localhost:9092",
+            "SUBSCRIBE": " a , b,a ",
+            "startingoffsets": "Earliest",
+            "FAILonDATAloss": "FALSE",
+            "includeHeaders": "True",
+            "kafka.isolation.level": "read_committed",
+            "maxTriggerDelay": "2m",
+        },
+        is_streaming=True,
+    )
+    assert options.wanted.topics == ("a", "b")
+    assert options.starting.everywhere == EARLIEST
+    assert (options.fail_on_data_loss, options.include_headers, options.is_committed_only) == (False, True, True)
+    assert options.max_trigger_delay_ms == 120_000
+    assert is_set({"INCLUDEHEADERS": "true"}, "includeHeaders")
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_a_batch_reads_everything_and_a_stream_what_is_new_unless_told() -> None:
+    batch = read_options({**SERVERS, "subscribe": "t"}, is_streaming=False)
+    assert (batch.starting.everywhere, batch.ending.everywhere) == (EARLIEST, LATEST)
+    assert read_options({**SERVERS, "subscribe": "t"}, is_streaming=True).starting.everywhere == LATEST
+
+
+def test_a_timestamp_goes_before_timestamps_by_partition_and_these_before_offsets() -> None:
+    given = {**SERVERS, "subscribe": "t", "startingOffsets": '{"t":{"0":5}}'}
+    assert read_options(given, is_streaming=False).starting.offsets == {T0: 5}
+    given["startingOffsetsByTimestamp"] = '{"t":{"0":1700000000000,"1":0}}'
+    assert read_options(given, is_streaming=False).starting.timestamps_ms == {T0: 1700000000000, T1: 0}
+    given["startingTimestamp"] = " 17 "
+    assert read_options(given, is_streaming=False).starting.timestamp_ms == 17
+
+
+def test_settings_of_the_client_are_checked_and_fetches_are_large_unless_told() -> None:
+    options = read_options(
+        {**SERVERS, "subscribe": "t", "kafka.client.id": "x", "kafka.group.id": "g"}, is_streaming=False
+    )
+    assert options.settings["client.id"] == "x"
+    assert "group.id" not in options.settings
+    assert int(options.settings["max.partition.fetch.bytes"]) > 1 << 20
+    given = {**SERVERS, "subscribe": "t", "kafka.max.partition.fetch.bytes": "77"}
+    assert read_options(given, is_streaming=False).settings["max.partition.fetch.bytes"] == "77"
+
+
+def test_a_setting_that_nobody_knows_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        options = read_options({**SERVERS, "subscribe": "t", "kafka.bootstrap.colour": "red"}, is_streaming=False)
+    assert "kafka.bootstrap.colour" in caplog.text
+    assert "bootstrap.colour" not in options.settings
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "Exactly one of the options subscribe, subscribePattern and assign is needed, none is given"),
+        ({"subscribe": "t", "assign": '{"t":[0]}'}, "not assign and subscribe"),
+        ({"subscribe": " ,"}, "subscribe names no topic"),
+        ({"subscribePattern": ""}, "subscribePattern is empty"),
+        ({"subscribePattern": "a("}, "subscribePattern 'a(' is no regular expression"),
+        ({"assign": "t"}, 'assign is {"topicA":[0,1],"topicB":[2,4]}, not \'t\''),
+        ({"assign": '{"t":["x"]}'}, "assign is"),
+        ({"assign": '{"t":[-1]}'}, "assign is"),
+        ({"subscribe": "t", "startingOffsets": "newest"}, "startingOffsets is earliest, latest or {"),
+        ({"subscribe": "t", "startingOffsets": '{"t":{"0":-3}}'}, "startingOffsets is earliest, latest or {"),
+        ({"subscribe": "t", "startingOffsets": '{"t":[0]}'}, "startingOffsets is earliest, latest or {"),
+        ({"subscribe": "t", "startingOffsets": '{"t":{"0":"5"}}'}, "startingOffsets is earliest, latest or {"),
+        ({"subscribe": "t", "startingOffsets": "latest"}, "startingOffsets cannot be latest in a batch query"),
+        ({"subscribe": "t", "startingOffsets": '{"t":{"0":-1}}'}, "startingOffsets for t-0 cannot be latest"),
+        ({"subscribe": "t", "endingOffsets": "earliest"}, "endingOffsets cannot be earliest in a batch query"),
+        ({"subscribe": "t", "endingOffsets": '{"t":{"1":-2}}'}, "endingOffsets for t-1 cannot be earliest"),
+        (
+            {"subscribe": "t", "startingOffsets": '{"t":{"0":9}}', "endingOffsets": '{"t":{"0":5}}'},
+            "startingOffsets for t-0 (9) lies behind endingOffsets (5)",
+        ),
+        (
+            {"subscribe": "t", "startingOffsets": '{"t":{"0":9}}', "endingOffsets": '{"t":{"1":5}}'},
+            "startingOffsets and endingOffsets name different partitions: t-0 is not in endingOffsets",
+        ),
+        ({"subscribe": "t", "startingTimestamp": "today"}, "startingTimestamp is a whole number"),
+        ({"subscribe": "t", "endingOffsetsByTimestamp": "[]"}, "endingOffsetsByTimestamp is {"),
+        ({"subscribe": "t", "startingOffsetsByTimestampStrategy": "skip"}, "startingOffsetsByTimestampStrategy is one"),
+        ({"subscribe": "t", "failOnDataLoss": "no"}, "failOnDataLoss is true or false, not 'no'"),
+        ({"subscribe": "t", "minPartitions": "0"}, "minPartitions is a whole number from 1 on, not '0'"),
+        ({"subscribe": "t", "maxRecordsPerPartition": "1e6"}, "maxRecordsPerPartition is a whole number"),
+        ({"subscribe": "t", "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "minOffsetsPerTrigger (5) is"),
+        ({"subscribe": "t", "maxTriggerDelay": "soon"}, "maxTriggerDelay is a time such as"),
+        ({"subscribe": "t", "kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset cannot be set"),
+        ({"subscribe": "t", "kafka.enable.auto.commit": "true"}, "kafka.enable.auto.commit cannot be set"),
+        ({"subscribe": "t", "kafka.key.deserializer": "x"}, "kafka.key.deserializer cannot be set"),
+        ({"subscribe": "t", "kafka.isolation.level": "some"}, "kafka.*: Invalid value some for"),
+        ({"subscribe": "t", "startingOffset": "earliest"}, "reading; did you mean startingOffsets?"),
+        ({"subscribe": "t", "colour": "red"}, "kt has no option colour for reading"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_one_line_that_names_the_option(given: dict[str, str], words: str) -> None:
+    with pytest.raises(PipelineError) as refused:
+        read_options({**SERVERS, **given}, is_streaming=False)
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_brokers_are_needed() -> None:
+    with pytest.raises(PipelineError, match="kafka.bootstrap.servers is needed"):
+        read_options({"subscribe": "t"}, is_streaming=True)
+
+
+@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
+def test_a_stream_has_no_end(name: str) -> None:
+    with pytest.raises(PipelineError, match=f"{name} is for batch queries"):
+        read_options({**SERVERS, "subscribe": "t", name: "latest"}, is_streaming=True)

@@ -1,0 +1,261 @@
+"""A sandbox of three nodes as processes: what happens to one of them, and to all of them together."""
+
+import json
+import os
+import pathlib
+import re
+import stat
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.kt import Ran, run_kt
+from support.waiting import eventually
+
+from kafkatools import EmbeddedCluster
+from kafkatools.core.clock import ManualClock, SystemClock
+from kafkatools.core.errors import IllegalState
+from kafkatools.sandbox import single as sandbox
+from kafkatools.sandbox.cluster import ClusterOptions, SandboxCluster, start_cluster
+from kafkatools.sandbox.process import log_line
+from kafkatools.sandbox.run_files import RunFile
+from kafkatools.sandbox.spawn import SandboxError
+
+Kt = Callable[..., Ran]
+QUICK = ("broker.session.timeout.ms=2000", "controller.quorum.election.timeout.ms=500")
+START = ("sandbox", "start", "--nodes", "3", "--port", "0", "--rack", "a,b", *(f"--set={pair}" for pair in QUICK))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return tmp_path_factory.mktemp("cluster")
+
+
+@pytest.fixture(scope="module")
+def kt(home: pathlib.Path) -> Iterator[Kt]:
+    """`kt` on a sandbox of three nodes."""
+
+    def run(*words: str, stdin: bytes = b"", sandbox_is: str = "on") -> Ran:
+        return run_kt(*words, stdin=stdin, environ={"KT_HOME": str(home), "KT_SANDBOX": sandbox_is})
+
+    started = run(*START, "--json")
+    assert started.status == 0, started.err
+    assert json.loads(started.out)["state"] == "started"
+    assert run("topics", "--create", "--topic", "seen", "--replication-factor", "3").status == 0
+    yield run
+    assert run("sandbox", "stop").status == 0
+
+
+def rows(kt: Kt) -> dict[int, dict[str, object]]:
+    """The nodes by their ids."""
+    ran = kt("sandbox", "status", "--json")
+    assert ran.status == 0, ran.err
+    lines = [json.loads(line) for line in ran.out.splitlines()]
+    assert lines[0]["state"] == "running" and lines[0]["nodes"] == 3
+    return {line["node"]: line for line in lines[1:]}
+
+
+def states(kt: Kt) -> list[object]:
+    return [row["state"] for row in rows(kt).values()]
+
+
+def refused(ran: Ran, status: int = 1) -> str:
+    assert ran.status == status, ran
+    assert ran.out == ""
+    return ran.err.splitlines()[0]
+
+
+def test_every_node_has_an_address_and_one_leads_the_quorum(kt: Kt, home: pathlib.Path) -> None:
+    found = rows(kt)
+    assert [row["node"] for row in found.values()] == [1, 2, 3]
+    assert len({row["pid"] for row in found.values()}) == 3
+    assert sorted(str(row["role"]) for row in found.values()) == ["leader", "voter", "voter"]
+    assert [row["rack"] for row in found.values()] == ["a", "b", "a"]
+    first = int(str(found[1]["address"]).rpartition(":")[2])
+    assert [row["address"] for row in found.values()] == [f"127.0.0.1:{first + 10 * index}" for index in range(3)]
+    assert [row["controller"] for row in found.values()] == [
+        f"127.0.0.1:{first + 10 * index + 1}" for index in range(3)
+    ]
+    text = kt("sandbox", "status").out.splitlines()
+    assert text[0].endswith(f"(3 nodes, data in {home}/sandbox/nodes)")
+    assert text[1].split() == ["NODE", "PID", "ADDRESS", "CONTROLLER", "LEADS", "STATE"]
+    assert [line.split()[5] for line in text[2:]] == ["running"] * 3
+    for folder, _, files in os.walk(home / "sandbox"):
+        assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700, folder
+        assert not [name for name in files if stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode) != 0o600]
+
+
+def test_commands_use_all_nodes(kt: Kt) -> None:
+    described = kt("topics", "--describe", "--topic", "seen").out
+    assert re.search(r"Replicas: [123],[123],[123]\t", described)
+    assert sum(int(str(row["leaders"])) for row in rows(kt).values()) == 1
+
+
+def test_a_node_is_killed_and_comes_back(kt: Kt) -> None:
+    pid = rows(kt)[2]["pid"]
+    assert kt("sandbox", "kill", "2").out == f"Killed node 2 (pid {pid})\n"
+    assert states(kt) == ["running", "dead", "running"]
+    assert refused(kt("sandbox", "kill", "2")) == "node 2 is dead"
+    assert refused(kt("sandbox", "pause", "2")) == "node 2 is dead"
+    assert refused(kt("sandbox", "resume", "2")) == "node 2 is dead"
+    assert refused(kt("sandbox", "stop", "2")) == "node 2 is dead"
+    assert (
+        len(kt("sandbox", "start", "--nodes", "3", "--json").out.split('"bootstrap":"')[1].split('"')[0].split(","))
+        == 2
+    )
+    restarted = kt("sandbox", "restart", "2")
+    assert re.fullmatch(r"Started node 2 \(pid \d+\)\n", restarted.out) and restarted.err == ""
+    assert states(kt) == ["running"] * 3
+
+
+def test_a_node_is_paused_and_goes_on(kt: Kt) -> None:
+    assert kt("sandbox", "pause", "3").out == f"Paused node 3 (pid {rows(kt)[3]['pid']})\n"
+    assert states(kt) == ["running", "running", "paused"]
+    assert refused(kt("sandbox", "pause", "3")) == "node 3 is paused already"
+    assert refused(kt("sandbox", "restart", "3")) == "node 3 is paused: resume it first, or kill it"
+    assert kt("sandbox", "resume", "3").status == 0
+    assert refused(kt("sandbox", "resume", "3")) == "node 3 is not paused"
+    assert states(kt) == ["running"] * 3
+
+
+def test_a_wiped_node_gets_its_replicas_again(kt: Kt) -> None:
+    directory = pathlib.Path(str(rows(kt)[3]["directory"]))
+    before = (directory / "meta.properties").read_text()
+    assert refused(kt("sandbox", "wipe", "3")).startswith("node 3 runs: kt sandbox stop 3, or kill 3, comes first")
+    question = f"Remove all data of node 3 in {directory}? (y/n)\n"
+    silent = kt("sandbox", "wipe", "3", "--stop")
+    assert (silent.status, silent.out) == (1, question)
+    assert silent.err.startswith("There is no answer to read, so nothing was removed.")
+    assert kt("sandbox", "wipe", "3", "--stop", stdin=b"n\n").status == 1
+    assert states(kt) == ["running"] * 3 and directory.exists()
+    wiped = kt("sandbox", "wipe", "3", "--stop", stdin=b"y\n")
+    assert (wiped.status, wiped.out) == (0, f"{question}Wiped node 3 ({directory})\n")
+    assert not directory.exists()
+    assert kt("sandbox", "restart", "3").status == 0
+    after = (directory / "meta.properties").read_text()
+    assert re.search("cluster.id=(.*)", after)[1] == re.search("cluster.id=(.*)", before)[1]  # type: ignore[index]
+    assert re.search("directory.id=(.*)", after)[1] != re.search("directory.id=(.*)", before)[1]  # type: ignore[index]
+    eventually(lambda: (directory / "seen-0").is_dir())
+
+
+def test_what_cannot_be_asked_of_a_sandbox_that_runs(kt: Kt) -> None:
+    running = "a sandbox of 3 nodes is running on 127.0.0.1"
+    assert refused(kt("sandbox", "start", "--nodes", "2")).startswith(running)
+    assert refused(kt("sandbox", "start", "--nodes", "1")).startswith("the sandbox is already running on 127.0.0.1")
+    assert refused(kt("sandbox", "start", "--nodes", "3", "--port", "1")).startswith("the sandbox is already running")
+    assert refused(kt("sandbox", "kill", "4")) == "there is no node 4: the nodes of the sandbox are 1 to 3"
+    assert refused(kt("sandbox", "kill"), 2) == "kt sandbox kill: error: too few arguments: which node?"
+    assert (
+        refused(kt("sandbox", "kill", "two"), 2) == "kt sandbox kill: error: 'two' is no node: they are numbers from 1"
+    )
+    assert refused(kt("sandbox", "kill", "1", "2"), 2) == "kt sandbox: error: unrecognized arguments: '2'"
+    assert kt("sandbox", "start").out.startswith("Already running on 127.0.0.1")
+
+
+def test_without_a_majority_a_node_starts_and_waits(kt: Kt, home: pathlib.Path) -> None:
+    for node in (1, 2):
+        assert kt("sandbox", "kill", str(node)).status == 0
+    assert kt("sandbox", "kill", "3").status == 0
+    status = kt("sandbox", "status")
+    assert status.status == 1 and status.out.startswith("Not running: every node is dead")
+    assert "all 3 nodes of the sandbox are dead: kt sandbox restart 1 brings" in refused(kt("topics", "--list"))
+    assert refused(kt("sandbox", "start")).startswith("all 3 nodes of the sandbox are dead")
+    alone = kt("sandbox", "restart", "2")
+    assert (alone.status, alone.err) == (0, "node 2 joins when more nodes run: 1 of 3 are no majority\n")
+    assert kt("sandbox", "restart", "1").err == ""
+    assert kt("sandbox", "restart", "3").err == ""
+    assert states(kt) == ["running"] * 3
+
+
+def test_it_stops_as_a_whole_with_a_paused_node_and_is_found_again(home: pathlib.Path, kt: Kt) -> None:
+    assert kt("sandbox", "pause", "1").status == 0
+    assert kt("sandbox", "stop").out == "Stopped (3 nodes)\n"
+    assert kt("sandbox", "status").out == "Not running\n"
+    assert not (home / "sandbox" / "cluster.json").exists()
+    for node in (1, 2, 3):
+        assert (home / "sandbox" / "nodes" / str(node) / "data" / ".kafka_cleanshutdown").exists()
+    assert refused(kt("sandbox", "start", "--nodes", "2")).startswith(f"{home}/sandbox/nodes was formatted for 3 nodes")
+    assert kt(*START).status == 0
+    assert "seen" in kt("topics", "--list").out.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--nodes", "0"], "kt sandbox: error: a sandbox has 1 to 9 nodes, not 0"),
+        (["--nodes", "10"], "kt sandbox: error: a sandbox has 1 to 9 nodes, not 10"),
+        (["--nodes", "three"], "kt sandbox: error: argument --nodes: could not convert 'three' to a number"),
+        (["--nodes", "2", "--rack", "a,b,c"], "kt sandbox: error: 3 racks, but 2 nodes"),
+        (["--rack", "a", "--rack", "b"], "kt sandbox: error: 2 racks, but 1 node"),
+        (["--nodes", "2", "--rack", "a,"], "kt sandbox: error: a rack needs a name"),
+        (["--nodes", "2", "--set", "no"], "--set wants key=value, not no"),
+        (["--set", "wrong=1"], "--set: Unknown broker config name: wrong"),
+        (
+            ["--nodes", "3", "--set", "num.partitions=x"],
+            "--set: Invalid value x for configuration num.partitions: Not a number of type INT",
+        ),
+    ],
+)
+def test_what_no_sandbox_is(tmp_path: pathlib.Path, words: list[str], message: str) -> None:
+    ran = run_kt("sandbox", "start", *words, environ={"KT_HOME": str(tmp_path)})
+    assert refused(ran, 2) == message
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_node_alone_is_told_how_to_become_several(tmp_path: pathlib.Path) -> None:
+    ran = run_kt("sandbox", "kill", "1", environ={"KT_HOME": str(tmp_path)})
+    assert refused(ran) == "no sandbox of several nodes is running; kt sandbox start --nodes 3 starts three"
+
+
+def test_a_start_that_fails_half_way_leaves_nothing(tmp_path: pathlib.Path) -> None:
+    held = RunFile(str(tmp_path / "sandbox" / "nodes" / "2" / "run.json"))
+    with pytest.raises(SandboxError, match="^node 2 did not start: another one is running$"):
+        start_cluster(str(tmp_path), ClusterOptions(2, 0), SystemClock())
+    held.remove()
+    assert sandbox.status(str(tmp_path)) is None
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == [
+        "sandbox/nodes/1/node.log",
+        "sandbox/nodes/2/node.log",
+    ]
+
+
+def test_a_setting_that_is_wrong_is_said(tmp_path: pathlib.Path) -> None:
+    options = ClusterOptions(2, 0, settings={"num.partitions": "none"})
+    with pytest.raises(SandboxError, match="Invalid value none for configuration num.partitions"):
+        start_cluster(str(tmp_path), options, SystemClock())
+
+
+def test_lines_of_a_nodes_log_have_their_time(capfd: pytest.CaptureFixture[str]) -> None:
+    log_line(ManualClock(wall_ms=1_700_000_000_042), "WARN a line")
+    said = capfd.readouterr().err
+    assert re.fullmatch(r"\[2023-11-1[345] \d\d:\d\d:20,042\] WARN a line\n", said)
+
+
+def ended(cluster: SandboxCluster) -> bool:
+    return not cluster.is_running
+
+
+def test_nobody_uses_it_and_all_nodes_end_also_a_paused_one(tmp_path: pathlib.Path) -> None:
+    cluster = start_cluster(str(tmp_path), ClusterOptions(3, 0, idle_ms=2000), SystemClock())
+    try:
+        cluster.pause(2)
+        eventually(lambda: ended(cluster))
+        eventually(lambda: not (tmp_path / "sandbox" / "cluster.json").exists())
+    finally:
+        cluster.close()
+
+
+def test_an_embedded_cluster_is_there_for_its_block_only() -> None:
+    made = EmbeddedCluster(nodes=2, num_partitions=2, broker_session_timeout_ms=2000)
+    with pytest.raises(IllegalState, match="was not started"):
+        _ = made.bootstrap
+    with made as cluster:
+        assert cluster.bootstrap == f"{cluster.address(1)},{cluster.address(2)}"
+        assert [cluster.state(node) for node in cluster.node_ids] == ["running", "running"]
+        cluster.kill(2)
+        with pytest.raises(IllegalState, match="Node 2 of the embedded cluster does not run"):
+            cluster.pid(2)
+        assert cluster.restart(2) is False or cluster.state(2) == "running"
+        directory = pathlib.Path(cluster.directory(1))
+        assert directory.is_dir()
+    assert not directory.parent.exists()
+    made.close()
