@@ -25,7 +25,6 @@ from kafkatools.core.log.format.filenames import (
     offset_from_name,
     offset_name,
 )
-from kafkatools.core.log.format.transaction_index import TransactionIndex
 from kafkatools.core.log.partition.segment import LogSegment
 from kafkatools.core.log.partition.segment_split import split_overflowed
 from kafkatools.core.log.partition.segments import LogSegments
@@ -324,15 +323,43 @@ def _offsets_to_snapshot(segments: LogSegments, last_offset: int) -> list[int]:
 
 
 def _replay(state: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:
-    found = segment.translate_offset(start)
-    if found is None:
-        return
-    index: TransactionIndex | None = None
-    for _, header, batch in walk_batches(segment.log, found.position):
-        if header.base_offset >= end:
+    """Take the batches of a segment with offsets from `start` up to `end` into the producer state.
+
+    Raises CorruptRecord for a batch that cannot be read. Apache Kafka does not start either then: to go on behind the
+    damage could forget a producer or the end of a transaction.
+    """
+    position: int | None = None
+    try:
+        found = segment.translate_offset(start)
+        if found is None:
             return
-        if header.magic >= 2:
-            replay_batch(state, header, batch, index)
+        position = found.position
+        for position, header, batch in walk_batches(segment.log, found.position):
+            if header.base_offset >= end:
+                return
+            if header.magic >= 2:
+                replay_batch(state, header, batch, None)
+            position += header.size_bytes  # noqa: PLW2901 - where the next batch begins, or cannot be read
+    except CorruptRecord as error:
+        raise _unreadable(segment, _end_of_sound_batches(segment) if position is None else position, error) from error
+
+
+def _end_of_sound_batches(segment: LogSegment) -> int:
+    """Where the first batch begins whose size is impossible, or the end of the file."""
+    position = 0
+    with suppress(CorruptRecord):
+        for found, header in walk_headers(segment.log):
+            position = found + header.size_bytes
+    return position
+
+
+def _unreadable(segment: LogSegment, position: int, error: CorruptRecord) -> CorruptRecord:
+    index = segment.offset_index.path
+    return CorruptRecord(
+        f"{segment.log.path} is damaged at position {position}: {error}. The state of its producers cannot be rebuilt. "
+        f"To start without the rest of this segment, remove {index}: the next start then cuts the segment off there. "
+        "Copy the segment first if its records matter; kt dump-log shows which can be read"
+    )
 
 
 def _offset(name: str) -> int:

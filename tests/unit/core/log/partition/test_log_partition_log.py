@@ -435,3 +435,48 @@ def test_jitter_lets_segments_roll_earlier_by_less_than_it(open_log: Opener) -> 
     jitters = {log.roll(NOW_MS).roll_jitter_ms for _ in range(100) if append(log, b"x") >= 0}
     assert len(jitters) > 5
     assert all(0 <= jitter < 50 for jitter in jitters)
+
+
+@pytest.mark.parametrize("damage", ["size", "size-of-first", "marker"])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_damage_that_stops_the_start_is_told_with_file_position_and_the_way_out(
+    damage: str, is_clean: bool, open_log: Opener, tmp_path: Path
+) -> None:
+    """Without snapshots an index is rebuilt after the producers' state, from the segments before it; Apache Kafka 4.3.1
+    does not start either with such an old segment."""
+    log = open_log(segment_bytes=1000)
+    for number in range(40):
+        append(log, b"%d" % number + b"x" * 100, producer_id=5, producer_epoch=0, base_sequence=number)
+    log.close()
+    path, following = sorted((tmp_path / "t-0").glob("*.log"))[1:3]
+    data = bytearray(path.read_bytes())
+    size = 12 + int.from_bytes(data[8:12], "big")
+    position = 0 if damage == "size-of-first" else 2 * size
+    if damage == "marker":
+        data[position + 22] ^= 0x20
+    else:
+        data[position + 8 : position + 12] = (3).to_bytes(4, "big")
+    path.write_bytes(data)
+    following.with_suffix(".index").unlink()
+    for snapshot in (tmp_path / "t-0").glob("*.snapshot"):
+        snapshot.unlink()
+
+    def reopen() -> PartitionLog:
+        settings = LogConfig(segment_bytes=1000)
+        return PartitionLog.open(
+            str(tmp_path / "t-0"), settings, now_ms=NOW_MS, had_clean_shutdown=is_clean, recovery_point=40
+        )
+
+    with pytest.raises(CorruptRecord) as raised:
+        reopen()
+    index = path.with_suffix(".index")
+    assert str(raised.value).startswith(f"{path} is damaged at position {position}: ")
+    assert f"remove {index}: " in str(raised.value)
+    index.unlink()
+    recovered = reopen()
+    first, behind = int(path.stem), int(following.stem)
+    kept = [offset for offset in offsets(recovered, first) if offset < behind]
+    assert kept == list(range(first, first + position // size))
+    assert recovered.log_end_offset == 40
+    assert offsets(recovered, behind)[0] == behind
+    recovered.close()
