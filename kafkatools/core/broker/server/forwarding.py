@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
@@ -76,14 +77,19 @@ def run_on_controller(
 ) -> None:
     """Do something with the active controller and answer what it gives when that is committed, and all that it was
     decided by: what others wrote before. `refuse` is called at once when this node's controller is not active: nothing
-    was changed. `give_up` is called when it loses its leadership before the commit: the outcome is not known."""
+    was changed. `give_up` is called when it loses its leadership before the commit: the outcome is not known.
+
+    A handler that answers each resource puts NOT_CONTROLLER into the answer of one resource when the metadata log
+    cannot be written, behind others that were changed. Their records may never be committed, so no part of that answer
+    is sent."""
     if not node.controller.is_active:
         refuse()
         return
     begun = node.raft.end_offset
-    try:
+    result = None
+    with suppress(NotController):
         result = work()
-    except NotController:
+    if result is None or not node.controller.is_active:
         (refuse if node.raft.end_offset == begun else give_up)()
         return
     if api_key == DESCRIBE_QUORUM or node.raft.end_offset <= node.metadata_offset:

@@ -6,10 +6,11 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from support.cluster_nodes import ClusterNodes
+from support.cluster_nodes import ClusterNodes, has_response
 from support.full_disk import FullDisk, watch_writes
 
 LIMIT_MS = 6000
+REQUEST_TIMED_OUT = 7
 PARTITIONS = 6
 
 
@@ -73,3 +74,37 @@ def test_a_controller_whose_disk_is_full_answers_a_change_through_its_successor(
     cluster.run_until(lambda: all("u" in node.image.topics for node in cluster.nodes.values()))
     cluster.run_for(100)
     assert [int(each.error_code) for each in client.receive(19, 7).topics] == [0]
+
+
+@pytest.mark.parametrize("is_asked_directly", [True, False])
+@pytest.mark.parametrize("changed", [0, 1])
+def test_a_change_of_several_resources_whose_controller_fails_has_one_outcome(
+    cluster: ClusterNodes, changed: int, is_asked_directly: bool
+) -> None:
+    """The disk is full at the first resource: the next controller makes the change. It is full at the second one: the
+    first record is in the log of a controller that leads no longer, so nobody knows what becomes of it."""
+    for topic in ("t", "u"):
+        cluster.create_topic(topic)
+    active = cluster.controller.node_id
+    controller = cluster.controller.controller
+    asked = active if is_asked_directly else next(node_id for node_id in cluster.ids if node_id != active)
+    disk = cluster.disks[active]
+    assert isinstance(disk, FullDisk)
+    client = cluster.client(asked)
+    change = [{"name": "retention.ms", "config_operation": 0, "value": "1000"}]
+    resources = [{"resource_type": 2, "resource_name": topic, "configs": change} for topic in ("t", "u")]
+    client.socket.sendall(client.frame(44, 1, {"resources": resources, "validate_only": False}))
+
+    def is_full(path: str) -> bool:
+        changes = controller._image.configs if controller.is_active else {}
+        return f"/node-{active}/" in path and (not changed or (2, "t") in changes)
+
+    disk.is_full = is_full
+    cluster.run_until(lambda: active not in cluster.nodes or has_response(client))
+    found = client.receive(44, 1).responses
+    codes = [int(resource.error_code) for resource in found]
+    if changed:
+        assert codes == [REQUEST_TIMED_OUT] * 2
+        assert found[0].error_message.startswith("Whether the change was made is not known: ")
+    else:
+        assert codes == [0, 0]
