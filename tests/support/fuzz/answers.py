@@ -22,6 +22,11 @@ ANSWERED_SO_BY_KAFKA = frozenset(
         ApiKey.SYNC_GROUP,  # an assignment that no record can hold
         ApiKey.OFFSET_COMMIT,  # a commit that no record can hold
         ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.LEAVE_GROUP,  # a change of a group that is too large for max.message.bytes of __consumer_offsets
+        ApiKey.OFFSET_DELETE,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_HEARTBEAT,
         ApiKey.SHARE_FETCH,  # a share partition whose state cannot be read
     }
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
 from kafkatools.core.errors import InvalidRequest, UnsupportedVersion
 from kafkatools.core.protocol import messages
+from kafkatools.core.protocol.api_versions import response_header_version
 from kafkatools.core.protocol.entity_bounds import is_sound_within
 from kafkatools.core.protocol.plans import plan_of
 from kafkatools.core.protocol.slices import pausing
@@ -110,5 +111,6 @@ def refused(node: Node, request: Request, name: str) -> Response:
     node.report_refusal(f"A {name} request from {client} with more than {most} elements was refused")
     response_type: Any = messages.response_type(request.api_key, request.version)
     if any(field.name == "error_code" for field in plan_of(response_type).fields):
+        request.is_flexible = response_header_version(request.api_key, request.version) > 0
         return request.respond({"error_code": InvalidRequest.code})
     raise CloseConnection(f"{name} with more than {most} elements")

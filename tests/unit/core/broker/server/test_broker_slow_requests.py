@@ -157,6 +157,15 @@ def test_a_refusal_is_an_error_where_the_answer_has_a_place_for_it(broker: Turns
     assert len(broker.reports) == 1
 
 
+def test_a_refused_api_versions_request_has_a_response_header_that_any_client_reads(broker: Turns) -> None:
+    """ApiVersions responses have header version 0 in every version (KIP-511)."""
+    client = broker.connect()
+    one = client.frame(18, 4, {"client_software_name": "a", "client_software_version": "1"})
+    body = one[4:-1] + _varint(5_000_000) + b"\xff" * 20_000
+    broker.send(client, struct.pack(">i", len(body)) + body)
+    assert int(broker.receive(client, 18, 4).error_code) == INVALID_REQUEST
+
+
 def test_a_large_request_that_is_legal_is_answered_in_full(broker: Turns) -> None:
     client = broker.connect()
     topics = [{"name": "t", "partition_indexes": range(100_000)}]
