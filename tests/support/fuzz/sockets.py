@@ -14,7 +14,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -30,6 +30,7 @@ from kafkatools.sandbox.embedded_broker import EmbeddedBroker
 
 PATIENCE_S = 60
 LONGEST_WAIT_S = 1.0
+ROUND_WAIT_S = 0.05
 CONNECTIONS = 32
 USUAL_MS = 2
 MOST_FAILURES = 20
@@ -127,24 +128,34 @@ class SocketTarget:
             self._waiting.clear()
             self.tally.closed += 1
 
-    def finish(self, patience_s: float) -> None:
-        """Take the answers: each frame has one, or the connection ends, or the broker waits as long as it was asked
-        to. Raises Finding."""
+    def finish(self, patience_s: float) -> bool:
+        """Take the answers, each within `patience_s`: each frame has one, or the connection ends. False when the
+        broker lets one wait. Raises Finding."""
         while self._waiting:
             answer = self._receive(patience_s)
+            if answer is None:
+                self.tally.closed += 1
+                self._end()
+                return True
             if not answer:
-                self.close()
-                self._waiting.clear()
-                self.tally.closed += answer is None
-                self.tally.delayed += answer is not None
-                self.tally.frames += 1
-                return
+                return False
             while self._waiting and self._waiting[0][4:8] != answer[:4]:
                 self._waiting.pop(0)  # acks=0 has no answer
                 self.tally.frames += 1
             if not self._waiting:
                 raise Finding(f"an answer to nothing that was asked: {answer[:40].hex()}")
             self._judge(self._waiting.pop(0), answer)
+        return True
+
+    def give_up(self) -> None:
+        """End the connection of a request that the broker lets wait as long as it was asked to."""
+        self.tally.delayed += 1
+        self._end()
+
+    def _end(self) -> None:
+        self.close()
+        self._waiting.clear()
+        self.tally.frames += 1
 
     def _judge(self, frame: bytes, answer: bytes) -> None:
         self.tally.frames += 1
@@ -154,7 +165,7 @@ class SocketTarget:
             self.memory.note_entity(entity, self._rng)
 
     def _receive(self, patience_s: float) -> bytes | None:
-        """A response; None when the connection ended, nothing when the broker takes its time as it was asked to."""
+        """A response; None when the connection ended, nothing when none came within `patience_s`."""
         assert self._socket is not None
         self._socket.settimeout(patience_s)
         try:
@@ -207,13 +218,13 @@ def run_over_sockets(seed: str, seconds: float, *, frames: int | None = None) ->
         process = Process(broker.pid)
         healthy = HealthyClient(*address)
         maker.memory.hidden |= healthy.own
-        targets = [SocketTarget(address, tally, rng, maker.memory) for _ in range(CONNECTIONS)]
+        rounds = Rounds(lambda: SocketTarget(address, tally, rng, maker.memory), tally, process, seed)
         end = time.monotonic() + seconds
         looked = 0.0
         while (
             time.monotonic() < end and (frames is None or tally.frames < frames) and not tally.failures[MOST_FAILURES:]
         ):
-            _send_round(targets, process, [list(maker.frames()) for _ in targets], seed)
+            rounds.send([list(maker.frames()) for _ in range(CONNECTIONS)])
             if not broker.is_running:
                 tally.failures.append(Failure(seed, SOCKET, "the broker's process ended", []))
                 break
@@ -221,43 +232,78 @@ def run_over_sockets(seed: str, seconds: float, *, frames: int | None = None) ->
                 looked = time.monotonic()
                 figures["rss"].append(process.rss_bytes)
                 figures["descriptors"].append(process.descriptors)
-        for target in targets:
-            target.close()
+        rounds.close()
         _finish(tally, healthy, log, figures)
     return tally, figures
 
 
-def _send_round(targets: list[SocketTarget], process: Process, chunks: list[list[bytes]], seed: str) -> None:
-    """One chunk of frames on every connection at once."""
-    tally = targets[0].tally
-    before_ms = process.processor_ms
-    for target, chunk in zip(targets, chunks, strict=True):
-        target.begin(chunk)
-    deadline = time.monotonic() + LONGEST_WAIT_S
-    for target, chunk in zip(targets, chunks, strict=True):
+class Rounds:
+    """Sends a chunk of frames on every connection at once. A connection whose answer takes longer than a round is set
+    aside with its frames, another one takes its place, and its answer is taken by a later round."""
+
+    def __init__(self, connect: Callable[[], SocketTarget], tally: Tally, process: Process, seed: str) -> None:
+        self._connect = connect
+        self._tally = tally
+        self._process = process
+        self._seed = seed
+        self._targets = [connect() for _ in range(CONNECTIONS)]
+        self._aside: list[tuple[float, SocketTarget, list[bytes]]] = []
+
+    def send(self, chunks: list[list[bytes]]) -> None:
+        """One chunk for each connection."""
+        before_ms = self._process.processor_ms
+        for target, chunk in zip(self._targets, chunks, strict=True):
+            target.begin(chunk)
+        begun = time.monotonic()
+        for number, chunk in enumerate(chunks):
+            target = self._targets[number]
+            if not self._is_finished(target, max(0.001, begun + ROUND_WAIT_S - time.monotonic()), chunk):
+                self._aside.append((begun + LONGEST_WAIT_S, target, chunk))
+                self._targets[number] = self._connect()
+        self._look_aside()
+        took_ms = self._process.processor_ms - before_ms
+        frames = [frame for chunk in chunks for frame in chunk]
+        self._tally.slowest_ms = max(self._tally.slowest_ms, took_ms / len(frames))
+        if took_ms > STALL_MS + len(frames) * USUAL_MS:  # which one of them, and is it so again
+            for frame in frames:
+                self._check_time(frame)
+
+    def _is_finished(self, target: SocketTarget, patience_s: float, chunk: list[bytes]) -> bool:
         try:
-            target.finish(max(0.001, deadline - time.monotonic()))
+            return target.finish(patience_s)
         except Finding as finding:
-            tally.failures.append(Failure(seed, SOCKET, str(finding), chunk))
+            self._tally.failures.append(Failure(self._seed, SOCKET, str(finding), chunk))
             target.close()
-    took_ms = process.processor_ms - before_ms
-    frames = [frame for chunk in chunks for frame in chunk]
-    tally.slowest_ms = max(tally.slowest_ms, took_ms / len(frames))
-    if took_ms > STALL_MS + len(frames) * USUAL_MS:  # which one of them, and is it so again
-        for frame in frames:
-            _check_time(targets[0], process, frame, seed)
+            return True
 
+    def _look_aside(self) -> None:
+        now = time.monotonic()
+        waiting = []
+        for until, target, chunk in self._aside:
+            if self._is_finished(target, 0.001, chunk):
+                target.close()
+            elif now < until:
+                waiting.append((until, target, chunk))
+            else:
+                target.give_up()
+        self._aside = waiting
 
-def _check_time(target: SocketTarget, process: Process, frame: bytes, seed: str) -> None:
-    before_ms = process.processor_ms
-    target.close()
-    with contextlib.suppress(Finding):
+    def _check_time(self, frame: bytes) -> None:
+        target = self._connect()
+        before_ms = self._process.processor_ms
         target.begin([frame])
-        target.finish(LONGEST_WAIT_S)
-    took_ms = process.processor_ms - before_ms
-    if took_ms > STALL_MS:
-        reason = f"a frame took the broker {took_ms:.0f} ms of processor time"
-        target.tally.failures.append(Failure(seed, SOCKET, reason, [frame]))
+        with contextlib.suppress(Finding):
+            target.finish(LONGEST_WAIT_S)
+        target.close()
+        took_ms = self._process.processor_ms - before_ms
+        if took_ms > STALL_MS:
+            reason = f"a frame took the broker {took_ms:.0f} ms of processor time"
+            self._tally.failures.append(Failure(self._seed, SOCKET, reason, [frame]))
+
+    def close(self) -> None:
+        """End every connection."""
+        for target in (*self._targets, *(target for _, target, _ in self._aside)):
+            target.close()
 
 
 def _finish(tally: Tally, healthy: HealthyClient, log: pathlib.Path, figures: dict[str, Any]) -> None:
