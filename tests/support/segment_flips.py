@@ -155,6 +155,24 @@ def dump_findings(path: pathlib.Path) -> list[Finding]:
     return findings
 
 
+class _Reported(Exception):  # noqa: N818 - the verdict of a dump, not an error
+    """Ends a dump at its first finding, which is its verdict."""
+
+
+def _end_dump(finding: Finding) -> None:
+    raise _Reported
+
+
+def is_found(path: pathlib.Path) -> bool:
+    """Whether dump-log has a finding in the segment: the code of the command, up to the first finding."""
+    options = DumpOptions(judges_by_neighbours=True)
+    try:
+        FileDump(options, TextLines(options, len), _end_dump).dump(str(path))
+    except _Reported:
+        return True
+    return False
+
+
 @dataclass
 class Outcome:
     """The result of a sweep: `hidden` flips by class, and `missed` flips that should have been found."""
@@ -176,23 +194,21 @@ def sweep(segment: Segment, every: int = 1, fields: int = 1, seed: int = 1) -> O
     }
     with open(segment.path, "r+b", buffering=0) as file:
         for position, byte in enumerate(segment.data):
-            for bit in range(8):
-                number = 8 * position + bit
-                if position not in unchecked:
-                    is_taken = number % every == phase
-                else:
-                    is_taken = unchecked[position] or number % fields == field_phase
-                if not is_taken:
-                    continue
+            step, start = (every, phase) if position not in unchecked else (fields, field_phase)
+            if unchecked.get(position):
+                step, start = 1, 0
+            bits = [bit for bit in range(8) if (8 * position + bit) % step == start]
+            for bit in bits:
                 os.pwrite(file.fileno(), bytes([byte ^ 1 << bit]), position)
                 outcome.flips += 1
-                if not dump_findings(segment.path):
+                if not is_found(segment.path):
                     reason = hidden_class(segment, position, bit)
                     if reason is None:
                         outcome.missed.append((position, bit))
                     else:
                         outcome.hidden[reason] += 1
-            os.pwrite(file.fileno(), bytes([byte]), position)
+            if bits:
+                os.pwrite(file.fileno(), bytes([byte]), position)
     return outcome
 
 

@@ -44,9 +44,10 @@ class SoundStretch:
         self._file = file
         self._end = end
         self._write = write
-        self._table = array("q", bytes(8 * kernel.HEADER_WIDTH * _ROWS))
+        rows = min(_ROWS, file.size // HEADER_SIZE + 1)
+        self._table = array("q", bytes(8 * kernel.HEADER_WIDTH * rows))
         self._status = array("q", bytes(8 * kernel.STATUS_SIZE))
-        self._target = bytearray(dump_kernel.BATCH_LINE_BYTES * _ROWS)
+        self._target = bytearray()
         self._records = RecordLines(options, gaps) if options.deep else None
 
     def forward(self, position: int, state: array[int]) -> int:
@@ -102,6 +103,9 @@ class SoundStretch:
 
     def _show(self, window: memoryview, position: int, stop: int, state: array[int]) -> int:
         """Show rows up to `stop`; the row it came to."""
+        room = dump_kernel.BATCH_LINE_BYTES * (stop if self._records is None else 1)
+        if len(self._target) < room:
+            self._target = bytearray(room)
         if self._records is None:
             size = dump_kernel.format_batches(self._target, self._table, 0, stop, position)
             self._write(memoryview(self._target)[:size])
