@@ -111,8 +111,10 @@ def _array(item: Step, compact: bool, nullable: bool) -> Skip:
 def _nullable(entity: Step) -> Skip:
     def skip(buffer: memoryview, position: int) -> int:
         marker, position = buffer[position], position + 1
-        if marker >= 0x80:  # a negative byte
+        if marker == 0xFF:
             return position
+        if marker >= 0x80:  # null for Kafka and for our own reader, an entity for kio's, which must not see it
+            raise DecodeError(f"a null marker of {marker - 256} at byte {position - 1}")
         return position + entity if isinstance(entity, int) else entity(buffer, position)
 
     return skip

@@ -79,6 +79,15 @@ def plan_of(entity_type: Any) -> EntityPlan:
     return EntityPlan(entity_type, bool(entity_type.__flexible__), plain, tuple(tagged))
 
 
+@cache
+def has_datetimes(entity_type: Any) -> bool:
+    """Whether a field of the type, or of an entity in it, is a point in time."""
+    return any(
+        has_datetimes(field.entity) if field.type is None else field.type.startswith("datetime")
+        for field in plan_of(entity_type).all_fields()
+    )
+
+
 def _field_plan(item: Any) -> FieldPlan:
     nullable, inner = _strip_null(item.type)
     is_array = get_origin(inner) is tuple

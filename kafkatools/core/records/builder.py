@@ -50,6 +50,8 @@ Buffer = bytes | bytearray | memoryview
 
 COMPRESSION_RATE_ESTIMATION_FACTOR = 1.05
 MAX_OFFSET_DELTA = 0x7FFFFFFF
+MOST_LENGTH_GROWTH = 15
+"""Bytes by which another base timestamp can lengthen a record: its timestamp delta and its size."""
 
 
 class BatchHeader(TypedDict, total=False):
@@ -274,6 +276,8 @@ class BatchBuilder:
     def _finish(self) -> memoryview | bytes:
         if self.record_count == 0:
             return b""
+        if self.delete_horizon_ms is not None:
+            self._count_from_horizon(self.delete_horizon_ms)
         size = self._state[kernel.STATE_POSITION]
         if self.codec is CompressionType.NONE:
             self._write_header(self._buffer, size)
@@ -284,6 +288,23 @@ class BatchBuilder:
         batch[HEADER_SIZE:] = packed
         self._write_header(batch, len(batch))
         return memoryview(batch)
+
+    def _count_from_horizon(self, horizon_ms: int) -> None:
+        """Make the records' timestamps relative to the delete horizon, which is the batch's base timestamp then."""
+        from kafkatools.core.records import _clean_kernel as clean_kernel
+
+        size, rows = self._state[kernel.STATE_POSITION], self.record_count
+        moved = bytearray(size + MOST_LENGTH_GROWTH * rows)
+        written = clean_kernel.copy_retained(
+            memoryview(self._buffer)[:size],
+            HEADER_SIZE,
+            bytearray(b"\x01") * rows,
+            self.base_timestamp - horizon_ms,
+            memoryview(moved)[HEADER_SIZE:],
+        )
+        self._buffer = moved
+        self._state[kernel.STATE_POSITION] = HEADER_SIZE + written
+        self._state[kernel.STATE_BASE_TIMESTAMP] = horizon_ms
 
     def _write_header(self, batch: bytearray, size: int) -> None:
         header: BatchHeader = {

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 
-from kafkatools.core.errors import UnsupportedCompressionType, UnsupportedForMessageFormat
+from kafkatools.core.errors import CorruptRecord, UnsupportedCompressionType, UnsupportedForMessageFormat
 from kafkatools.core.records.batch import CURRENT_MAGIC, RecordBatch
 from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.columns import Record, TimestampType
@@ -125,8 +125,11 @@ def _write_batch(batch: AnyBatch, rows: list[Record], codec: CompressionType, le
         is_control=batch.is_control,
         delete_horizon_ms=batch.delete_horizon_ms,
     )
-    for row in rows:
-        builder.append_with_offset(row.offset, row.timestamp, row.key, row.value, row.headers)
+    try:
+        for row in rows:
+            builder.append_with_offset(row.offset, row.timestamp, row.key, row.value, row.headers)
+    except ValueError as error:  # an offset that does not rise, or is further from the first than a batch reaches
+        raise CorruptRecord(str(error)) from error
     builder.override_last_offset(batch.last_offset)
     if rows:
         return bytes(builder.close())

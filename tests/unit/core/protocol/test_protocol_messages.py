@@ -1,6 +1,7 @@
 """Every message of every version: our writer and reader against kio's own, which know nothing of each other."""
 
 import io
+import struct
 import uuid
 from datetime import timedelta
 from typing import Any
@@ -165,3 +166,23 @@ def test_a_string_is_refused_when_it_is_longer_than_kafka_reads() -> None:
         length, text = too_long
         with pytest.raises(DecodeError, match="a string of 32768 bytes"):
             messages.decode_all(entity_type, length + text + b"\0\0")
+
+
+@pytest.mark.parametrize("marker", [-128, -2, -1])
+def test_any_negative_marker_of_an_entity_is_null_however_often_the_type_was_read(marker: int) -> None:
+    """Kafka's generated readers take every negative marker for null, and write -1."""
+    entity_type = messages.response_type(68, 0)
+    fields = {"member_id": "m", "member_epoch": 1, "heartbeat_interval": 5}
+    whole = messages.encode_fields(entity_type, fields)
+    data = whole[:-2] + struct.pack(">b", marker) + whole[-1:] + bytes(4)
+    for _ in range(messages.NATIVE_AFTER + 2):
+        entity, size = messages.decode(entity_type, data)
+        assert (entity.assignment, size) == (None, len(whole))
+
+
+@pytest.mark.parametrize("milliseconds", [140737488289792, 253402300799999, 1])
+def test_a_point_in_time_keeps_its_millisecond_however_often_the_type_was_read(milliseconds: int) -> None:
+    entity_type = messages.response_type(39, 2)
+    data = messages.encode_fields(entity_type, {"error_code": 0, "expiry_timestamp": milliseconds})
+    for _ in range(messages.NATIVE_AFTER + 2):
+        assert messages.encode(messages.decode(entity_type, data)[0]) == data

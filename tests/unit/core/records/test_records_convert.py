@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from records_truth import java_batch, java_batch_names, recorded_names, segments
 
 from kafkatools.core.errors import CorruptRecord, UnsupportedCompressionType, UnsupportedForMessageFormat
-from kafkatools.core.records.batch import read_batches
+from kafkatools.core.records.batch import HEADER_SIZE, RecordBatch, read_batches
+from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.columns import Record, TimestampType
 from kafkatools.core.records.compression import CompressionType
 from kafkatools.core.records.convert import convert
@@ -127,3 +128,29 @@ def test_up_and_down_again_is_the_same(name: str) -> None:
 def test_batches_of_the_wanted_magic_are_copied() -> None:
     data = segments("compacted")[0]
     assert convert(read_batches(data), 2).data == data
+
+
+def test_a_conversion_keeps_timestamps_of_a_batch_with_a_delete_horizon() -> None:
+    """Its base timestamp is the delete horizon, which its records may be older or newer than (KIP-534)."""
+    builder = BatchBuilder(1 << 16, delete_horizon_ms=5_000)
+    for number, timestamp in enumerate((3_000, 9_000, 5_000)):
+        builder.append_with_offset(2 * number, timestamp, b"key", None, [("h", b"v" * 60)])
+    batch = RecordBatch(bytes(builder.close()))
+    assert (batch.is_valid(), batch.delete_horizon_ms, batch.base_timestamp) == (True, 5_000, 5_000)
+    records = list(batch.records())
+    assert [record.timestamp for record in records] == [3_000, 9_000, 5_000]
+    (converted,) = read_batches(convert([batch], 2, codec=CompressionType.GZIP).data)
+    assert list(converted.records()) == records
+    assert converted.delete_horizon_ms == 5_000
+
+
+@pytest.mark.parametrize("offsets", [(4, 4), (4, 3)])
+def test_offsets_that_do_not_rise_are_damage_in_a_conversion(offsets: tuple[int, int]) -> None:
+    builder = BatchBuilder(1 << 16, codec=CompressionType.NONE, base_offset=4)
+    for _ in offsets:
+        builder.append(0, None, b"value")
+    data = bytearray(builder.close())
+    record_bytes = (len(data) - HEADER_SIZE) // 2
+    data[HEADER_SIZE + record_bytes + 3] = 2 * (offsets[1] - 4) if offsets[1] >= 4 else 1  # a zigzag offset delta
+    with pytest.raises(CorruptRecord, match="does not follow"):
+        convert(read_batches(data), 2, codec=CompressionType.GZIP)
