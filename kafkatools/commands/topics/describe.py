@@ -52,6 +52,10 @@ def describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
         key = id(found.entries)
         if key not in settings:
             settings[key] = settings_of(found.entries)
+        if settings[key].min_in_sync is None and view.needs_min_in_sync:
+            text = f"Topic {topic.name}: the broker reports no min.insync.replicas, so partitions may be left out"
+            console.error(f"{args.command.error_prefix}{text}", "UNKNOWN", topic=topic.name)
+            failed = True
         view.show(console, topic, settings[key])
     return ExitStatus.FAILED if failed else ExitStatus.OK
 
@@ -125,21 +129,23 @@ def uuid_bytes(text: str) -> bytes:
 
 
 class Settings(NamedTuple):
-    """What is shown of a topic's settings: those that are not defaults, by name and as text in Kafka's order."""
+    """What is shown of a topic's settings: those that are not defaults, by name and as text in Kafka's order.
+    `min_in_sync` is its min.insync.replicas, None when the broker does not report it."""
 
     own: Mapping[str, str | None]
     text: str
-    min_in_sync: int
+    min_in_sync: int | None
 
 
 def settings_of(entries: Sequence[ConfigEntry]) -> Settings:
+    """The settings to show of a topic's configuration."""
     from kafkatools.core.admin.configs import DEFAULT_CONFIG
     from kafkatools.options.patterns import java_map_order
 
     own = {entry.name: entry.value for entry in entries if entry.source != DEFAULT_CONFIG}
     text = ",".join(f"{name}={own[name]}" for name in java_map_order(entry.name for entry in entries) if name in own)
     minimum = next((entry.value for entry in entries if entry.name == "min.insync.replicas"), None)
-    return Settings(own, text, int(minimum or 0))
+    return Settings(own, text, None if minimum is None else int(minimum))
 
 
 class View:
@@ -151,6 +157,11 @@ class View:
         self._reassignments = reassignments
         self._only_overrides = args.topics_with_overrides
         self._reports = [name for name in REPORTS if args.given(name)]
+
+    @property
+    def needs_min_in_sync(self) -> bool:
+        """Whether partitions are chosen by the min.insync.replicas of their topic."""
+        return any("min-isr" in report for report in self._reports)
 
     def show(self, console: Console, topic: TopicDescription, settings: Settings) -> None:
         """Prints one topic."""
@@ -169,13 +180,14 @@ class View:
         for line in lines:
             console.print(line)
 
-    def _is_reported(self, topic: str, partition: PartitionDescription, minimum: int) -> bool:
+    def _is_reported(self, topic: str, partition: PartitionDescription, minimum: int | None) -> bool:
+        """Whether a report lists the partition. Of an unknown minimum only a partition without a leader is below."""
         in_sync = len(partition.isr)
         has_leader = partition.leader >= 0
         checks: Mapping[str, Callable[[], bool]] = {
             "under-replicated-partitions": lambda: self._replication_factor(topic, partition) > in_sync,
             "unavailable-partitions": lambda: not has_leader or partition.leader not in self._live_brokers,
-            "under-min-isr-partitions": lambda: not has_leader or in_sync < minimum,
+            "under-min-isr-partitions": lambda: not has_leader or (minimum is not None and in_sync < minimum),
             "at-min-isr-partitions": lambda: in_sync == minimum,
         }
         return any(checks[report]() for report in self._reports)

@@ -92,6 +92,34 @@ def _shown(*options: str, moving: dict[tuple[str, int], PartitionReassignment] |
     return out.getvalue().decode().splitlines()
 
 
+@pytest.mark.parametrize("report", ["under-min-isr-partitions", "at-min-isr-partitions"])
+def test_an_unknown_minimum_of_in_sync_replicas_is_an_error_and_not_zero(report: str) -> None:
+    def configs(header: Any, request: Any) -> Any:
+        none = {"error_code": 0, "error_message": None, "resource_type": 2, "configs": []}
+        return {"results": [{**none, "resource_name": resource.resource_name} for resource in request.resources]}
+
+    isolated = {**partition(0), "isr_nodes": ()}
+    leaderless = {**partition(1, leader=-1), "isr_nodes": ()}
+
+    def topics_of(header: Any, request: Any) -> Any:
+        return {"topics": [{"name": "t", "topic_id": None, "partitions": [isolated, leaderless]}], "next_cursor": None}
+
+    nothing_moves = {"error_code": 0, "error_message": None, "topics": []}
+    broker = ScriptedBroker(
+        {
+            ApiKey.DESCRIBE_CONFIGS: configs,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics_of,
+            ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda header, request: nothing_moves,
+        }
+    )
+    broker.topics = [{"name": "t", "partitions": [isolated, leaderless]}]
+    with broker.in_background():
+        ran = run_kt("topics", "--bootstrap-server", broker.bootstrap, "--describe", f"--{report}")
+    assert ran.err.endswith("Topic t: the broker reports no min.insync.replicas, so partitions may be left out\n")
+    assert _numbers(ran.out.splitlines()) == ([1] if report.startswith("under") else [])
+    assert ran.status == ExitStatus.FAILED
+
+
 def _numbers(lines: list[str]) -> list[int]:
     return [int(line.split("Partition: ")[1].split("\t")[0]) for line in lines]
 

@@ -109,6 +109,7 @@ class ReplicaManager:
         self.on_resigned: Callable[[Partition], None] | None = None
         self.note_directory: Callable[[Partition, PartitionState], None] | None = None
         self._missing: dict[str, set[int]] = {}
+        self._reported_missing: dict[str, str] = {}  # topic -> the last report of a partition that is missing
         self._image = image
         self._node_id = node_id
         self._clock = clock
@@ -249,12 +250,17 @@ class ReplicaManager:
             self.on_resigned(partition)
 
     def _note_missing(self, topic: str, index: int, error: Exception) -> None:
-        """A partition cannot be opened; while the broker starts that is the end of it."""
+        """Count a partition that cannot be opened as missing. While the broker starts that ends it.
+
+        Every try finds the same partition first for the same reason: it is reported once, and when one of them changes.
+        """
         if self.note_failure is None and not self.logs.has_several:
             raise error
         missing = self._missing.setdefault(topic, set())
-        if not missing:
-            self.tell(KafkaStorageError(f"Error while creating log for {topic}-{index}: {error}"))
+        report = f"Error while creating log for {topic}-{index}: {error}"
+        if not missing and self._reported_missing.get(topic) != report:
+            self._reported_missing[topic] = report
+            self.tell(KafkaStorageError(report))
         missing.add(index)
 
     def tell(self, error: Exception) -> None:
@@ -294,11 +300,14 @@ class ReplicaManager:
         for name in missing:
             if name in self._image.topics:
                 self._apply_topic(self._image.topics[name])
+            if not self._missing.get(name):
+                self._reported_missing.pop(name, None)
         self._sync_names()
 
     def _drop_topic(self, topic: TopicState) -> None:
         self.partitions_by_id.pop(topic.topic_id, None)
         self._missing.pop(topic.name, None)
+        self._reported_missing.pop(topic.name, None)
         for partition in self.partitions.pop(topic.name, {}).values():
             self._drop(partition)
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 from support.broker_client import BrokerClient, batch
-from support.full_disk import FullBroker
+from support.full_disk import FullBroker, FullDisk, watch_writes
 from support.waiting import eventually
 
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
+from kafkatools.core.broker.node import Node, single_node_config
 from kafkatools.core.broker.server.failure_reports import FailureReports
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.log.files import RealFileSystem
@@ -85,6 +86,42 @@ def test_a_topic_is_made_but_for_the_partition_that_has_no_room(broker: FullBrok
         return bool(broker.client.produce("full", batch([b"x"]), partition=1).error_code == 0)
 
     eventually(has_room, 10)
+
+
+def test_a_partition_that_has_no_room_is_reported_once_until_the_reason_changes(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock is turned by hand, so that the tries of minutes take no time."""
+    disk, clock = FullDisk(), ManualClock()
+    reports: list[str] = []
+    node = Node(single_node_config(str(tmp_path), "127.0.0.1", 0, {}), clock, disk, reports.append)
+    node.start(format_if_needed=True)
+    watch_writes(disk, monkeypatch)
+    client = BrokerClient("127.0.0.1", node.listener.port)
+
+    def reported_in_minutes() -> list[str]:
+        for _ in range(200):
+            clock.advance_ms(1000)
+            node.run_once(0)
+        told = [line.partition(": ")[0] for line in reports]
+        reports.clear()
+        return told
+
+    try:
+        disk.is_full = lambda path: "/full-" in path
+        wanted = [{"name": "full", "num_partitions": 3, "replication_factor": 1}]
+        client.socket.sendall(client.frame(19, 7, {"topics": wanted, "timeout": 1000}))
+        assert reported_in_minutes() == ["Error while creating log for full-0"]
+        assert reported_in_minutes() == []
+        disk.is_full = lambda path: "/full-2" in path
+        assert reported_in_minutes() == ["Error while creating log for full-2"]
+        disk.is_full = lambda path: False
+        assert reported_in_minutes() == []
+        assert node.replicas.get("full", 2).log.log_end_offset == 0
+    finally:
+        disk.is_full = lambda path: False
+        client.close()
+        node.close()
 
 
 def test_topics_are_gone_even_if_the_files_of_one_cannot_be(
