@@ -11,7 +11,7 @@ WAITERS ?= 4
 SMALL := tests/unit tests/faults tests/cli tests/fuzz tests/crash
 ALONE := tests/soak tests/history tests/scenarios/test_broker_scale.py
 JAVA = JAVA_HOME="$$(sh .ci/find-java)"
-# What reaches a kernel of core/records: core itself, the dumps, the two consoles.
+# What reaches a kernel: core itself, the dumps, the two consoles.
 KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test_console_*.py tests/cli/test_cli_console_*.py)
 
 .PHONY: demo test test-pure test-pythons test-units lint format docs bench soak history fuzz crash clean tools setup install-check
@@ -24,7 +24,7 @@ $(VENV)/.created:
 	$(BIN)/pip install -q --upgrade pip
 	@touch $@
 
-$(STAMP): $(VENV)/.created pyproject.toml setup.py $(wildcard kafkatools/core/records/_*.py kafkatools/core/records/_*.pxd)
+$(STAMP): $(VENV)/.created pyproject.toml setup.py $(wildcard kafkatools/core/*/_*.py kafkatools/core/*/_*.pxd)
 	$(BIN)/pip install -q --config-settings editable_mode=compat -e '.[$(EXTRAS)]'
 	@touch $@
 
@@ -63,6 +63,7 @@ format: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/generate_messages.py
 	for shell in bash zsh fish; do $(BIN)/kt completion --shell $$shell > completions/kt.$$shell || exit 1; done
 
 soak: setup tools
@@ -88,4 +89,4 @@ bench: $(STAMP) tools
 
 clean:
 	rm -rf $(VENV) .venv-oldest .venv-newest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -f kafkatools/core/records/_*.c kafkatools/core/records/_*.so
+	rm -f kafkatools/core/*/_*.c kafkatools/core/*/_*.so

@@ -1,13 +1,14 @@
-"""The optional extensions: the record kernels, compiled when Cython and a C compiler are there, plain Python otherwise."""
+"""The optional extensions: the kernels, compiled when Cython and a C compiler are there, plain Python otherwise."""
 
 import os
 
 from setuptools import Extension, setup
 
 RECORDS = "kafkatools.core.records"
-KERNELS = ("_kernel", "_kernel_text", "_scan_kernel", "_dump_kernel", "_clean_kernel", "_gather_kernel")
+RECORD_KERNELS = ("_kernel", "_kernel_text", "_scan_kernel", "_dump_kernel", "_clean_kernel", "_gather_kernel")
+KERNELS = (*(f"{RECORDS}.{name}" for name in RECORD_KERNELS), "kafkatools.core.protocol._codec")
 # pairs of numbers that were just written one by one would be read back as one, which costs half of the loop's time
-MORE_FLAGS = {"_gather_kernel": ("-fno-tree-slp-vectorize",)}
+MORE_FLAGS = {f"{RECORDS}._gather_kernel": ("-fno-tree-slp-vectorize",)}
 
 
 def extensions() -> list[Extension]:
@@ -20,11 +21,11 @@ def extensions() -> list[Extension]:
         return []
     modules = []
     for name in KERNELS:
-        source = f"{RECORDS}.{name}".replace(".", "/")
+        source = name.replace(".", "/")
         # -fwrapv: 64-bit sums wrap as Java's do
         modules.append(
             Extension(
-                f"{RECORDS}.{name}",
+                name,
                 [f"{source}.py"],
                 depends=[f"{source}.pxd"],
                 optional=True,

@@ -10,18 +10,20 @@ import pathlib
 import sys
 import types
 
-KERNELS = ("_kernel", "_kernel_text", "_scan_kernel", "_dump_kernel", "_clean_kernel", "_gather_kernel")
+_CORE = pathlib.Path(__file__).parent.parent
+RECORD_KERNELS = ("_kernel", "_kernel_text", "_scan_kernel", "_dump_kernel", "_clean_kernel", "_gather_kernel")
+KERNELS = (*(f"records.{name}" for name in RECORD_KERNELS), "protocol._codec")
 
 
 def _load_source(name: str) -> None:
-    full_name = f"{__package__}.{name}"
+    full_name = f"kafkatools.core.{name}"
     if full_name in sys.modules:
         return
-    loader = importlib.machinery.SourceFileLoader(full_name, str(pathlib.Path(__file__).with_name(name + ".py")))
+    loader = importlib.machinery.SourceFileLoader(full_name, str(_CORE / (name.replace(".", "/") + ".py")))
     module = types.ModuleType(full_name)
     module.__file__ = loader.path
     module.__loader__ = loader
-    module.__package__ = __package__
+    module.__package__ = full_name.rpartition(".")[0]
     sys.modules[full_name] = module
     loader.exec_module(module)
 

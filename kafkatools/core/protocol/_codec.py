@@ -1,0 +1,754 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: cdivision=True, annotation_typing=False, infer_types=False
+"""The interpreter of the notation: one structure of one version, read and written field by field.
+
+Rules of this file:
+
+- It is ordinary Python and, with the C types that `_codec.pxd` adds, C. Both give the same results and the same errors;
+  `COMPILED` tells which one runs.
+- Compiled, nothing checks an index. So every read is guarded by an explicit comparison with the end of the data.
+- A length is compared with the bytes that are left before anything of that size is made: strings and bytes with their
+  size, arrays with the least size of so many elements.
+- What cannot be read is a MalformedMessage with the position, in the words of Apache Kafka's generated classes.
+- `pause` is called every few elements of an array of structures, while reading, counting and writing (see slices.py).
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafkatools.core.errors import DecodeError
+from kafkatools.core.protocol.slices import ELEMENTS_PER_PAUSE, TooManyElements
+
+try:
+    import cython
+except ImportError:
+
+    class _Uncompiled:
+        compiled = False
+
+    cython = _Uncompiled()
+
+if not cython.compiled:
+    memcpy: Any = None  # what the .pxd brings from C; only compiled branches use it
+
+COMPILED: bool = cython.compiled
+
+_BOOL = 1
+_INT8 = 2
+_INT16 = 3
+_INT32 = 4
+_INT64 = 5
+_UINT16 = 6
+_UINT32 = 7
+_FLOAT64 = 8
+_UUID = 9
+_STRING = 10
+_BYTES = 11
+_STRUCTURE = 12
+# added to the kind of an element
+_ARRAY = 32
+_NULLABLE = 64
+_KIND = 31
+
+KINDS = {
+    "bool": _BOOL,
+    "int8": _INT8,
+    "int16": _INT16,
+    "int32": _INT32,
+    "int64": _INT64,
+    "uint16": _UINT16,
+    "uint32": _UINT32,
+    "float64": _FLOAT64,
+    "uuid": _UUID,
+    "string": _STRING,
+    "bytes": _BYTES,
+    "records": _BYTES,
+}
+STRUCTURE = _STRUCTURE
+ARRAY = _ARRAY
+NULLABLE = _NULLABLE
+
+# Kafka neither writes nor reads a longer string (MessageDataGenerator).
+MAX_STRING_BYTES = 32767
+NO_LIMIT = 1 << 62
+
+_SIZES = (0, 1, 1, 2, 4, 8, 2, 4, 8, 16, 0, 0, 0)
+_LAYOUTS = {
+    code: struct.Struct(layout)
+    for code, layout in zip(range(1, 9), (">?", ">b", ">h", ">i", ">q", ">H", ">I", ">d"), strict=True)
+}
+_ZERO_UUID = bytes(16)
+_make_tuple: Any = tuple.__new__
+_get_bytes = uuid.UUID.bytes.fget  # type: ignore[attr-defined]
+
+
+class MalformedMessage(DecodeError):
+    """Bytes that are not the message they should be; `java_message` is the message of Kafka's exception."""
+
+    def __init__(self, message: str, position: int, java_message: str | None = None) -> None:
+        super().__init__(f"{message} (at byte {position})")
+        self.position = position
+        self.java_message = message if java_message is None else java_message
+
+
+class Shared(list[Any]):
+    """The elements of an array that stands in a response many times: its bytes are made once for each layout.
+
+    It must not change any more once it has been written.
+    """
+
+    def __init__(self, elements: Iterable[Any]) -> None:
+        super().__init__(elements)
+        self.encoded: dict[Any, bytes] = {}
+
+
+class Layout:
+    """One structure in one version: its entity class and its fields, those without a tag in wire order first.
+
+    A field is (name, code, layout of its structure or None, default); `tags` are the numbers of the last fields.
+    """
+
+    def __init__(
+        self,
+        entity_type: Any,
+        fields: list[tuple[str, int, Any, Any]],
+        tags: list[int],
+        is_flexible: bool,
+        replaces_bad_text: bool,
+    ) -> None:
+        self.type = entity_type
+        self.names = tuple(field[0] for field in fields)
+        self.codes = bytes(field[1] for field in fields)
+        self.layouts = tuple(field[2] for field in fields)
+        self.defaults = tuple(field[3] for field in fields)
+        self.tags = tuple(tags)
+        self.plain = len(fields) - len(tags)
+        self.is_flexible = is_flexible
+        self.text_errors = "replace" if replaces_bad_text else "strict"
+        self.tag_defaults: list[Any] | None = None
+        # the fewest bytes that an element can have
+        self.least = self._least_size()
+
+    def _least_size(self) -> int:
+        size = 1 if self.is_flexible else 0
+        for index in range(self.plain):
+            code = self.codes[index]
+            size += _least_size(code, self.layouts[index], self.is_flexible)
+        return max(1, size)
+
+
+def _least_size(code: int, layout: Any, is_flexible: bool) -> int:
+    kind = code & _KIND
+    if code & _ARRAY:
+        return 1 if is_flexible else 4
+    if kind == _STRUCTURE:
+        return 1 if code & _NULLABLE else int(layout.least)
+    if kind in (_STRING, _BYTES):
+        return 1 if is_flexible else 2 if kind == _STRING else 4
+    return _SIZES[kind]
+
+
+def _items(data: Any) -> Any:
+    """The data as the loops index it: a pointer, or a memoryview."""
+    if cython.compiled:
+        return cython.address(data[0])
+    return data
+
+
+def _int16(data: Any, position: int) -> int:
+    if cython.compiled:
+        return (data[position] << 8) | data[position + 1]  # type: ignore[no-any-return]
+    return _LAYOUTS[3].unpack_from(data, position)[0]  # type: ignore[no-any-return]
+
+
+def _int32(data: Any, position: int) -> int:
+    if cython.compiled:
+        return _unsigned(data, position, 4)
+    return _LAYOUTS[4].unpack_from(data, position)[0]  # type: ignore[no-any-return]
+
+
+def _unsigned(data: Any, position: int, size: int) -> int:
+    number = 0
+    for index in range(size):
+        number = (number << 8) | data[position + index]
+    return number
+
+
+def _signed_64(data: Any, position: int) -> int:
+    if cython.compiled:
+        return _unsigned(data, position, 8)
+    return _LAYOUTS[5].unpack_from(data, position)[0]  # type: ignore[no-any-return]
+
+
+def _signed_8(byte: int) -> int:
+    if cython.compiled:
+        return byte
+    return byte - 256 if byte >= 128 else byte
+
+
+def _signed_32(number: int) -> int:
+    if cython.compiled:
+        return number
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def _copied(data: Any, start: int, end: int) -> bytes:
+    if cython.compiled:
+        return data[start:end]  # type: ignore[no-any-return]
+    return bytes(data[start:end])
+
+
+class Reader:
+    """A cursor on the bytes of one message."""
+
+    def __init__(self, data: Any, position: int, pause: Any, most_elements: int) -> None:
+        self.view = data
+        self.end = len(data)
+        self.position = position
+        self.pause = pause
+        self.elements_left = most_elements
+        if self.end > 0:
+            self.data = _items(self.view)
+
+    # -- values --
+
+    def entity(self, layout: Layout) -> Any:
+        """The structure at the cursor."""
+        values: list[Any] = []
+        index = 0
+        while index < layout.plain:
+            values.append(self._value(layout, index))
+            index += 1
+        if layout.is_flexible:
+            self._tags(layout, values)
+        return _make_tuple(layout.type, values)
+
+    def _value(self, layout: Layout, index: int) -> Any:
+        code = layout.codes[index]
+        kind = code & 31
+        if code & 32:
+            return self._array(layout, index, kind, (code & 64) != 0)
+        if kind < 10:
+            return self._fixed(kind)
+        if kind == 12:
+            if code & 64 and self._int8() < 0:
+                return None
+            return self.entity(layout.layouts[index])
+        return self._sized(layout, index, kind, (code & 64) != 0)
+
+    def _fixed(self, kind: int) -> Any:
+        """A number, a Boolean or an id."""
+        size = _size_of(kind)
+        position = self.position
+        if size > self.end - position:
+            self._cut_off()
+        self.position = position + size
+        if kind == 4:
+            return _int32(self.data, position)
+        if kind == 3:
+            return _int16(self.data, position)
+        if kind == 5:
+            return _signed_64(self.data, position)
+        if kind == 1:
+            return self.data[position] != 0
+        if kind == 2:
+            return _signed_8(self.data[position])
+        if kind == 9:
+            return _uuid_of(_copied(self.data, position, position + 16))
+        if kind == 8:
+            return _LAYOUTS[8].unpack(_copied(self.data, position, position + 8))[0]
+        return _unsigned(self.data, position, size)
+
+    def _int8(self) -> int:
+        if self.position >= self.end:
+            self._cut_off()
+        self.position += 1
+        return _signed_8(self.data[self.position - 1])
+
+    def varint(self) -> int:
+        """An unsigned varint, as an int32 like Java's."""
+        number = 0
+        shift = 0
+        position = self.position
+        while shift < 35:
+            if position >= self.end:
+                self._cut_off()
+            byte = self.data[position]
+            position += 1
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                self.position = position
+                return _signed_32(number)
+            shift += 7
+        text = f"Varint is too long, the most significant bit in the 5th byte is set, converted value: {number:x}"
+        raise MalformedMessage(text, self.position)
+
+    def _length(self, layout: Layout, is_short: bool) -> int:
+        if layout.is_flexible:
+            return self.varint() - 1
+        size = 2 if is_short else 4
+        if size > self.end - self.position:
+            self._cut_off()
+        self.position += size
+        if is_short:
+            return _int16(self.data, self.position - 2)
+        return _int32(self.data, self.position - 4)
+
+    def _checked_length(self, layout: Layout, index: int, kind: int, nullable: bool) -> int:
+        """The length of a string or of bytes; -1 for null."""
+        length = self._length(layout, kind == 10)
+        if length < 0:
+            if not nullable:
+                self._refuse_null(layout, index)
+            return -1
+        if kind == 10 and length > 32767:
+            self._fail(f"string field {layout.names[index]} had invalid length {length}")
+        left = self.end - self.position
+        if length > left:
+            self._fail(f"Error reading byte array of {length} byte(s): only {left} byte(s) available")
+        return length
+
+    def _sized(self, layout: Layout, index: int, kind: int, nullable: bool) -> Any:
+        length = self._checked_length(layout, index, kind, nullable)
+        if length < 0:
+            return None
+        start = self.position
+        self.position = start + length
+        data = _copied(self.data, start, start + length)
+        if kind == 11:
+            return data
+        try:
+            return data.decode("utf-8", layout.text_errors)
+        except UnicodeDecodeError as problem:
+            raise MalformedMessage(f"string field {layout.names[index]} is not UTF-8", start) from problem
+
+    def _count(self, layout: Layout, index: int, kind: int, nullable: bool) -> int:
+        """The number of elements of an array; -1 for null."""
+        count = self._length(layout, False)
+        if count < 0:
+            if not nullable:
+                self._refuse_null(layout, index)
+            return -1
+        if count > (self.end - self.position) // self._least(layout, index, kind):
+            text = f"Tried to allocate a collection of size {count}, but there are only "
+            self._fail(f"{text}{self.end - self.position} bytes remaining.")
+        self.note_elements(count)
+        return count
+
+    def note_elements(self, count: int) -> None:
+        """Count elements of arrays and tagged fields. Raises TooManyElements above the limit of this reader."""
+        if count > self.elements_left:
+            raise TooManyElements
+        if count > 0:
+            self.elements_left -= count
+
+    def _least(self, layout: Layout, index: int, kind: int) -> int:
+        if kind == 12:
+            return self._least_of(layout.layouts[index])
+        if kind >= 10:
+            return 1 if layout.is_flexible else 2 if kind == 10 else 4
+        return _size_of(kind)
+
+    def _least_of(self, layout: Layout) -> int:
+        return layout.least
+
+    def _array(self, layout: Layout, index: int, kind: int, nullable: bool) -> Any:
+        count = self._count(layout, index, kind, nullable)
+        if count < 0:
+            return None
+        values: list[Any] = []
+        done = 0
+        if kind == 12:
+            nested = layout.layouts[index]
+            while done < count:
+                if self.pause is not None and done % ELEMENTS_PER_PAUSE == 0:
+                    self.pause()
+                values.append(self.entity(nested))
+                done += 1
+        elif kind < 10:
+            if not cython.compiled and kind < 8:
+                size = count * _SIZES[kind]
+                self.position += size
+                return struct.unpack_from(f">{count}{_LAYOUTS[kind].format[1:]}", self.data, self.position - size)
+            while done < count:
+                values.append(self._fixed(kind))
+                done += 1
+        else:
+            while done < count:
+                values.append(self._sized(layout, index, kind, False))
+                done += 1
+        return tuple(values)
+
+    def _tags(self, layout: Layout, values: list[Any]) -> None:
+        """The tagged fields at the cursor; those that are not there get their defaults."""
+        if self.position < self.end and self.data[self.position] == 0:
+            self.position += 1
+            if layout.tags:
+                values.extend(layout.defaults[layout.plain :])
+            return
+        tagged = list(layout.defaults[layout.plain :])
+        count = self.varint()
+        self.note_elements(count)
+        while count > 0:
+            count -= 1
+            tag, stop = self._tag()
+            if tag in layout.tags:
+                place = layout.tags.index(tag)
+                tagged[place] = self._tagged_value(layout, layout.plain + place)
+                self._end_tag(tag, stop)
+            self.position = stop
+        values.extend(tagged)
+
+    def _tagged_value(self, layout: Layout, index: int) -> Any:
+        if layout.codes[index] == 12 + 64:
+            return None if self.varint() == 0 else self.entity(layout.layouts[index])
+        return self._value(layout, index)
+
+    def _tag(self) -> Any:
+        """A tag and where its field ends."""
+        tag = self.varint()
+        size = self.varint()
+        left = self.end - self.position
+        if size < 0 or size > left:
+            self._fail(f"Error reading byte array of {size} byte(s): only {left} byte(s) available")
+        return tag, self.position + size
+
+    def _end_tag(self, tag: int, stop: int) -> None:
+        if self.position != stop:
+            self._fail(f"tagged field {tag} ends at byte {self.position}, not at byte {stop}")
+
+    # -- counting --
+
+    def skip(self, layout: Layout) -> None:
+        """Pass the structure at the cursor without making values; its elements are counted."""
+        index = 0
+        while index < layout.plain:
+            self._skip_value(layout, index)
+            index += 1
+        if not layout.is_flexible:
+            return
+        count = self.varint()
+        self.note_elements(count)
+        while count > 0:
+            count -= 1
+            tag, stop = self._tag()
+            if tag in layout.tags:
+                place = layout.plain + layout.tags.index(tag)
+                if layout.codes[place] != 12 + 64:
+                    self._skip_value(layout, place)
+                elif self.varint() != 0:
+                    self.skip(layout.layouts[place])
+                self._end_tag(tag, stop)
+            self.position = stop
+
+    def _skip_value(self, layout: Layout, index: int) -> None:
+        code = layout.codes[index]
+        kind = code & 31
+        if code & 32:
+            self._skip_array(layout, index, kind, (code & 64) != 0)
+        elif kind < 10:
+            self._skip_bytes(_size_of(kind))
+        elif kind == 12:
+            if not code & 64 or self._int8() >= 0:
+                self.skip(layout.layouts[index])
+        else:
+            self._skip_bytes(max(0, self._checked_length(layout, index, kind, (code & 64) != 0)))
+
+    def _skip_bytes(self, size: int) -> None:
+        if size > self.end - self.position:
+            self._cut_off()
+        self.position += size
+
+    def _skip_array(self, layout: Layout, index: int, kind: int, nullable: bool) -> None:
+        count = self._count(layout, index, kind, nullable)
+        done = 0
+        if kind < 10:
+            self._skip_bytes(max(0, count) * _size_of(kind))
+            return
+        while done < count:
+            if self.pause is not None and done % ELEMENTS_PER_PAUSE == 0:
+                self.pause()
+            if kind == 12:
+                self.skip(layout.layouts[index])
+            else:
+                self._skip_bytes(self._checked_length(layout, index, kind, False))
+            done += 1
+
+    # -- errors --
+
+    def _cut_off(self) -> None:
+        raise MalformedMessage("the data ends early", self.position, "null")  # as BufferUnderflowException has none
+
+    def _refuse_null(self, layout: Layout, index: int) -> None:
+        self._fail(f"non-nullable field {layout.names[index]} was serialized as null")
+
+    def _fail(self, message: str) -> None:
+        raise MalformedMessage(message, self.position)
+
+
+def _size_of(kind: int) -> int:
+    """The bytes of a value of fixed size."""
+    if kind == 4 or kind == 7:  # noqa: PLR1714 - a comparison in C
+        return 4
+    if kind == 5 or kind == 8:  # noqa: PLR1714
+        return 8
+    if kind == 3 or kind == 6:  # noqa: PLR1714
+        return 2
+    return 16 if kind == 9 else 1
+
+
+def _uuid_of(data: bytes) -> Any:
+    return None if data == _ZERO_UUID else uuid.UUID(bytes=data)
+
+
+class Writer:
+    """The bytes of one message, from an entity, from a mapping by the names of its fields, or from a mix of both.
+
+    A missing key of a mapping is the default; keys that the version does not have are passed over.
+    """
+
+    def __init__(self, pause: Any) -> None:
+        self.out = bytearray(512)
+        self.data = self.out
+        self.capacity = 512
+        self.size = 0
+        self.pause = pause
+
+    def result(self) -> bytes:
+        """What was written."""
+        return bytes(memoryview(self.out)[: self.size])
+
+    def structure(self, layout: Layout, value: Any) -> None:
+        """Write a structure."""
+        index = 0
+        if isinstance(value, layout.type):
+            while index < layout.plain:
+                self._value(layout, index, value[index])
+                index += 1
+            if layout.is_flexible:
+                if layout.tags:
+                    self._tags(layout, value[layout.plain :])
+                else:
+                    self._byte(0)
+            return
+        fields = value if isinstance(value, Mapping) else _attributes_of(layout, value)
+        while index < layout.plain:
+            name = layout.names[index]
+            self._value(layout, index, fields[name] if name in fields else layout.defaults[index])
+            index += 1
+        if layout.is_flexible:
+            if layout.tags:
+                pairs = zip(layout.names[layout.plain :], layout.defaults[layout.plain :])  # noqa: B905
+                self._tags(layout, [fields.get(name, default) for name, default in pairs])
+            else:
+                self._byte(0)
+
+    def _value(self, layout: Layout, index: int, value: Any) -> None:
+        code = layout.codes[index]
+        kind = code & 31
+        if code & 32:
+            self._array(layout, index, kind, (code & 64) != 0, value)
+        elif kind < 10:
+            self._fixed(layout, index, kind, value)
+        elif kind == 12:
+            if code & 64:
+                self._byte(255 if value is None else 1)
+                if value is None:
+                    return
+            self.structure(layout.layouts[index], value)
+        else:
+            self._sized(layout, index, kind, (code & 64) != 0, value)
+
+    def _room(self, count: int) -> None:
+        if count > self.capacity - self.size:
+            self.capacity = 2 * self.capacity + count
+            self.out.extend(bytes(self.capacity - len(self.out)))
+            self.data = self.out
+
+    def _byte(self, byte: int) -> None:
+        self._room(1)
+        self.data[self.size] = byte
+        self.size += 1
+
+    def _fixed(self, layout: Layout, index: int, kind: int, value: Any) -> None:
+        size = _size_of(kind)
+        self._room(size)
+        if kind == 9:
+            self._bytes(_ZERO_UUID if value is None else _get_bytes(value))
+            return
+        if cython.compiled and kind != 8:
+            number = _as_number(value)
+            if not _is_in_range(number, kind):
+                _refuse_number(layout, index, value)
+            _put_number(self.data, self.size, number, size)
+        else:
+            try:
+                _LAYOUTS[kind].pack_into(self.out, self.size, value)
+            except struct.error:
+                _refuse_number(layout, index, value)
+        self.size += size
+
+    def _bytes(self, data: bytes) -> None:
+        size = len(data)
+        self._room(size)
+        if cython.compiled:
+            memcpy(self.data + self.size, _start_of(data), size)  # type: ignore[operator]
+        else:
+            self.out[self.size : self.size + size] = data
+        self.size += size
+
+    def varint(self, number: int) -> None:
+        """Write an unsigned varint."""
+        self._room(5)
+        while number > 0x7F:
+            self.data[self.size] = (number & 0x7F) | 0x80
+            self.size += 1
+            number >>= 7
+        self.data[self.size] = number
+        self.size += 1
+
+    def _length(self, layout: Layout, size: int, is_short: bool) -> None:
+        if layout.is_flexible:
+            self.varint(size + 1)
+        else:
+            self._room(4)
+            if cython.compiled:
+                _put_number(self.data, self.size, size, 2 if is_short else 4)
+            else:
+                _LAYOUTS[3 if is_short else 4].pack_into(self.out, self.size, size)
+            self.size += 2 if is_short else 4
+
+    def _sized(self, layout: Layout, index: int, kind: int, nullable: bool, value: Any) -> None:
+        if value is None:
+            if not nullable:
+                _refuse_null_value(layout, index)
+            self._length(layout, -1, kind == 10)
+            return
+        if kind == 10:
+            data = value.encode()
+            if len(data) > 32767:
+                if layout.names[index] != "error_message":
+                    raise ValueError(f"'{layout.names[index]}' field is too long to be serialized")
+                # it may repeat a name of the request that is as long as a string can be
+                data = data[:32767].decode(errors="ignore").encode()
+        else:
+            data = value if type(value) is bytes else bytes(value)
+        self._length(layout, len(data), kind == 10)
+        self._bytes(data)
+
+    def _array(self, layout: Layout, index: int, kind: int, nullable: bool, values: Any) -> None:
+        if values is None:
+            if not nullable:
+                _refuse_null_value(layout, index)
+            self._length(layout, -1, False)
+            return
+        if not hasattr(values, "__len__"):
+            values = tuple(values)
+        self._length(layout, len(values), False)
+        if kind != 12:
+            for value in values:
+                if kind < 10:
+                    self._fixed(layout, index, kind, value)
+                else:
+                    self._sized(layout, index, kind, False, value)
+        elif isinstance(values, Shared):
+            self._shared(layout.layouts[index], values)
+        else:
+            self._structures(layout.layouts[index], values)
+
+    def _structures(self, layout: Layout, values: Any) -> None:
+        for done, value in enumerate(values):
+            if self.pause is not None and done % ELEMENTS_PER_PAUSE == 0:
+                self.pause()
+            self.structure(layout, value)
+
+    def _shared(self, layout: Layout, values: Shared) -> None:
+        data = values.encoded.get(layout)
+        if data is None:
+            own = Writer(self.pause)
+            own._structures(layout, values)
+            data = values.encoded[layout] = own.result()
+        self._bytes(data)
+
+    def _tags(self, layout: Layout, values: Any) -> None:
+        """The section of tagged fields: how many, then tag, size and value of each that is not the default."""
+        if layout.tag_defaults is None:
+            layout.tag_defaults = [
+                _tagged_bytes(layout, layout.plain + place, layout.defaults[layout.plain + place], None)
+                for place in range(len(layout.tags))
+            ]
+        present = []
+        for place, value in enumerate(values):
+            index = layout.plain + place
+            if value is layout.defaults[index] or (value is None and not layout.codes[index] & 64):
+                continue
+            data = _tagged_bytes(layout, index, value, self.pause)
+            if data != layout.tag_defaults[place]:
+                present.append((layout.tags[place], data))
+        self.varint(len(present))
+        for tag, data in present:
+            self.varint(tag)
+            self.varint(len(data))
+            self._bytes(data)
+
+
+def _tagged_bytes(layout: Layout, index: int, value: Any, pause: Any) -> bytes:
+    """The bytes of a tagged field; a structure that may be null has a marker before it."""
+    writer = Writer(pause)
+    if layout.codes[index] != 12 + 64:
+        writer._value(layout, index, value)
+    elif value is None:
+        writer._byte(0)
+    else:
+        writer._byte(1)
+        writer.structure(layout.layouts[index], value)
+    return writer.result()
+
+
+def _attributes_of(layout: Layout, value: Any) -> dict[str, Any]:
+    """The fields of an object that is neither an entity of this layout nor a mapping."""
+    return {name: getattr(value, name) for name in layout.names if hasattr(value, name)}
+
+
+def _start_of(data: bytes) -> Any:
+    return data
+
+
+def _as_number(value: Any) -> Any:
+    return value
+
+
+def _is_in_range(number: int, kind: int) -> bool:
+    if kind == 5:
+        return True
+    if kind == 4:
+        return -0x80000000 <= number <= 0x7FFFFFFF
+    if kind == 3:
+        return -0x8000 <= number <= 0x7FFF
+    if kind == 2:
+        return -0x80 <= number <= 0x7F
+    if kind == 6:
+        return 0 <= number <= 0xFFFF
+    if kind == 7:
+        return 0 <= number <= 0xFFFFFFFF
+    return True
+
+
+def _put_number(data: Any, position: int, number: int, size: int) -> None:
+    """The low bytes of a number, the highest first."""
+    while size > 0:
+        size -= 1
+        data[position + size] = number & 0xFF
+        number >>= 8
+
+
+def _refuse_number(layout: Layout, index: int, value: Any) -> Any:
+    raise ValueError(f"{layout.names[index]}: {value!r} does not fit the type of the field")
+
+
+def _refuse_null_value(layout: Layout, index: int) -> Any:
+    raise ValueError(f"{layout.names[index]} is null where the protocol has none")

@@ -1,0 +1,161 @@
+"""The notation of Kafka's messages: what a message is made of, with every version in one place.
+
+`kafka_messages.txt` holds requests and responses (made by docs/generate_messages.py), `kafka_records.txt` the records
+of internal topics and what clients send each other. A message begins in the first column:
+
+    MetadataRequest key=3 versions=0-13 flexible=9+
+      topics []MetadataRequestTopic null=1+ default=null
+        topic_id uuid versions=10+
+        name string null=10+
+      allow_auto_topic_creation bool versions=4+ default=true
+
+Its fields follow in wire order, a structure's own fields two columns further in. `versions` are those of the message
+where they are not given, `null` those in which null is allowed, `tag` a tagged field (KIP-482), `tagged` the versions
+in which it is tagged, where others have it in line. A default that is not given is zero, empty, or a structure of
+defaults; a default of null counts where null is allowed. Only the message that is asked for is parsed.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+NEWEST = 32767
+FILES = ("kafka_messages.txt", "kafka_records.txt")
+_ZEROES: dict[str, Any] = {"string": "", "bytes": b"", "records": b"", "bool": False, "uuid": None, "float64": 0.0}
+_NUMBERS = frozenset(("int8", "int16", "int32", "int64", "uint16", "uint32"))
+_NOT_GIVEN: Any = object()
+
+
+class Field(NamedTuple):
+    """One field. `type` is Kafka's name of a primitive type, or the name of a structure with `fields`."""
+
+    name: str
+    type: str
+    is_array: bool
+    versions: range
+    null: range
+    tag: int | None
+    tagged: range
+    declared_default: Any
+    fields: tuple[Field, ...]
+
+    @property
+    def is_structure(self) -> bool:
+        """Whether the field, or an element of it, has fields of its own."""
+        return self.type not in _ZEROES and self.type not in _NUMBERS
+
+    def is_tagged(self, version: int) -> bool:
+        """Whether the field is a tagged one in a version."""
+        return self.tag is not None and version in self.tagged
+
+    def default(self, version: int) -> Any:
+        """The default of a field that is no structure."""
+        if self.declared_default is not _NOT_GIVEN and not (self.declared_default is None and version not in self.null):
+            return self.declared_default
+        return () if self.is_array else _ZEROES.get(self.type, 0)
+
+    def has_null_default(self, version: int) -> bool:
+        """Whether null is the default."""
+        return self.declared_default is None and version in self.null
+
+
+class Definition(NamedTuple):
+    """A message: `api_key` is the key of the API or the type id of the record, -1 where Kafka gives none."""
+
+    name: str
+    api_key: int
+    versions: range
+    flexible: range
+    is_record: bool
+    fields: tuple[Field, ...]
+
+
+def version_range(text: str) -> range:
+    """`0-4`, `2+`, `3`, and `none` for no version at all."""
+    if text == "none":
+        return range(0)
+    if text.endswith("+"):
+        return range(int(text[:-1]), NEWEST + 1)
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+@cache
+def _text(file: str) -> str:
+    return "\n" + Path(__file__).with_name(file).read_text(encoding="utf-8")
+
+
+@cache
+def definition_of(name: str) -> Definition:
+    """The definition of a message by its name. Raises KeyError."""
+    for file in FILES:
+        text = _text(file)
+        begin = text.find(f"\n{name} ") + 1
+        if begin:
+            end = text.find("\n\n", begin)
+            return _parsed(text[begin : None if end < 0 else end].splitlines(), file == FILES[1])
+    raise KeyError(name)
+
+
+def names_in(file: str) -> list[str]:
+    """The names of the messages in a file, in its order."""
+    return [line.split(" ", 1)[0] for line in _text(file).splitlines() if line and line[0] not in " #"]
+
+
+def _parsed(lines: list[str], is_record: bool) -> Definition:
+    name, *words = lines[0].split(" ")
+    values = dict(word.split("=", 1) for word in words)
+    fields, _ = _fields(lines, 1, 2)
+    return Definition(
+        name,
+        int(values.get("key", -1)),
+        version_range(values["versions"]),
+        version_range(values["flexible"]),
+        is_record,
+        fields,
+    )
+
+
+def _fields(lines: list[str], number: int, indent: int) -> tuple[tuple[Field, ...], int]:
+    """The fields of one structure, and the number of the line after them."""
+    found = []
+    while number < len(lines) and _indent_of(lines[number]) == indent:
+        line = lines[number]
+        nested: tuple[Field, ...] = ()
+        number += 1
+        if number < len(lines) and _indent_of(lines[number]) > indent:
+            nested, number = _fields(lines, number, indent + 2)
+        found.append(_field(line[indent:], nested))
+    return tuple(found), number
+
+
+def _indent_of(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _field(line: str, nested: tuple[Field, ...]) -> Field:
+    name, kind, *words = line.split(" ")
+    values = dict(word.split("=", 1) for word in words)
+    versions = version_range(values.get("versions", "0+"))
+    tag = values.get("tag")
+    return Field(
+        name,
+        kind.removeprefix("[]"),
+        kind.startswith("[]"),
+        versions,
+        version_range(values.get("null", "none")),
+        None if tag is None else int(tag),
+        version_range(values["tagged"]) if "tagged" in values else versions,
+        _default(values["default"]) if "default" in values else _NOT_GIVEN,
+        nested,
+    )
+
+
+_WORDS = {"null": None, "true": True, "false": False}
+
+
+def _default(text: str) -> Any:
+    return _WORDS[text] if text in _WORDS else ast.literal_eval(text)

@@ -1,0 +1,112 @@
+"""Entities: the immutable objects that messages are decoded to, one class for each structure in each version.
+
+An entity is a tuple of its fields, those with tags last, that are read as attributes. Rules: times are integers of ms,
+error codes plain integers, arrays tuples, a zero uuid is None. An entity is made from the fields that differ from
+their defaults; nested mappings and sequences become entities and tuples.
+"""
+
+from __future__ import annotations
+
+from _collections import _tuplegetter  # type: ignore[import-not-found]
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, ClassVar
+
+from kafkatools.core.protocol._codec import ARRAY, KINDS, NULLABLE, STRUCTURE, Layout
+from kafkatools.core.protocol.definitions import Definition, Field, definition_of
+from kafkatools.core.records import _choose_kernel as _choose_kernel
+
+
+class Entity(tuple[Any, ...]):
+    """The base of all entity classes."""
+
+    __slots__ = ()
+    __layout__: ClassVar[Layout]
+    __schema__: ClassVar[Definition]
+    __version__: ClassVar[int]
+    __api_key__: ClassVar[int]
+    __flexible__: ClassVar[bool]
+
+    def __new__(cls, **values: Any) -> Entity:
+        layout = cls.__layout__
+        made = []
+        for index, name in enumerate(layout.names):
+            made.append(_value(layout, index, values.pop(name)) if name in values else layout.defaults[index])
+        if values:
+            raise TypeError(f"{cls.__name__} v{cls.__version__} has no field {', '.join(values)}")
+        return tuple.__new__(cls, made)
+
+    def replaced(self, **values: Any) -> Entity:
+        """The same with other values of some fields."""
+        return type(self)(**{**dict(zip(self.__layout__.names, self, strict=True)), **values})
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        pairs = zip(self.__layout__.names, self, strict=True)
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in pairs)})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+
+def _value(layout: Layout, index: int, value: Any) -> Any:
+    code, nested = layout.codes[index], layout.layouts[index]
+    if value is None:
+        return None
+    if code & ARRAY:
+        if nested is None:
+            return tuple(value)
+        return tuple(nested.type(**each) if isinstance(each, Mapping) else each for each in value)
+    return nested.type(**value) if nested is not None and isinstance(value, Mapping) else value
+
+
+@cache
+def entity_type(name: str, version: int) -> Any:
+    """The class of a message in a version. Raises KeyError for a message or a version that does not exist."""
+    definition = definition_of(name)
+    if version not in definition.versions:
+        raise KeyError(version)
+    return _layout(definition, name, definition.fields, version).type
+
+
+def _layout(definition: Definition, name: str, fields: tuple[Field, ...], version: int) -> Layout:
+    present = [field for field in fields if version in field.versions]
+    plain = [field for field in present if not field.is_tagged(version)]
+    tagged = sorted((field for field in present if field.is_tagged(version)), key=lambda field: field.tag or 0)
+    is_flexible = version in definition.flexible
+    members: dict[str, Any] = {
+        "__slots__": (),
+        "__schema__": definition,
+        "__version__": version,
+        "__api_key__": definition.api_key,
+        "__flexible__": is_flexible,
+    }
+    for index, field in enumerate(plain + tagged):
+        members[field.name] = _tuplegetter(index, None)
+    made: Any = type(name, (Entity,), members)
+    described = [_described(definition, field, version) for field in plain + tagged]
+    tags = [field.tag or 0 for field in tagged]
+    made.__layout__ = Layout(made, described, tags, is_flexible, definition.is_record)
+    return made.__layout__  # type: ignore[no-any-return]
+
+
+def _described(definition: Definition, field: Field, version: int) -> tuple[str, int, Layout | None, Any]:
+    """A field as Layout takes it: name, code, the layout of a structure, default."""
+    nested = _layout(definition, field.type, field.fields, version) if field.is_structure else None
+    code = STRUCTURE if nested is not None else KINDS[field.type]
+    if field.is_array:
+        code += ARRAY
+    if version in field.null:
+        code += NULLABLE
+    if nested is None or field.is_array or field.has_null_default(version):
+        default = field.default(version)
+    else:
+        default = nested.type()
+    return field.name, code, nested, default
