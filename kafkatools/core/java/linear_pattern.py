@@ -1,35 +1,46 @@
-"""Regular expressions over topic names in time linear in the name, as RE2 does it.
+"""Regular expressions over names in time linear in the name, as RE2 does it.
 
 Python's `re` backtracks, so a pattern such as `(a+)+b` takes exponential time. Here a pattern is a non-deterministic
 automaton: a name is read once, with the set of all states it may be in, and steps between these sets are cached. `re`
-parses the pattern, so the syntax and its meaning are the same. Only the characters that a topic name may have are
-distinguished.
+parses the pattern, so the syntax and its meaning are the same; `.`, `$` and `\\s` treat line ends as RE2 does.
+
+The pattern divides all characters into classes that it does not tell apart. A step reads a class, so the cache does not
+grow with the alphabet of the names. A set of classes is an int with one bit for each.
 """
 
 from __future__ import annotations
 
 import string
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from re import _constants as constants  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
-ALPHABET: Final = frozenset(string.ascii_letters + string.digits + "._-")
 WORDS: Final = frozenset(string.ascii_letters + string.digits + "_")
-# The most steps for one character of a name; RE2 bounds the size of a program too.
+# The most states of the automaton, and so the most work for one character of a name. RE2 bounds a program too.
 MOST_STATES: Final = 1000
-MOST_STEPS: Final = 10_000
+# A pattern of this length is parsed in at most about 20 ms.
+MOST_CHARACTERS: Final = 4096
+# The most states in all cached steps together, about 3 MB.
+MOST_CACHED_STATES: Final = 50_000
+
+Ranges = tuple[tuple[int, int], ...]  # code points, first and last of each range; in order, without overlaps
+_LAST: Final = 0x10FFFF
+_DIGITS: Final[Ranges] = ((48, 57),)
+_SPACES: Final[Ranges] = ((9, 10), (12, 13), (32, 32))
+_WORD_RANGES: Final[Ranges] = ((48, 57), (65, 90), (95, 95), (97, 122))
+_LINE_END: Final[Ranges] = ((10, 10),)
 _CATEGORIES: Final = {
-    constants.CATEGORY_DIGIT: frozenset(string.digits),
-    constants.CATEGORY_NOT_DIGIT: ALPHABET - frozenset(string.digits),
-    constants.CATEGORY_SPACE: frozenset[str](),
-    constants.CATEGORY_NOT_SPACE: ALPHABET,
-    constants.CATEGORY_WORD: WORDS,
-    constants.CATEGORY_NOT_WORD: ALPHABET - WORDS,
+    constants.CATEGORY_DIGIT: (_DIGITS, False),
+    constants.CATEGORY_NOT_DIGIT: (_DIGITS, True),
+    constants.CATEGORY_SPACE: (_SPACES, False),
+    constants.CATEGORY_NOT_SPACE: (_SPACES, True),
+    constants.CATEGORY_WORD: (_WORD_RANGES, False),
+    constants.CATEGORY_NOT_WORD: (_WORD_RANGES, True),
 }
-_AT_START = (constants.AT_BEGINNING, constants.AT_BEGINNING_STRING)
-_AT_END = (constants.AT_END, constants.AT_END_STRING)
 START, END, BOUNDARY, NO_BOUNDARY = "start", "end", "boundary", "no boundary"
+LINE_START, LINE_END = "line start", "line end"
 
 
 class TooComplex(Exception):
@@ -41,32 +52,58 @@ class LinearPattern:
 
     def __init__(self, text: str, flags: int) -> None:
         """Raises TooComplex, and re.error for an invalid pattern."""
-        self._takes: list[tuple[frozenset[str], int] | None] = []
+        if len(text) > MOST_CHARACTERS:
+            raise TooComplex
+        self._takes: list[tuple[Ranges, int] | None] = []
         self._ways: list[list[tuple[str | None, int]]] = []
         tree = parser.parse(text, flags)
         self._accepting = self._state()
         self._first = frozenset((self._sequence(tree, self._accepting, tree.state.flags),))
-        self._steps: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
+        self._bounds = _bounds(take[0] for take in self._takes if take is not None)
+        self._targets = self._classified()
+        self._steps: dict[tuple[frozenset[int], str, int], frozenset[int]] = {}
+        self._cached_states = 0
 
-    def fullmatch(self, name: str) -> bool:
-        """Whether the pattern matches the whole name."""
-        states, previous, known = self._first, "", self._steps
+    def _classified(self) -> list[tuple[int, int] | None]:
+        """For each state that reads a character: the bits of its classes, and the next state."""
+        known: dict[Ranges, int] = {}
+        targets: list[tuple[int, int] | None] = []
+        for take in self._takes:
+            if take is None:
+                targets.append(None)
+                continue
+            ranges, target = take
+            if ranges not in known:
+                known[ranges] = sum(
+                    (2 << bisect_right(self._bounds, last)) - (1 << bisect_right(self._bounds, first))
+                    for first, last in ranges
+                )
+            targets.append((known[ranges], target))
+        return targets
+
+    def fullmatch(self, name: Iterable[str]) -> bool:
+        """Whether the pattern matches the whole name, given as a text or as its characters."""
+        states, previous, known, bounds = self._first, "", self._steps, self._bounds
         for character in name:
-            following = known.get((states, previous, character))
-            states = self._step(states, previous, character) if following is None else following
+            kind = bisect_right(bounds, ord(character))
+            following = known.get((states, previous, kind))
+            states = self._step(states, previous, character, kind) if following is None else following
             if not states:
                 return False
-            previous = "w" if character in WORDS else "-"
+            previous = _side(character)
         return self._accepting in self._closure(states, previous, "")
 
-    def _step(self, states: frozenset[int], previous: str, character: str) -> frozenset[int]:
-        """The states after a character."""
-        reached = self._closure(states, previous, "w" if character in WORDS else "-")
-        found = (self._takes[state] for state in reached)
-        following = frozenset(take[1] for take in found if take is not None and character in take[0])
-        if len(self._steps) >= MOST_STEPS:
+    def _step(self, states: frozenset[int], previous: str, character: str, kind: int) -> frozenset[int]:
+        """The states after a character of a class."""
+        reached = self._closure(states, previous, _side(character))
+        bit = 1 << kind
+        found = (self._targets[state] for state in reached)
+        following = frozenset(target[1] for target in found if target is not None and target[0] & bit)
+        self._cached_states += len(following) + 1
+        if self._cached_states > MOST_CACHED_STATES:
             self._steps.clear()
-        self._steps[states, previous, character] = following
+            self._cached_states = len(following) + 1
+        self._steps[states, previous, kind] = following
         return following
 
     def _closure(self, states: frozenset[int], previous: str, following: str) -> frozenset[int]:
@@ -95,7 +132,7 @@ class LinearPattern:
         return target
 
     def _item(self, operation: Any, argument: Any, target: int, flags: int) -> int:
-        characters = _characters(operation, argument, ignore_case=bool(flags & constants.SRE_FLAG_IGNORECASE))
+        characters = _characters(operation, argument, flags)
         if characters is not None:
             state = self._state()
             self._takes[state] = characters, target
@@ -109,7 +146,7 @@ class LinearPattern:
             least, most, repeated = argument
             return self._repeat(least, most, repeated, target, flags)
         if operation is constants.AT:
-            return self._state((_condition(argument), target))
+            return self._state((_condition(argument, flags), target))
         raise TooComplex
 
     def _repeat(self, least: int, most: Any, items: Sequence[Any], target: int, flags: int) -> int:
@@ -122,8 +159,16 @@ class LinearPattern:
             for _ in range(most - least):
                 target = self._state((None, behind), (None, self._sequence(items, target, flags)))
         for _ in range(least):
-            target = self._sequence(items, target, flags)
+            first = self._sequence(items, target, flags)
+            if first == target:  # the repeated element is empty
+                break
+            target = first
         return target
+
+
+def _side(character: str) -> str:
+    """The kind of a character beside a position."""
+    return "w" if character in WORDS else "\n" if character == "\n" else "-"
 
 
 def _conditions(previous: str, following: str) -> frozenset[str]:
@@ -132,40 +177,79 @@ def _conditions(previous: str, following: str) -> frozenset[str]:
         found.add(START)
     if not following:
         found.add(END)
+    if previous in ("", "\n"):
+        found.add(LINE_START)
+    if following in ("", "\n"):
+        found.add(LINE_END)
     return frozenset(found)
 
 
-def _condition(at: Any) -> str:
-    if at in _AT_START:
-        return START
-    if at in _AT_END:
-        return END
+def _condition(at: Any, flags: int) -> str:
+    by_line = bool(flags & constants.SRE_FLAG_MULTILINE)
+    if at in (constants.AT_BEGINNING, constants.AT_BEGINNING_STRING):
+        return LINE_START if by_line and at is constants.AT_BEGINNING else START
+    if at in (constants.AT_END, constants.AT_END_STRING):
+        return LINE_END if by_line and at is constants.AT_END else END
     return BOUNDARY if at is constants.AT_BOUNDARY else NO_BOUNDARY
 
 
-def _characters(operation: Any, argument: Any, *, ignore_case: bool) -> frozenset[str] | None:
-    """The characters of a topic name that an element matches; None for an element that is not one character."""
+def _bounds(sets: Iterable[Ranges]) -> list[int]:
+    """The first code point of each class but the first: characters between two of them are in the same sets."""
+    found = {bound for ranges in sets for first, last in ranges for bound in (first, last + 1)}
+    return sorted(found.union(bound for first, last in (*_WORD_RANGES, *_LINE_END) for bound in (first, last + 1)))
+
+
+def _characters(operation: Any, argument: Any, flags: int) -> Ranges | None:
+    """The characters that an element matches; None for an element that is not one character."""
+    ignore_case = bool(flags & constants.SRE_FLAG_IGNORECASE)
     if operation is constants.ANY:
-        return ALPHABET
+        return ((0, _LAST),) if flags & constants.SRE_FLAG_DOTALL else _others(_LINE_END)
     if operation is constants.LITERAL:
-        return _cased({chr(argument)}, ignore_case)
+        return _merged(_cased(argument, argument) if ignore_case else [(argument, argument)])
     if operation is constants.NOT_LITERAL:
-        return ALPHABET - _cased({chr(argument)}, ignore_case)
+        return _others(_merged(_cased(argument, argument) if ignore_case else [(argument, argument)]))
     if operation is not constants.IN:
         return None
-    found: set[str] = set()
+    found: list[tuple[int, int]] = []
     for kind, value in argument:
-        if kind is constants.LITERAL:
-            found.add(chr(value))
-        elif kind is constants.RANGE:
-            found.update(each for each in map(chr, range(value[0], min(value[1], 127) + 1)))
-        elif kind is constants.CATEGORY:
-            found |= _CATEGORIES[value]
-    taken = _cased(found, ignore_case)
-    return ALPHABET - taken if argument[0][0] is constants.NEGATE else taken
+        if kind is constants.CATEGORY:
+            ranges, is_negated = _CATEGORIES[value]
+            found += _others(ranges) if is_negated else ranges
+        elif kind is not constants.NEGATE:
+            first, last = value if kind is constants.RANGE else (value, value)
+            found += _cased(first, last) if ignore_case else [(first, last)]
+    merged = _merged(found)
+    return _others(merged) if argument[0][0] is constants.NEGATE else merged
 
 
-def _cased(characters: set[str], ignore_case: bool) -> frozenset[str]:
-    if ignore_case:
-        characters = characters | {each.lower() for each in characters} | {each.upper() for each in characters}
-    return ALPHABET & characters
+def _cased(first: int, last: int) -> list[tuple[int, int]]:
+    """A range with the other case of its letters. A range of several characters gets that of ASCII letters only."""
+    found = [(first, last)]
+    if first == last:
+        found += [(ord(other), ord(other)) for other in (chr(first).lower(), chr(first).upper()) if len(other) == 1]
+    for letters, other in ((65, 97), (97, 65)):
+        low, high = max(first, letters), min(last, letters + 25)
+        if low <= high:
+            found.append((low - letters + other, high - letters + other))
+    return found
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """The ranges in order, with those that overlap or touch in one."""
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(last, merged[-1][1])
+        else:
+            merged.append((first, last))
+    return tuple(merged)
+
+
+def _others(ranges: Ranges) -> Ranges:
+    """All other characters."""
+    found, start = [], 0
+    for first, last in ranges:
+        if start < first:
+            found.append((start, first - 1))
+        start = last + 1
+    return (*found, (start, _LAST)) if start <= _LAST else tuple(found)

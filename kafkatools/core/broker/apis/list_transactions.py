@@ -1,7 +1,7 @@
 """ListTransactions (key 66), versions 0-2.
 
 Filters by state and producer id, by how long it has been open (version 1), by a pattern of the transactional id
-of RE2 (version 2).
+of RE2 (version 2), matched in linear time and in slices.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from kafkatools.core.broker.coordinators.transactions.states import STATES_BY_LA
 from kafkatools.core.broker.metadata.controller.acls import DESCRIBE, TRANSACTIONAL_ID
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import CoordinatorLoadInProgress, InvalidRegularExpression
+from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
-    import re
-
     from kafkatools.core.broker.node import Node
+    from kafkatools.core.java.linear_pattern import LinearPattern
 
 VERSIONS = (0, 2)
 FIRST_VERSION_OF_DURATION = 1
@@ -40,13 +40,13 @@ def handle(node: Node, request: Request) -> Response:
         return request.respond({**fields, "error_code": InvalidRegularExpression.code})
     now_ms = node.clock.wall_ms()
     producer_ids = set(entity.producer_id_filters)
-    for name, transaction in node.transactions.transactions.items():
+    for name, transaction in paced(list(node.transactions.transactions.items())):
         value = transaction.value
         if (
             (producer_ids and value.producer_id not in producer_ids)
             or (states and value.state not in states)
             or (duration_ms >= 0 and now_ms - value.start_ms <= duration_ms)
-            or (pattern is not None and pattern.fullmatch(name) is None)
+            or (pattern is not None and not pattern.fullmatch(paced(name)))
             or not node.authorize(request, DESCRIBE, TRANSACTIONAL_ID, name)
         ):
             continue
@@ -55,10 +55,10 @@ def handle(node: Node, request: Request) -> Response:
     return request.respond(fields)
 
 
-def _pattern(text: str | None) -> re.Pattern[str] | None:
-    """A pattern of RE2, to be matched by the whole id; raises InvalidRegularExpression."""
+def _pattern(text: str | None) -> LinearPattern | None:
+    """A pattern of RE2 that the whole id must match; raises InvalidRegularExpression."""
     if not text:
         return None
-    from kafkatools.core.broker.coordinators.groups.topic_regex import backtracking
+    from kafkatools.core.broker.coordinators.groups.topic_regex import compiled
 
-    return backtracking(text)
+    return compiled(text, "Transaction ID pattern")

@@ -2,20 +2,22 @@
 
 All partitions that may be committed are one batch of records; the others say why not. The answer
 waits for the replicas, and with log.durability=fsync for the disk, at most offsets.commit.timeout.ms.
+A large request is checked and its records are encoded in slices. The member is checked again before the batch is
+written: it may have been fenced between two slices.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
-from kafkatools.core.broker.coordinators.groups.modern.consumer_group import CommitCheck
-from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
+from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset, Record, committed_offsets
 from kafkatools.core.broker.coordinators.groups.offsets import Place
 from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ, TOPIC
-from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce
+from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
 from kafkatools.core.broker.server.later_response import LaterResponse
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
@@ -28,6 +30,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
     error_for_code,
 )
+from kafkatools.core.protocol.slices import paced, pausing
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.image import TopicState
@@ -53,16 +56,39 @@ def handle(node: Node, request: Request) -> Response:
         node.authorize_or_raise(request, READ, GROUP, entity.group_id)
         if not entity.group_id:
             raise InvalidGroupId()
-        check = node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
-        expire_ms = _expiry(node, entity, version)
-        taking = _Taking(node, request, expire_ms, check, offsets)
-        answers = [(topic, taking.topic(topic)) for topic in entity.topics]
-        status = node.groups.commit(entity.group_id, offsets) if offsets else None
+        node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
+        taking = _Taking(node, request, _expiry(node, entity, version), offsets)
+        answers = [(topic, taking.topic(topic)) for topic in paced(entity.topics)]
+        records = committed_offsets(entity.group_id, offsets)
+        with pausing(None):
+            status = _commit(node, entity, identity, version, offsets, records)
     except KafkaError as error:
         return _respond(request, _failed(node, version, entity, error))
     if status is None:
         return _respond(request, answers)
-    response = LaterResponse(request)
+    with pausing(None):
+        return _when_kept(node, request, entity, answers, status)
+
+
+def _commit(
+    node: Node,
+    entity: Any,
+    identity: MemberIdentity,
+    version: int,
+    offsets: Sequence[tuple[Place, CommittedOffset]],
+    records: Sequence[Record],
+) -> ProduceStatus | None:
+    """Write the batch if the member may commit all of it. A partition that the member did not have in its epoch fails
+    the whole request, as in Kafka."""
+    check = node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
+    if check is not None:
+        for (_, index), committed in offsets:
+            check(committed.topic_id, index)
+    return node.groups.commit(entity.group_id, offsets, records) if offsets else None
+
+
+def _when_kept(node: Node, request: Request, entity: Any, answers: Answers, status: ProduceStatus) -> Response:
+    response, version = LaterResponse(request), request.version
 
     def complete(code: int) -> None:
         failed = _failed(node, version, entity, error_for_code(code)()) if code else answers
@@ -79,7 +105,7 @@ def handle(node: Node, request: Request) -> Response:
 def _respond(request: Request, answers: Answers) -> Response:
     topics = [
         {"name": getattr(topic, "name", ""), "topic_id": getattr(topic, "topic_id", None), "partitions": partitions}
-        for topic, partitions in answers
+        for topic, partitions in paced(answers)
     ]
     return request.respond({"topics": topics})
 
@@ -95,12 +121,12 @@ def _topic(node: Node, version: int, topic: Any) -> tuple[TopicState | None, int
 def _failed(node: Node, version: int, entity: Any, error: KafkaError) -> Answers:
     """Nothing was committed: every partition says why."""
     answers = []
-    for topic in entity.topics:
+    for topic in paced(entity.topics):
         found, missing_code = _topic(node, version, topic)
         is_refused = isinstance(error, GroupAuthorizationFailed)  # says nothing about topics
         code = coordinator_error_code(error) if found is not None or is_refused else missing_code
         answers.append(
-            (topic, [{"partition_index": each.partition_index, "error_code": code} for each in topic.partitions])
+            (topic, [{"partition_index": each.partition_index, "error_code": code} for each in paced(topic.partitions)])
         )
     return answers
 
@@ -113,20 +139,17 @@ class _Taking:
         node: Node,
         request: Request,
         expire_ms: int | None,
-        check: CommitCheck | None,
         offsets: list[tuple[Place, CommittedOffset]],
     ) -> None:
         self._node = node
         self._request = request
         self._expire_ms = expire_ms
-        self._check = check
         self._offsets = offsets
         self._now_ms = node.clock.wall_ms()
         self._max_bytes = node.config.offset_metadata_max_bytes
 
     def topic(self, topic: Any) -> list[dict[str, int]]:
-        """The answers of the topic's partitions should the commit work. A partition that the member did not have in its
-        epoch fails the whole request, as in Kafka."""
+        """The answers of the topic's partitions should the commit work."""
         found, missing_code = _topic(self._node, self._request.version, topic)
         name = getattr(topic, "name", None) if found is None else found.name
         if name is not None and not self._node.authorize(self._request, READ, TOPIC, name):
@@ -136,7 +159,7 @@ class _Taking:
                 "partition_index": each.partition_index,
                 "error_code": missing_code if found is None else self._partition(found, each),
             }
-            for each in topic.partitions
+            for each in paced(topic.partitions)
         ]
 
     def _partition(self, topic: TopicState, each: Any) -> int:
@@ -145,8 +168,6 @@ class _Taking:
             return UnknownTopicOrPartition.code
         if len(metadata) > self._max_bytes:
             return OffsetMetadataTooLarge.code
-        if self._check is not None:
-            self._check(topic.topic_id, each.partition_index)
         has_epoch = self._request.version >= FIRST_VERSION_OF_LEADER_EPOCH
         committed = CommittedOffset(
             each.committed_offset,

@@ -18,11 +18,12 @@ from kafkatools.core.broker.apis.offset_fetch_framing import (
 )
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
+from kafkatools.core.broker.coordinators.groups.offsets import Place
 from kafkatools.core.broker.metadata.controller.acls import DESCRIBE, GROUP, TOPIC
 from kafkatools.core.broker.server.later_response import LaterResponse
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicId, UnstableOffsetCommit
-from kafkatools.core.protocol.slices import paced, pausing
+from kafkatools.core.protocol.slices import is_paced, paced, paced_sorted
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -38,34 +39,34 @@ NO_OFFSET = -1
 
 
 def handle(node: Node, request: Request) -> Response:
-    """What each group committed."""
+    """Answer what each group committed: at once from the replicated state, or, for stable offsets, when everything that
+    was written of the groups is replicated (GroupCoordinatorService.fetchOffsets)."""
     entity = request.decode()
     version = request.version
     is_stable = version >= FIRST_VERSION_OF_STABLE and entity.require_stable
-    asked = [entity] if version < FIRST_VERSION_OF_BATCHES else list(entity.groups)
-    fetches = [_Fetch(node, request, group.group_id, is_stable) for group in asked]
+    asked = [entity] if version < FIRST_VERSION_OF_BATCHES else entity.groups
+    with_epoch = version >= FIRST_VERSION_OF_EPOCHS
     found = [
-        fetch.rows(
+        _Fetch(node, request, group.group_id, is_stable).rows(
             group.topics,
-            group.member_id if version >= FIRST_VERSION_OF_EPOCHS else None,
-            group.member_epoch if version >= FIRST_VERSION_OF_EPOCHS else NO_EPOCH,
+            group.member_id if with_epoch else None,
+            group.member_epoch if with_epoch else NO_EPOCH,
         )
-        for fetch, group in paced(zip(fetches, asked, strict=True))
+        for group in paced(asked)
     ]
-    if not node.coordination.is_clustered:
+    if not (is_stable and node.coordination.is_clustered):
         return [request.frame_response(response_body(version, found))]
+    body = response_body(version, found)
     response = LaterResponse(request)
 
     def done(failed: dict[str, int]) -> None:
         groups = [
-            fetch.refused(group.topics, failed[group.group_id]) if group.group_id in failed else rows
-            for fetch, group, rows in zip(fetches, asked, found, strict=True)
+            GroupRows(rows.group_id, (), failed[rows.group_id]) if rows.group_id in failed else rows for rows in found
         ]
-        response.give([request.frame_response(response_body(version, groups))])
+        response.give([request.frame_response(response_body(version, groups) if failed else body)])
 
-    told = [group.group_id for group, rows in zip(asked, found, strict=True) if not rows.error_code]
-    with pausing(None):
-        node.coordination.groups.when_all_committed(told, done)
+    told = dict.fromkeys(rows.group_id for rows in paced(found) if not rows.error_code)
+    node.coordination.groups.when_all_committed(told, done)
     return response.returned()
 
 
@@ -76,9 +77,11 @@ class _Fetch:
         self._node = node
         self._request = request
         self._group_id = group_id
-        self._offsets: Mapping[tuple[str, int], CommittedOffset] = node.groups.offsets.of_group(group_id)
-        pending = node.groups.offsets.pending
-        self._unstable = pending if is_stable and pending.has_group(group_id) else None
+        offsets = node.groups.offsets
+        found = offsets.of_group(group_id) if is_stable else offsets.committed_of_group(group_id)
+        # A commit may change the group between two slices.
+        self._offsets: Mapping[Place, CommittedOffset] = dict(found) if is_paced() else found
+        self._unstable = offsets.pending if is_stable and offsets.pending.has_group(group_id) else None
 
     def rows(self, wanted: Any, member_id: str | None, member_epoch: int) -> GroupRows:
         """The answer of the group."""
@@ -120,19 +123,17 @@ class _Fetch:
         committed = self._offsets.get(place)
         if committed is None:
             return _nothing(index)
-        return PartitionRow(index, committed.offset, committed.leader_epoch, committed.metadata, 0)
+        return index, committed.offset, committed.leader_epoch, committed.metadata, 0
 
     def _all_topics(self) -> list[TopicRows]:
         """Everything the group committed; asked by id, without topics that are gone."""
         found: dict[str, list[PartitionRow]] = {}
-        for (name, index), committed in paced(sorted(self._offsets.items())):
-            row = PartitionRow(index, committed.offset, committed.leader_epoch, committed.metadata, 0)
-            found.setdefault(name, []).append(row)
-        if self._unstable is not None:
-            found = {name: [self._row(name, row.partition) for row in rows] for name, rows in found.items()}
+        for name, index in paced(list(self._offsets)):
+            found.setdefault(name, []).append(self._row(name, index))
         image = self._node.image
         topics = []
-        for name, rows in found.items():
+        for name in paced_sorted(list(found)):
+            rows = list(paced_sorted(found[name]))
             topic = image.topics.get(name)
             is_shown = topic is not None or self._request.version < FIRST_VERSION_OF_IDS
             if is_shown and self._node.authorize(self._request, DESCRIBE, TOPIC, name):
@@ -141,4 +142,4 @@ class _Fetch:
 
 
 def _nothing(index: int, error_code: int = 0) -> PartitionRow:
-    return PartitionRow(index, NO_OFFSET, -1, "", error_code)
+    return index, NO_OFFSET, -1, "", error_code

@@ -29,14 +29,9 @@ _ERROR_AND_TAGS = Struct(">hB")
 _ZERO_ID = bytes(16)
 
 
-class PartitionRow(NamedTuple):
-    """One partition of the answer."""
-
-    partition: int
-    offset: int
-    leader_epoch: int
-    metadata: str
-    error_code: int
+PartitionRow = tuple[int, int, int, str, int]
+"""One partition of the answer: partition, offset, leader epoch, metadata, error code. The garbage collector does not
+track a plain tuple of numbers and texts."""
 
 
 class TopicRows(NamedTuple):
@@ -55,27 +50,33 @@ class GroupRows(NamedTuple):
     error_code: int = 0
 
 
-def response_body(version: int, groups: Sequence[GroupRows]) -> bytes:
-    """The body; before version 8 of the one group there is."""
-    throttle = _INT.pack(0) if version >= FIRST_VERSION_OF_THROTTLE else b""
+def response_body(version: int, groups: Sequence[GroupRows]) -> bytearray:
+    """The body; before version 8 of the one group there is. One buffer: to free a part for each partition would take
+    long in one go."""
+    out = bytearray(_INT.pack(0) if version >= FIRST_VERSION_OF_THROTTLE else b"")
     if version >= FIRST_VERSION_OF_BATCHES:
-        parts = [throttle, unsigned_varint(len(groups) + 1)]
+        out += unsigned_varint(len(groups) + 1)
         for group in paced(groups):
-            parts.append(_compact(group.group_id))
-            parts += _flexible_topics(version, group.topics)
-            parts.append(_ERROR_AND_TAGS.pack(group.error_code, _NO_TAGS))
-        return b"".join([*parts, b"\0"])
+            out += _compact(group.group_id)
+            _extend(out, _flexible_topics(version, group.topics))
+            out += _ERROR_AND_TAGS.pack(group.error_code, _NO_TAGS)
+        return out + b"\0"
     (group,) = groups
     if version >= FIRST_FLEXIBLE_VERSION:
-        tail = _ERROR_AND_TAGS.pack(group.error_code, _NO_TAGS)
-        return b"".join([throttle, *_flexible_topics(version, group.topics), tail])
-    tail = _SHORT.pack(group.error_code) if version >= FIRST_VERSION_OF_ERRORS else b""
-    return b"".join([throttle, *_plain_topics(version, group.topics), tail])
+        _extend(out, _flexible_topics(version, group.topics))
+        return out + _ERROR_AND_TAGS.pack(group.error_code, _NO_TAGS)
+    _extend(out, _plain_topics(version, group.topics))
+    return out + (_SHORT.pack(group.error_code) if version >= FIRST_VERSION_OF_ERRORS else b"")
+
+
+def _extend(out: bytearray, parts: Iterable[bytes]) -> None:
+    for part in parts:
+        out += part
 
 
 def _flexible_topics(version: int, topics: Sequence[TopicRows]) -> Iterable[bytes]:
     yield unsigned_varint(len(topics) + 1)
-    for topic in topics:
+    for topic in paced(topics):
         if version >= FIRST_VERSION_OF_IDS:
             yield _ZERO_ID if topic.topic_id is None else topic.topic_id.bytes
         else:
@@ -92,7 +93,7 @@ def _flexible_topics(version: int, topics: Sequence[TopicRows]) -> Iterable[byte
 
 def _plain_topics(version: int, topics: Sequence[TopicRows]) -> Iterable[bytes]:
     yield _INT.pack(len(topics))
-    for topic in topics:
+    for topic in paced(topics):
         yield _string(topic.name) + _INT.pack(len(topic.partitions))
         for partition, offset, leader_epoch, metadata, error_code in paced(topic.partitions):
             if version >= FIRST_VERSION_OF_LEADER_EPOCH:

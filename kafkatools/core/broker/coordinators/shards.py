@@ -6,8 +6,9 @@ Rules:
   node's other work, one partition after the other; meanwhile its keys answer COORDINATOR_LOAD_IN_PROGRESS. One that it
   ceases to lead is unloaded at once, and who waits is told NOT_COORDINATOR when the change of the metadata is applied.
 - What is written counts at once for whoever asks next, but nobody is told of it before it is replicated: an answer
-  waits until all that was written of its partition by then lies below the high watermark (`when_committed`). A node
-  that loses the partition forgets what it had of it, so what was never replicated was never told.
+  waits until all that was written of its partition by then lies below the high watermark (`when_committed`). Only
+  OffsetFetch without stable offsets reads the replicated state instead, and does not wait. A node that loses the
+  partition forgets what it had of it, so what was never replicated was never told.
 - A node on its own leads everything, loads at start and waits for nothing here.
 """
 
@@ -27,6 +28,7 @@ from kafkatools.core.errors import (
     CoordinatorNotAvailable,
     NotCoordinator,
 )
+from kafkatools.core.protocol.slices import paced, pausing
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.coordinators.share_state.persister import StatePersister
@@ -229,7 +231,10 @@ class Shards:
         if topic is None:
             done(NONE)
             return
-        shard = self._shards.get(partition_for(key, len(topic.partitions)))
+        self._when_partition_committed(partition_for(key, len(topic.partitions)), done)
+
+    def _when_partition_committed(self, index: int, done: CodeAnswer) -> None:
+        shard = self._shards.get(index)
         if shard is None or shard.state is not ShardState.ACTIVE:
             done(NotCoordinator.code)
             return
@@ -244,19 +249,24 @@ class Shards:
 
     def when_all_committed(self, keys: Iterable[str], done: Callable[[dict[str, int]], None]) -> None:
         """The same of several keys: call back with the error codes of those that failed."""
-        wanted = list(dict.fromkeys(keys)) if self.is_clustered else []
-        if not wanted:
+        topic = self._node.image.topics.get(self._keeper.topic) if self.is_clustered else None
+        waiting: dict[int, list[str]] = {}
+        if topic is not None:
+            for key in paced(keys):
+                waiting.setdefault(partition_for(key, len(topic.partitions)), []).append(key)
+        if not waiting:
             done({})
             return
-        codes: dict[str, int] = {}
+        codes: dict[int, int] = {}
 
-        def note(key: str, code: int) -> None:
-            codes[key] = code
-            if len(codes) == len(wanted):
-                done({key: code for key, code in codes.items() if code})
+        def note(index: int, code: int) -> None:
+            codes[index] = code
+            if len(codes) == len(waiting):
+                done({key: code for index, code in codes.items() if code for key in waiting[index]})
 
-        for key in wanted:
-            self.when_committed(key, partial(note, key))
+        with pausing(None):
+            for index in waiting:
+                self._when_partition_committed(index, partial(note, index))
 
 
 class Coordination:

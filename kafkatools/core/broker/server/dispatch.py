@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.core.broker.server.request_bounds import READ_ONLY, ensure_bounded, may_take_long, refused
+from kafkatools.core.broker.server.request_bounds import PAUSING, ensure_bounded, may_take_long, refused
 from kafkatools.core.broker.server.requests import DELAYED, SLICED, CloseConnection, Request, Response
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.frames import decode_request_header
@@ -150,7 +150,7 @@ class Dispatcher:
             ensure_bounded(request)
         except TooManyElements:
             return refused(self._node, request, api.name)
-        if api.key not in READ_ONLY:
+        if api.key not in PAUSING:
             return self._handle(api, handler, request)
         with pausing(request.pause):
             return self._handle(api, handler, request)

@@ -3,7 +3,7 @@
 A request costs a few microseconds for each element of its arrays, so a frame of a few kilobytes is handled at once and
 a larger one goes to the slow lane. There its elements are counted first, without decoding a value: a request with more
 elements than its API may have is refused. A small request may have a large response (all topics, all groups): on a
-broker with many partitions or groups those APIs go to the slow lane too.
+broker with many partitions, groups or offsets those APIs go to the slow lane too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkatools.core.protocol.slices import pausing
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-PRODUCE, FETCH, DESCRIBE_CONFIGS = 0, 1, 32
+PRODUCE, FETCH, OFFSET_COMMIT, OFFSET_FETCH, DESCRIBE_CONFIGS = 0, 1, 8, 9, 32
 # A request of this size takes at most about 15 ms. A partition of a Fetch request has at least 61 bytes.
 MOST_BYTES_AT_ONCE: Final = 8 * 1024
 MOST_FETCH_BYTES_AT_ONCE: Final = 128 * 1024
@@ -34,7 +34,7 @@ MOST_READ: Final = 250_000
 MOST_CHANGED: Final = 20_000
 MOST_OF: Final = {
     FETCH: 50_000,
-    8: 100_000,  # OffsetCommit
+    OFFSET_COMMIT: 50_000,  # a batch of 1 MiB has about 16,000 offsets
     19: 50_000,  # CreateTopics: 10,000 partitions with their replicas
     21: 50_000,  # DeleteRecords
     28: 100_000,  # TxnOffsetCommit
@@ -45,6 +45,7 @@ MOST_OF: Final = {
     45: 50_000,  # AlterPartitionReassignments
     46: 50_000,  # ListPartitionReassignments
     55: 1000,  # DescribeQuorum: one partition
+    66: 20_000,  # ListTransactions: filters
 }
 # Handlers that only read, and may be interrupted between two elements of a request or of a response.
 READ_ONLY: Final = frozenset(
@@ -62,13 +63,16 @@ READ_ONLY: Final = frozenset(
         46,  # ListPartitionReassignments
         50,  # DescribeUserScramCredentials
         61,  # DescribeProducers
+        66,  # ListTransactions
         69,  # ConsumerGroupDescribe
         75,  # DescribeTopicPartitions
         77,  # ShareGroupDescribe
     )
 )
-# APIs whose responses have all members of groups, or all replicas of a broker.
-LARGE_ANSWERS: Final = frozenset((15, 35, 69, 77))
+# Handlers that pause until they make their change, and check again what it depends on.
+PAUSING: Final = READ_ONLY | {OFFSET_COMMIT}
+# APIs whose responses have all members of groups, all replicas of a broker or all transactions.
+LARGE_ANSWERS: Final = frozenset((15, 35, 66, 69, 77))
 MANY: Final = 2000
 
 
@@ -81,7 +85,9 @@ def may_take_long(node: Node, request: Request) -> bool:
         return size > MOST_FETCH_BYTES_AT_ONCE
     if key == DESCRIBE_CONFIGS and size > MOST_DESCRIBED_BYTES_AT_ONCE:
         return True
-    return size > MOST_BYTES_AT_ONCE or key in LARGE_ANSWERS or (key in READ_ONLY and node.has_many_entries(MANY))
+    if size > MOST_BYTES_AT_ONCE or key in LARGE_ANSWERS or (key in READ_ONLY and node.has_many_entries(MANY)):
+        return True
+    return key == OFFSET_FETCH and node.groups.offsets.has_more_than(MANY)
 
 
 def ensure_bounded(request: Request) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafkatools.core.broker.coordinators.groups.topic_regex import compiled
 from kafkatools.core.errors import InvalidRegularExpression
-from kafkatools.core.java.linear_pattern import LinearPattern, TooComplex
+from kafkatools.core.java.linear_pattern import MOST_CACHED_STATES, LinearPattern, TooComplex
 
 NAMES = ["", "a", "b", "ab", "aab", "abab", "A", "a.b", "a-b", "a_b", "foo", "foo-1", "foo-bar", "fooo", "0", "10.2"]
 PATTERNS = [
@@ -65,6 +65,49 @@ def test_a_pattern_with_too_many_states_is_refused() -> None:
     for pattern in ("(((a{50}){50}){50})", "a" * 5000, "(a|b)" * 2000):
         with pytest.raises(TooComplex):
             LinearPattern(pattern, re.ASCII)
+
+
+@pytest.mark.parametrize("pattern", ["(((){1000}){1000}){1000}", "(){1000000000}", "(?:(){65535}){65535}a"])
+def test_an_empty_element_is_not_repeated(pattern: str) -> None:
+    found = LinearPattern(pattern, re.ASCII)
+    assert found.fullmatch("a" if pattern.endswith("a") else "")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "\u00e4+", "[\u00e0-\u00ff]+", "[^a]+", "(?i)\u00c4+", ".", "(?s).", r"\W+", "[\u0100-\U0010ffff]", r"\s",
+        r"[^\s]+", r"(?m)^a$\s^b$", r"(?m)a$.*", "(?i)[^a-c]+", r"[\w/]+", "a.b", r"\D",
+    ],
+)  # fmt: skip
+def test_names_of_any_characters_match_as_in_re(pattern: str) -> None:
+    names = [
+        "\u00e4",
+        "\u00e4\u00e4",
+        "\u00c4",
+        "\U0001f600",
+        "a/b",
+        "a b",
+        " ",
+        "\n",
+        "a\nb",
+        "a",
+        "B",
+        "x/1",
+        "\ud7ff",
+    ]
+    ours, theirs = LinearPattern(pattern, re.ASCII), re.compile(pattern)
+    if "(?i)" not in pattern:
+        theirs = re.compile(pattern, re.ASCII)
+    assert [ours.fullmatch(name) for name in names] == [theirs.fullmatch(name) is not None for name in names]
+
+
+def test_a_pattern_of_many_subsets_keeps_few_steps() -> None:
+    rng = random.Random(5)
+    pattern = LinearPattern(".*a.{900}", re.ASCII)
+    for _ in range(20):
+        pattern.fullmatch("".join(rng.choices("ab", k=249)))
+    assert sum(map(len, pattern._steps.values())) <= MOST_CACHED_STATES
 
 
 def test_many_names_are_matched_quickly() -> None:

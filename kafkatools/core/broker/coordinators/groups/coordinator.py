@@ -340,17 +340,23 @@ class GroupCoordinator:
         if isinstance(group, ConsumerGroup):
             group.ensure_may_fetch(member_id, member_epoch)
 
-    def commit(self, group_id: str, offsets: Sequence[tuple[Place, CommittedOffset]]) -> ProduceStatus | None:
-        """Write the offsets, then remember them; gives what to wait for. Raises a KafkaError."""
-        records = [offset_records.committed_offset(group_id, *place, committed) for place, committed in offsets]
+    def commit(
+        self,
+        group_id: str,
+        offsets: Sequence[tuple[Place, CommittedOffset]],
+        records: Sequence[offset_records.Record] | None = None,
+    ) -> ProduceStatus | None:
+        """Write the offsets, then remember them; gives what to wait for. `records`: the offsets as records, if they are
+        encoded already. Raises a KafkaError."""
+        if records is None:
+            records = offset_records.committed_offsets(group_id, offsets)
         try:
             status = self._store.append(group_id, records)
         except (MessageTooLarge, RecordListTooLarge) as error:
             raise InvalidCommitOffsetSize() from error
         if group_id not in self.groups:
             self.groups[group_id] = Group(group_id, self.clock.wall_ms())
-        for place, committed in offsets:
-            self.offsets.put(group_id, place, committed)
+        self.offsets.put_all(group_id, offsets)
         return status
 
     def commit_transactional(
@@ -538,7 +544,8 @@ class GroupCoordinator:
                 self.consumer.course.forget(group)
             elif isinstance(group, ShareGroup):
                 self.share.release(group)
-            self.offsets.remove_group(group.group_id)
+            self.offsets.pending.forget(group.group_id)
+        self.offsets.release(is_mine)
 
 
 def _differ(asked: str | None, held: str | None) -> bool:

@@ -3,6 +3,7 @@ them are there (the replay half of Kafka's GroupMetadataManager and OffsetMetada
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kafkatools.core.broker.coordinators.groups import offset_records
@@ -17,6 +18,8 @@ from kafkatools.core.broker.coordinators.groups.offsets import Offsets, Place
 from kafkatools.core.broker.coordinators.groups.requests import Client
 from kafkatools.core.broker.coordinators.groups.share.changes import change_of as share_change_of
 from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
+from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
+from kafkatools.core.protocol.schemas.offsets import decode_record
 
 
 class LoadedGroups:
@@ -49,6 +52,17 @@ class LoadedGroups:
     def take_pending(self, producer_id: int, key: Any, value: Any) -> None:
         """An offset of a transaction that is open."""
         self.pending.append((producer_id, key.group, (key.topic, key.partition), committed_offset_of(value)))
+
+    def take_replaced(self, end: int, before: Mapping[bytes, bytes | None]) -> None:
+        """The values of keys before the batch above the high watermark that ends at an offset; None: absent."""
+        for key, value in before.items():
+            try:
+                entity, found = decode_record(key, value)
+            except (RecordFormatError, UnknownRecordType):
+                continue
+            if type(entity).__schema__.name in ("OffsetCommitKey", "LegacyOffsetCommitKey"):
+                previous = None if value is None else committed_offset_of(found)
+                self.offsets.replaced.batch_at(entity.group, end)[entity.topic, entity.partition] = previous
 
     def finish(self) -> None:
         """Groups that only have offsets are groups too."""

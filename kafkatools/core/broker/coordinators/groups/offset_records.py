@@ -6,7 +6,7 @@ Versions as Apache Kafka 4.3 writes them: groups in 3, offsets in 4, in 1 when t
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,12 +15,14 @@ from kafkatools.core.protocol.schemas.offsets import (
     GroupMetadataValue,
     encode_record,
 )
+from kafkatools.core.protocol.slices import paced
 from kafkatools.core.protocol.varints import unsigned_varint
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.coordinators.groups.classic.group import Group
 
 Record = tuple[bytes, bytes | None]
+Place = tuple[str, int]
 NO_TIMESTAMP = -1
 GROUP_METADATA_VERSION = 3
 OFFSET_WITH_EXPIRY_VERSION = 1
@@ -106,6 +108,11 @@ def committed_offset(group_id: str, topic: str, partition: int, committed: Commi
     topic_id = committed.topic_id
     tags = b"\0" if topic_id is None else _TOPIC_ID_TAG + topic_id.bytes
     return key, head + metadata + _TIME.pack(committed.commit_ms) + tags
+
+
+def committed_offsets(group_id: str, offsets: Sequence[tuple[Place, CommittedOffset]]) -> list[Record]:
+    """The records of a commit."""
+    return [committed_offset(group_id, *place, committed) for place, committed in paced(offsets)]
 
 
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:

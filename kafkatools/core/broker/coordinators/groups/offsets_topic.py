@@ -7,9 +7,11 @@ commit marker is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from kafkatools.core.broker.coordinators.groups.replaced_offsets import Progress
 from kafkatools.core.broker.coordinators.internal_topic import InternalTopic, Record, batches_of, partition_for
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
@@ -21,6 +23,8 @@ TOPIC = "__consumer_offsets"
 RECORD_OVERHEAD_BYTES = 64
 UNFRAMED_BYTES = 128
 SLICE_BYTES = 256 * 1024
+ReplacedValues = dict[int, dict[bytes, bytes | None]]
+"""By the end offset of a batch: keys and their values before it, None: absent."""
 
 
 class Producer(NamedTuple):
@@ -80,6 +84,13 @@ class OffsetsTopic(InternalTopic):
     def partition_of(self, group_id: str) -> int:
         """The number of the partition that holds a group."""
         return partition_for(group_id, len(self.ensure_exists().partitions))
+
+    def progress(self, group_id: str) -> Progress:
+        """How far the partition of a group is written and replicated."""
+        partition = self._node.replicas.partitions.get(TOPIC, {}).get(self.partition_of(group_id))
+        if partition is None:  # its log directory is offline
+            return Progress(0, -1)
+        return Progress(partition.log.log_end_offset, partition.log.high_watermark)
 
     def _append(self, group_id: str, records: Sequence[Record], producer: Producer) -> ProduceStatus | None:
         from kafkatools.core.records.builder import BatchBuilder
@@ -149,19 +160,35 @@ def read_last_values(
     note_failure: Callable[[Exception], None],
     values: dict[bytes, bytes | None],
     open_transactions: OpenTransactions,
+    replaced: ReplacedValues | None = None,
 ) -> Iterator[None]:
-    """Fill `values` with the last value of each key (None: deleted), `open_transactions` with what has no marker yet;
-    stops after every SLICE_BYTES of the log."""
+    """Fill `values` with the last value of each key (None: deleted), `open_transactions` with what has no marker yet,
+    `replaced` with the values before each batch above the high watermark. Stops after every SLICE_BYTES of the log."""
     size = 0
     for batch in batches_of(partition):
+        target: MutableMapping[bytes, bytes | None] = values
+        if replaced is not None and batch.next_offset > partition.log.high_watermark:
+            target = _Recorded(values, replaced.setdefault(batch.next_offset, {}))
         try:
-            _take(batch, values, open_transactions)
+            _take(batch, target, open_transactions)
         except KafkaError as error:
             note_failure(error)
         size += batch.size_bytes
         if size >= SLICE_BYTES:
             size = 0
             yield
+
+
+class _Recorded(UserDict[bytes, bytes | None]):
+    """A view of `values` that records the value before each change."""
+
+    def __init__(self, values: dict[bytes, bytes | None], before: dict[bytes, bytes | None]) -> None:
+        self.data = values
+        self._before = before
+
+    def __setitem__(self, key: bytes, value: bytes | None) -> None:
+        self._before.setdefault(key, self.data.get(key))
+        self.data[key] = value
 
 
 def last_values(partition: Partition, note_failure: Callable[[Exception], None]) -> dict[bytes, bytes]:
@@ -172,7 +199,7 @@ def last_values(partition: Partition, note_failure: Callable[[Exception], None])
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _take(batch: Any, values: dict[bytes, bytes | None], open_transactions: OpenTransactions) -> None:
+def _take(batch: Any, values: MutableMapping[bytes, bytes | None], open_transactions: OpenTransactions) -> None:
     if batch.record_count == 0:  # emptied by the cleaner
         return
     if batch.is_control:
@@ -192,7 +219,9 @@ def _take(batch: Any, values: dict[bytes, bytes | None], open_transactions: Open
             open_transactions.supersede(key, columns.offsets[i])
 
 
-def _end_transaction(batch: Any, values: dict[bytes, bytes | None], open_transactions: OpenTransactions) -> None:
+def _end_transaction(
+    batch: Any, values: MutableMapping[bytes, bytes | None], open_transactions: OpenTransactions
+) -> None:
     from kafkatools.core.records.control import ControlRecordType, EndTransactionMarker
 
     marker = EndTransactionMarker.of_batch(batch)

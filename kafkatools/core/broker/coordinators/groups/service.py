@@ -17,6 +17,7 @@ from kafkatools.core.broker.coordinators.groups.offsets_topic import (
     TOPIC,
     OffsetsTopic,
     OpenTransactions,
+    ReplacedValues,
     decoded,
     decoded_open,
     read_last_values,
@@ -56,6 +57,7 @@ def open_groups(node: Node) -> GroupCoordinator:
         share_settings=share_settings(node),
         image=lambda: node.image,
     )
+    groups.offsets.replaced.progress = topic.progress
     groups.share.persister = lambda: node.coordination.persister if node.coordination.is_clustered else None
     groups.share.states = lambda: node.share_partitions.states
     groups.share.member_left = lambda group_id, member_id: node.share_partitions.note_member_left(group_id, member_id)
@@ -72,7 +74,8 @@ def load_partition(node: Node, groups: GroupCoordinator, partition: Partition) -
     """Read the groups of a partition, a slice with each step."""
     values: dict[bytes, bytes | None] = {}
     open_transactions = OpenTransactions()
-    yield from read_last_values(partition, node.note_failure, values, open_transactions)
+    replaced: ReplacedValues = {}
+    yield from read_last_values(partition, node.note_failure, values, open_transactions, replaced)
     loaded = LoadedGroups(node.clock.wall_ms())
     for count, (key, value) in enumerate(decoded(values), 1):
         loaded.take(key, value)
@@ -80,6 +83,8 @@ def load_partition(node: Node, groups: GroupCoordinator, partition: Partition) -
             yield
     for producer, key, value in decoded_open(open_transactions):
         loaded.take_pending(producer.producer_id, key, value)
+    for end, before in replaced.items():
+        loaded.take_replaced(end, before)
     groups.take_over(loaded)
 
 

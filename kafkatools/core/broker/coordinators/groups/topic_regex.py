@@ -66,31 +66,20 @@ _POSIX_CLASSES = {
 }
 
 
-@lru_cache(maxsize=256)
-def compiled(pattern: str) -> LinearPattern:
-    """Compile a pattern over topic names; raises InvalidRegularExpression."""
+@lru_cache(maxsize=64)
+def compiled(pattern: str, name: str = "SubscribedTopicRegex") -> LinearPattern:
+    """Compile a pattern of RE2; raises InvalidRegularExpression with the name of the field."""
     try:
-        return LinearPattern(backtracking(pattern).pattern, re.ASCII)
-    except (TooComplex, RecursionError) as error:
-        raise InvalidRegularExpression(
-            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: expression too large."
-        ) from error
-
-
-@lru_cache(maxsize=256)
-def backtracking(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern for names of any characters with `re`; raises InvalidRegularExpression."""
-    refused = _ONLY_BACKTRACKING.search(pattern)
-    try:
-        if refused is not None:
+        if _ONLY_BACKTRACKING.search(pattern) is not None:
             raise re.error(UNSUPPORTED)
         text = re.sub(r"\[:(\w+):\]", lambda found: _POSIX_CLASSES.get(found[1], found[0]), pattern)
         text = re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", text).replace(r"\z", r"\Z")
-        return re.compile(text, re.ASCII)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise InvalidRegularExpression(
-            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {_in_words_of_re2(str(error))}."
-        ) from error
+        return LinearPattern(text, re.ASCII)
+    except re.error as error:
+        problem = _in_words_of_re2(str(error))
+    except (TooComplex, RecursionError, OverflowError):
+        problem = "expression too large"
+    raise InvalidRegularExpression(f"{name} `{pattern}` is not a valid regular expression: {problem}.")
 
 
 def _in_words_of_re2(message: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from support.broker_client import BrokerClient
 
+from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
 from kafkatools.core.broker.node import Node, single_node_config
 from kafkatools.core.broker.server.requests import CloseConnection
 from kafkatools.core.broker.server.slow_lane import SlowLane
@@ -24,7 +25,8 @@ from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.frames import decode_request_header
 from kafkatools.core.protocol.slices import paced, pausing
 
-INVALID_REQUEST = 42
+INVALID_COMMIT_OFFSET_SIZE, INVALID_REQUEST = 28, 42
+INVALID_REGULAR_EXPRESSION = 128
 LONGEST_TURN_SECONDS = 0.25
 
 
@@ -178,6 +180,35 @@ def test_a_large_request_that_is_legal_is_answered_in_full(broker: Turns) -> Non
     assert broker.longest < LONGEST_TURN_SECONDS
 
 
+def test_a_large_commit_and_a_small_read_of_all_of_it_are_worked_off_in_slices(broker: Turns) -> None:
+    client = broker.connect()
+    topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
+    broker.send(client, client.frame(19, 5, {"topics": [topic], "timeout": 5000}))
+    broker.receive(client, 19, 5)
+
+    def commit(group_id: str, count: int) -> set[int]:
+        partitions = [{"partition_index": 0, "committed_offset": number} for number in range(count)]
+        topics = [{"name": "t", "partitions": partitions}]
+        fields = {"group_id": group_id, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}
+        broker.send(client, client.frame(8, 8, fields))
+        return {int(each.error_code) for each in broker.receive(client, 8, 8).topics[0].partitions}
+
+    assert commit("first", 1) == {0}  # makes the topic of offsets
+    broker.longest = broker.total = 0
+    assert commit("g", 16_000) == {0}
+    assert commit("g", 48_000) == {INVALID_COMMIT_OFFSET_SIZE}
+    assert broker.longest < broker.total / 4
+    places = [((f"t{number}", 0), CommittedOffset(number)) for number in range(50_000)]
+    broker.node.groups.offsets.put_all("large", places)
+    broker.longest = broker.total = 0
+    groups = [{"group_id": "large", "topics": None}]
+    broker.send(client, client.frame(9, 8, {"groups": groups, "require_stable": False}))
+    topics = broker.receive(client, 9, 8).groups[0].topics
+    found = [((each.name, 0), each.partitions[0].committed_offset) for each in topics]
+    assert found == sorted((place, committed.offset) for place, committed in places)
+    assert broker.longest < broker.total / 4
+
+
 def test_a_connection_that_pipelines_costly_requests_takes_turns_with_others(broker: Turns) -> None:
     greedy, other = broker.connect(), broker.connect()
     frame = greedy.frame(3, 9, names(900))
@@ -230,6 +261,24 @@ def test_names_that_may_stand_only_once_take_linear_time(broker: Turns, api_key:
     assert seconds(16_000) < 9 * seconds(4000)  # 4 times the names; quadratic: 16 times the time
 
 
+def test_a_pattern_of_transactional_ids_takes_linear_time(broker: Turns) -> None:
+    client = broker.connect()
+    for name in ("a" * 26, "a" * 26 + "b", "\u00e4" * 26):
+        fields = {"transactional_id": name, "transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+        broker.send(client, client.frame(10, 4, {"coordinator_keys": [name], "key_type": 1}))  # makes the topic
+        broker.receive(client, 10, 4)
+        broker.send(client, client.frame(22, 4, fields))
+        assert int(broker.receive(client, 22, 4).error_code) == 0
+    for pattern, found in (("(a+)+b", ["a" * 26 + "b"]), ("(\u00e4+)+", ["\u00e4" * 26]), ("(a+)+c", [])):
+        broker.longest = 0
+        broker.send(client, client.frame(66, 2, {"transactional_id_pattern": pattern, "duration_filter": -1}))
+        answer = broker.receive(client, 66, 2)
+        assert (int(answer.error_code), [each.transactional_id for each in answer.transaction_states]) == (0, found)
+        assert broker.longest < LONGEST_TURN_SECONDS
+    broker.send(client, client.frame(66, 2, {"transactional_id_pattern": "(?=a)", "duration_filter": -1}))
+    assert int(broker.receive(client, 66, 2).error_code) == INVALID_REGULAR_EXPRESSION
+
+
 def test_a_header_with_millions_of_tagged_fields_is_malformed() -> None:
     frame = struct.pack(">hhih", 3, 9, 1, -1) + _varint(5_000_000) + b"\x00\x00" * 5_000_000
     begun = time.thread_time()
@@ -272,6 +321,26 @@ def test_requests_in_the_lane_take_turns() -> None:
     assert [client.outcomes for client in clients] == [[(b"a",)], [(b"b",)]]
 
 
+def test_the_garbage_collector_makes_no_full_collection_while_requests_are_active() -> None:
+    lanes, usual, thresholds = [SlowLane(slice_ns=0), SlowLane(slice_ns=0)], gc.get_threshold(), []
+    for lane in lanes:
+        request = lane_request(Client())
+
+        def work(request: Any = request) -> Any:
+            with pausing(request.pause):
+                for _ in paced(range(48)):
+                    thresholds.append(gc.get_threshold())
+            return ()
+
+        lane.submit(request, work)
+    while lanes[0].is_busy or lanes[1].is_busy:
+        for lane in lanes:
+            lane.turn()
+    assert {each[:2] for each in thresholds} == {usual[:2]}
+    assert {each[2] for each in thresholds} == {(1 << 31) - 1}
+    assert gc.get_threshold() == usual
+
+
 def test_a_request_that_fails_in_the_lane_ends_its_connection() -> None:
     lane, client = SlowLane(), Client()
 
@@ -301,3 +370,4 @@ def test_closing_the_lane_ends_what_is_under_way() -> None:
     lane.close()
     assert len(done) < 1000
     assert client.outcomes == []
+    assert gc.get_threshold()[2] != (1 << 31) - 1

@@ -83,9 +83,15 @@ class Groups(CoordinatorCluster):
             topics=[{"name": "t", "partitions": partitions}],
         )
 
-    def fetch(self, node_id: int) -> Asked:
+    def fetch(self, node_id: int, *, is_stable: bool = False) -> Asked:
         group = {"group_id": GROUP, "topics": [{"name": "t", "partition_indexes": [0]}]}
-        return self.ask(node_id, FETCH, 8, groups=[group], require_stable=False)
+        return self.ask(node_id, FETCH, 8, groups=[group], require_stable=is_stable)
+
+    def fetch_all(self, node_id: int) -> dict[int, int]:
+        """The offsets of the group, by partition, that are told at once."""
+        group = {"group_id": GROUP, "topics": None}
+        (found,) = self.ask(node_id, FETCH, 8, groups=[group], require_stable=False).answer.groups
+        return {each.partition_index: each.committed_offset for topic in found.topics for each in topic.partitions}
 
 
 def committed(asked: Asked) -> Any:
@@ -287,15 +293,68 @@ def test_a_consumer_group_goes_on_with_its_new_coordinator() -> None:
 
 
 # -- what counts -------------------------------------------------------------------------------------------------------
-def test_an_answer_waits_until_what_it_tells_is_replicated() -> None:
+def test_a_read_of_stable_offsets_waits_until_what_it_tells_is_replicated() -> None:
     cluster = Groups()
     asked = cluster.commit(1, 5)
-    read = cluster.fetch(1)
+    read = cluster.fetch(1, is_stable=True)
     assert (asked.answer, read.answer) == (None, None)
     cluster.advance(100)
     assert (asked.answer, read.answer) == (None, None)
     cluster.replicate()
     assert (committed(asked), fetched(read)) == (0, (0, 5))
+
+
+def test_any_other_read_is_answered_at_once_from_what_is_replicated() -> None:
+    cluster = Groups()
+    cluster.commit(1, 5)
+    assert fetched(cluster.fetch(1)) == (0, -1)
+    assert cluster.fetch_all(1) == {}
+    cluster.settle()
+    assert fetched(cluster.fetch(1)) == (0, 5)
+    cluster.commit(1, 6)
+    cluster.commit(1, 7)
+    assert fetched(cluster.fetch(1)) == (0, 5)
+    cluster.log.high_watermark = cluster.log.log_end_offset - 1
+    assert (fetched(cluster.fetch(1)), cluster.fetch_all(1)) == ((0, 6), {0: 6})
+    cluster.settle()
+    assert fetched(cluster.fetch(1)) == (0, 7)
+
+
+def test_an_offset_whose_deletion_is_not_replicated_is_still_told() -> None:
+    for api_key, fields in (
+        (OFFSET_DELETE, {"group_id": GROUP, "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}),
+        (DELETE, {"groups_names": [GROUP]}),
+    ):
+        cluster = Groups()
+        cluster.commit(1, 5)
+        cluster.settle()
+        cluster.ask(1, api_key, 2 if api_key == DELETE else 0, **fields)
+        assert cluster.nodes[1].groups.offsets.of_group(GROUP) == {}
+        assert (fetched(cluster.fetch(1)), cluster.fetch_all(1)) == ((0, 5), {0: 5})
+        cluster.settle()
+        assert (fetched(cluster.fetch(1)), cluster.fetch_all(1)) == ((0, -1), {})
+
+
+def test_the_next_coordinator_tells_what_is_replicated_of_what_it_loads() -> None:
+    cluster = Groups()
+    cluster.commit(1, 5)
+    cluster.settle()
+    cluster.commit(1, 6)
+    cluster.move(2)
+    stable = cluster.fetch(2, is_stable=True)
+    assert (fetched(cluster.fetch(2)), stable.answer) == ((0, 5), None)
+    cluster.move(1)
+    assert fetched(cluster.fetch(1)) == (0, 5)
+    cluster.replicate()
+    assert (fetched(cluster.fetch(1)), cluster.fetch_all(1)) == ((0, 6), {0: 6})
+    cluster.commit(1, 7)
+    cluster.log.truncate_to_high_watermark()
+    cluster.move(2)
+    cluster.move(1)
+    cluster.commit(1, 8)
+    assert fetched(cluster.fetch(1)) == (0, 6)
+    cluster.replicate()
+    assert fetched(cluster.fetch(1)) == (0, 8)
 
 
 def test_a_commit_that_is_not_replicated_in_time_is_to_be_tried_again() -> None:
