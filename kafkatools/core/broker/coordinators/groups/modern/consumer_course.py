@@ -168,9 +168,13 @@ class ConsumerCourse:
         return epoch, target.get(updated.member_id, NOTHING)
 
     def _may_assign(self, group: ConsumerGroup) -> bool:
-        interval_ms = self.settings.assignment_interval_ms(group.group_id)
+        """Whether the assignment interval has passed since the last target assignment.
+
+        A timestamp in the future comes from a coordinator whose clock was ahead. It does not count: waiting for it
+        would leave the group without a new assignment for as long as that clock was ahead.
+        """
         last_ms = group.assignment_timestamp_ms
-        return last_ms == 0 or interval_ms == 0 or self.clock.wall_ms() >= last_ms + interval_ms
+        return not last_ms <= self.clock.wall_ms() < last_ms + self.settings.assignment_interval_ms(group.group_id)
 
     def reconcile(
         self,

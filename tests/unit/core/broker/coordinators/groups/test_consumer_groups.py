@@ -157,6 +157,16 @@ def test_the_target_is_computed_once_an_interval(harness: Any) -> None:
     assert groups.beat("b", 2)["member_epoch"] == 3
 
 
+def test_an_assignment_from_a_clock_that_was_ahead_delays_nothing(harness: Any) -> None:
+    groups = Groups(harness)
+    harness.clock.set_wall_ms(harness.clock.wall_ms() + 3_600_000)
+    assert groups.join("a")["member_epoch"] == 2
+    harness.clock.set_wall_ms(harness.clock.wall_ms() - 3_600_000)
+    groups.open()
+    assert groups.join("b")["member_epoch"] == 3
+    assert partitions_of(groups.beat("a", 2, owned={T: [0, 1]})) == {T: [0]}
+
+
 def test_a_group_has_settings_of_its_own_within_the_brokers_bounds(harness: Any) -> None:
     own = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "99999999"}
     groups = Groups(
